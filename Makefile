@@ -1,0 +1,78 @@
+# Every target builds the virtual environment it needs; nothing is installed outside of it.
+# Variables: VENV=.venv  PYTHON=python3.12  ONCE=1 (demo)  DATA=demo-data (demo)  SIZE=5000000 (bench)  ARGS="-k name" (test)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+DATA ?= demo-data
+ONCE ?=
+SIZE ?=
+ARGS ?=
+
+# The first interpreter on PATH that is new enough. A name that exists need not run (version managers leave shims).
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$name && break; done)
+
+SOURCES := benchmarks examples execnodes gateway memwal planner protos tests
+
+.PHONY: help demo test test-fast soak bench lint format protos clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 20
+
+demo: $(VENV)/.installed ## Serve a table while it is being written, and ask it questions (ONCE=1 ends by itself)
+	@$(BIN)/python examples/demo.py --root $(DATA) $(if $(filter-out 0,$(ONCE)),--once)
+
+test: lint ## Check style, types, imports and generated code, then run every test except the soak (ARGS="-k name")
+	@$(BIN)/python -m pytest -m "not soak" $(ARGS)
+
+test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
+	@$(BIN)/python -m pytest -m "not soak and not slow" $(ARGS)
+
+soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
+	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
+
+bench: $(VENV)/.installed-dev ## Measure against DataFusion, Lance's own scanners and bare Flight (SIZE=base rows)
+	@$(BIN)/python -m benchmarks $(if $(SIZE),--size $(SIZE)) $(ARGS)
+
+lint: $(VENV)/.installed-dev ## Check style, types, the direction of imports and the generated protobuf modules
+	@$(BIN)/ruff check $(wildcard $(SOURCES))
+	@$(BIN)/ruff format --check $(wildcard $(SOURCES))
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m protos.generate --check
+
+format: $(VENV)/.installed-dev ## Format the sources and repair what ruff can repair
+	@$(BIN)/ruff check --fix $(wildcard $(SOURCES))
+	@$(BIN)/ruff format $(wildcard $(SOURCES))
+
+protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .proto files
+	@$(BIN)/python -m protos.generate
+
+clean: ## Remove the virtual environment, caches and the demo's data
+	rm -rf $(VENV) demo-data bench-data build dist ./*.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "make: no Python 3.11 or newer found on PATH; name one with PYTHON=/path/to/python3" >&2; exit 1; fi
+	@echo "Creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo "make: '$(PYTHON) -m venv' failed; on Debian and Ubuntu install python3-venv first" >&2; exit 1; }
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo "Installing Lance Gateway into $(VENV) (takes a minute the first time)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "Installing Lance Gateway and its test and development tools into $(VENV) (takes a minute or two the first time)"
+	@$(PIP) --editable '.[bench,test,dev]'
+	@touch $@ $(VENV)/.installed
