@@ -1,0 +1,49 @@
+"""Physical operators over Arrow record batches, one per file.
+
+The names and shapes are those of the MemWAL specification:
+
+========================  =====================================================================
+`LanceScanExec`           reads one Lance dataset: the base table or a flushed generation
+`MemTableScanExec`        reads rows that are in memory: the unflushed rows of one region
+`UnionExec`               its inputs one after another
+`DeduplicateExec`         keeps the newest version of every key, by visibility mask
+`TakeLastExec`            the last written row of every key within one source
+`BloomFilterGuardExec`    skips its input when a key filter rules the wanted keys out
+`CoalesceFirstExec`       the first input that knows a key answers for it; a tombstone is an answer
+========================  =====================================================================
+
+A scan is ``DeduplicateExec(UnionExec(LanceScanExec...))``; a point lookup is ``CoalesceFirstExec`` over
+``BloomFilterGuardExec(TakeLastExec(...))``, newest first, base table last.
+"""
+
+from execnodes.bloom_filter_guard import BloomFilterGuardExec
+from execnodes.coalesce_first import CoalesceFirstExec
+from execnodes.deduplicate import DeduplicateExec
+from execnodes.keys import KeySet
+from execnodes.lance_scan import LanceScanExec
+from execnodes.memtable_scan import MemTableScanExec
+from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext
+from execnodes.row_filter import RowFilter
+from execnodes.row_mask import RowMask
+from execnodes.source import LanceSource, MemTableSource
+from execnodes.take_last import TakeLastExec
+from execnodes.union import UnionExec
+
+__all__ = [
+    "BloomFilterGuardExec",
+    "CoalesceFirstExec",
+    "DeduplicateExec",
+    "ExecNode",
+    "KeySet",
+    "LanceScanExec",
+    "LanceSource",
+    "MemTableScanExec",
+    "MemTableSource",
+    "Metrics",
+    "MetricsSet",
+    "RowFilter",
+    "RowMask",
+    "TakeLastExec",
+    "TaskContext",
+    "UnionExec",
+]

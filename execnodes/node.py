@@ -1,0 +1,124 @@
+"""What every physical operator is: a frozen node with a schema, children and partitions of batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from execnodes.keys import KeySet
+
+ROW_ADDRESS = "_rowaddr"
+"""Lance's row address, uint64: fragment id in the upper 32 bits, offset within the fragment in the lower."""
+
+TOMBSTONE = "_tombstone"
+"""Bool column of fresh rows: true marks a deleted key."""
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What one node did, under DataFusion's names, plus counters of the node's own."""
+
+    output_rows: int = 0
+    output_batches: int = 0
+    elapsed: float = 0.0
+    """Seconds, the node's inputs included; `elapsed_compute` is what remains without them."""
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+class MetricsSet:
+    """Metrics of all nodes of a running tree; partitions add up. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: dict[ExecNode, Metrics] = {}
+
+    def add(self, node: ExecNode, *, rows: int = 0, batches: int = 0, elapsed: float = 0.0) -> None:
+        """Add what one partition of `node` did since the last call."""
+        with self._lock:
+            metrics = self._of.setdefault(node, Metrics())
+            metrics.output_rows += rows
+            metrics.output_batches += batches
+            metrics.elapsed += elapsed
+
+    def count(self, node: ExecNode, counter: str, amount: int = 1) -> None:
+        """Add `amount` to a counter of the node's own."""
+        with self._lock:
+            counters = self._of.setdefault(node, Metrics()).counters
+            counters[counter] = counters.get(counter, 0) + amount
+
+    def of(self, node: ExecNode) -> Metrics | None:
+        """The node's metrics, or None where it never ran."""
+        return self._of.get(node)
+
+    def elapsed_compute(self, node: ExecNode) -> float:
+        """Seconds spent in the node itself."""
+        own = self._of.get(node)
+        if own is None:
+            return 0.0
+        inputs = sum(child.elapsed for n in node.children() if (child := self._of.get(n)))
+        return max(own.elapsed - inputs, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """What one execution hands down the tree: the keys still wanted (point lookups) and the metrics."""
+
+    keys: KeySet | None = None
+    metrics: MetricsSet | None = None
+
+    def count(self, node: ExecNode, counter: str, amount: int = 1) -> None:
+        """Count for `node`, where somebody asked for metrics."""
+        if self.metrics is not None:
+            self.metrics.count(node, counter, amount)
+
+
+class ExecNode(ABC):
+    """A physical operator. Subclasses are frozen dataclasses, compared by identity."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Schema of the batches, known without executing."""
+
+    @abstractmethod
+    def children(self) -> tuple[ExecNode, ...]:
+        """The inputs, in the order in which they are read."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for EXPLAIN, starting with the node's name."""
+
+    @abstractmethod
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """The operator's work on one partition; called through `execute`."""
+
+    def execute(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Lazily produce the batches of one partition, measured where the context asks for metrics."""
+        produced = self.batches(partition, context)
+        return produced if context.metrics is None else _measured(self, produced, context.metrics)
+
+
+def _measured(
+    node: ExecNode, batches: Iterator[pa.RecordBatch], metrics: MetricsSet
+) -> Iterator[pa.RecordBatch]:
+    while True:
+        started = time.perf_counter()
+        batch = next(batches, None)
+        elapsed = time.perf_counter() - started
+        if batch is None:
+            metrics.add(node, elapsed=elapsed)
+            return
+        metrics.add(node, rows=batch.num_rows, batches=1, elapsed=elapsed)
+        yield batch
+
+
+def rows_without_columns(count: int) -> pa.RecordBatch:
+    """A batch of `count` rows and no columns: what ``count(*)`` reads."""
+    return pa.record_batch([pa.nulls(count)], names=["_"]).select([])

@@ -1,0 +1,89 @@
+"""Which rows of a source are the newest version of their key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+OFFSET_BITS = 32
+OFFSET_MASK = (1 << OFFSET_BITS) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class FragmentMask:
+    """Visible rows of one fragment, by physical row offset."""
+
+    visible: pa.BooleanArray
+
+    @cached_property
+    def hidden_rows(self) -> int:
+        """How many physical rows are masked out."""
+        return len(self.visible) - int(self.visible.true_count)
+
+    def select(self, offsets: np.ndarray) -> pa.BooleanArray:
+        """One boolean per row, for rows at these ascending offsets within the fragment."""
+        first, last = int(offsets[0]), int(offsets[-1])
+        if last - first + 1 == len(offsets):
+            return self.visible.slice(first, len(offsets))
+        return pc.take(self.visible, pa.array(offsets))
+
+
+@dataclass(frozen=True, eq=False)
+class RowMask:
+    """Rows of one source that newer sources supersede, or that are tombstones, are not visible.
+
+    Args:
+        fragments: fragment id -> mask; a fragment that is absent is visible as a whole.
+    """
+
+    fragments: Mapping[int, FragmentMask]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(int(mask.visible.nbytes) for mask in self.fragments.values())
+
+    @cached_property
+    def hidden_rows(self) -> int:
+        """How many rows the mask hides."""
+        return sum(mask.hidden_rows for mask in self.fragments.values())
+
+    def keep(self, batch: pa.RecordBatch, addresses: pa.UInt64Array) -> pa.RecordBatch:
+        """The visible rows of a batch.
+
+        Args:
+            batch: rows of the source, in any projection.
+            addresses: their row addresses, ascending within a fragment.
+        """
+        if not batch.num_rows or not self.fragments:
+            return batch
+        values = addresses.to_numpy()
+        first, last = int(values[0]) >> OFFSET_BITS, int(values[-1]) >> OFFSET_BITS
+        if first == last:
+            mask = self.fragments.get(first)
+            if mask is None:
+                return batch
+            return _filtered(batch, mask.select((values & OFFSET_MASK).astype(np.uint32)))
+        fragment_ids = values >> OFFSET_BITS
+        cuts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist(), len(values)]
+        parts = [
+            self.keep(batch.slice(start, stop - start), addresses.slice(start, stop - start))
+            for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+        ]
+        return pa.concat_batches(parts)
+
+
+def _filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    return batch if mask.true_count == len(mask) else batch.filter(mask)
+
+
+def fragment_mask(physical_rows: int, hidden: np.ndarray) -> FragmentMask:
+    """Mask that hides the rows at the given offsets (uint32, any order, repeats allowed)."""
+    visible = np.ones(physical_rows, dtype=np.bool_)
+    visible[hidden] = False
+    return FragmentMask(pa.array(visible))

@@ -1,0 +1,61 @@
+"""Where rows lie, and how their stored columns read as the table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+def read_as(
+    batch: pa.RecordBatch, fields: Sequence[pa.Field], stored_names: Mapping[str, str]
+) -> list[pa.Array]:
+    """One array per table field: stored columns renamed and cast, columns the source never had as NULLs."""
+    arrays = []
+    for wanted in fields:
+        stored = stored_names.get(wanted.name)
+        if stored is None:
+            arrays.append(pa.nulls(batch.num_rows, wanted.type))
+            continue
+        array = batch.column(stored)
+        arrays.append(array if array.type.equals(wanted.type) else array.cast(wanted.type))
+    return arrays
+
+
+@dataclass(frozen=True, eq=False)
+class LanceSource:
+    """A Lance dataset at one version: the base table (generation 0) or a flushed generation.
+
+    Args:
+        label: for plans, such as ``base v12`` or ``region 1f.. gen 3``.
+        dataset: a `lance.LanceDataset`.
+        schema: the table's schema, by whose names and types all callers speak.
+        stored_names: table column -> stored column; columns that the dataset never had are absent.
+    """
+
+    label: str
+    dataset: object
+    schema: pa.Schema
+    stored_names: Mapping[str, str]
+
+    def reads_plainly(self, columns: Sequence[str]) -> bool:
+        """Whether these table columns are stored under their own names and types."""
+        stored = self.dataset.schema  # type: ignore[attr-defined]
+        return all(
+            self.stored_names.get(name) == name and stored.field(name).type.equals(self.schema.field(name).type)
+            for name in columns
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MemTableSource:
+    """Rows in memory: the unflushed rows of one region, oldest first, already under the table's schema.
+
+    Args:
+        label: for plans, such as ``region 1f.. WAL 7..9``.
+        rows: table columns plus a bool column `_tombstone`; the row's position is its row address.
+    """
+
+    label: str
+    rows: pa.Table
