@@ -1,0 +1,1 @@
+"""Random histories of tables under MemWAL, checked against a plain replay of every acknowledged write."""

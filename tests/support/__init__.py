@@ -1,0 +1,1 @@
+"""Helpers of the tests: tables, writers in another process, merges, servers and result comparison."""

@@ -1,0 +1,82 @@
+"""A real gateway in a process of its own, and the ADBC client that talks to it."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_flightsql.dbapi as flightsql
+import pyarrow as pa
+
+_URI = re.compile(r"grpc://\S+:\d+")
+
+
+class GatewayProcess:
+    """``lance-gateway serve`` on a free port; ended by its process id."""
+
+    def __init__(self, root: Path, *options: str) -> None:
+        command = [
+            str(Path(sys.executable).with_name("lance-gateway")),
+            "serve",
+            "--root",
+            str(root),
+            "--port",
+            "0",
+        ]
+        self._child = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._errors: list[str] = []
+        assert self._child.stdout is not None
+        assert self._child.stderr is not None
+        self._drain = threading.Thread(target=self._errors.extend, args=(self._child.stderr,), daemon=True)
+        self._drain.start()
+        line = self._child.stdout.readline()
+        found = _URI.search(line)
+        if found is None:
+            self.stop()
+            raise RuntimeError(f"the gateway did not start: {line!r} {''.join(self._errors)}")
+        self.uri = found.group(0)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def stop(self) -> int:
+        """Ask the server to drain and stop; its exit code is returned."""
+        self._child.send_signal(signal.SIGTERM)
+        try:
+            code = self._child.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            raise
+        self._drain.join()
+        for pipe in (self._child.stdout, self._child.stderr):
+            assert pipe is not None
+            pipe.close()
+        return code
+
+    def __enter__(self) -> "GatewayProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+@contextmanager
+def connected(uri: str) -> Iterator[Any]:
+    """An ADBC connection to a gateway."""
+    with flightsql.connect(uri, autocommit=True) as connection:
+        yield connection
+
+
+def fetch(connection: Any, sql: str, parameters: tuple[Any, ...] = ()) -> pa.Table:
+    """Run one statement over ADBC and return its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters or None)
+        return cursor.fetch_arrow_table()

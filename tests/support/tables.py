@@ -1,0 +1,217 @@
+"""Lance tables with MemWAL as the tests need them: keys, region layouts, and writes routed to regions."""
+
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from tests.support import manifests
+from tests.support.writer_process import Acknowledgement, RegionWriter, WriterProcess
+
+Row = dict[str, Any]
+
+_KEY = "lance-schema:unenforced-primary-key"
+_NAMESPACE = uuid.UUID("6b1f8ce2-7a43-4a39-9d3f-3f3f6e1f0c55")
+
+
+def key_field(name: str, data_type: pa.DataType, position: int | None = None) -> pa.Field:
+    """A primary-key column; ``position`` orders the columns of a composite key, from 1."""
+    metadata = {_KEY: "true"}
+    if position is not None:
+        metadata[f"{_KEY}:position"] = str(position)
+    return pa.field(name, data_type, nullable=False, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the rows of a table spread over regions.
+
+    Attributes:
+        initialize: Gives a new dataset its MemWAL index.
+        derive: The region values of a row (by the spec's fields, in order), or any label when there is no spec.
+        encode: The raw bytes that the region manifest records of these values; None records nothing.
+    """
+
+    name: str
+    initialize: Callable[[lance.LanceDataset], None]
+    derive: Callable[[lance.LanceDataset, Row], tuple[Any, ...]]
+    encode: Callable[[tuple[Any, ...]], Mapping[str, bytes]] | None = None
+
+
+def unpartitioned(key: tuple[str, ...], regions: int) -> Layout:
+    """Regions without a spec: the writer alone knows which key goes where."""
+    return Layout(
+        name=f"no spec, {regions} regions",
+        initialize=lambda dataset: dataset.initialize_mem_wal(),
+        derive=lambda _, row: (zlib.crc32(repr([row[name] for name in key]).encode()) % regions,),
+    )
+
+
+def bucketed(column: str, buckets: int, *, recorded: bool) -> Layout:
+    """Lance's own bucket spec over one key column."""
+    return Layout(
+        name=f"bucket({column}, {buckets})" + ("" if recorded else ", not recorded"),
+        initialize=lambda dataset: dataset.initialize_mem_wal(bucket_column=column, num_buckets=buckets),
+        derive=_derived_by_lance,
+        encode=(lambda values: {"bucket": values[0].to_bytes(4, "little", signed=True)})
+        if recorded
+        else None,
+    )
+
+
+def by_identity(column: str, *, recorded: bool) -> Layout:
+    """Lance's own identity spec over one string or 64-bit integer key column."""
+    return Layout(
+        name=f"identity({column})" + ("" if recorded else ", not recorded"),
+        initialize=lambda dataset: dataset.initialize_mem_wal(identity_column=column),
+        derive=lambda _, row: (row[column],),
+        encode=(lambda values: {column: raw_value(values[0])}) if recorded else None,
+    )
+
+
+def by_spec(
+    fields: tuple[manifests.SpecField, ...],
+    derive: Callable[[Row], tuple[Any, ...]],
+    *,
+    widths: tuple[int, ...],
+) -> Layout:
+    """A recorded spec that Lance cannot evaluate; ``widths`` are the bytes of integer values (0: a string)."""
+
+    def initialize(dataset: lance.LanceDataset) -> None:
+        dataset.initialize_mem_wal()
+        manifests.replace_spec(dataset, fields)
+
+    def encode(values: tuple[Any, ...]) -> Mapping[str, bytes]:
+        present = zip(fields, values, widths, strict=True)
+        return {item.field_id: raw_value(value, width) for item, value, width in present if value is not None}
+
+    return Layout(
+        name=", ".join(
+            f"{item.transform or item.expression}({', '.join(item.source_columns)})" for item in fields
+        ),
+        initialize=initialize,
+        derive=lambda _, row: derive(row),
+        encode=encode,
+    )
+
+
+def raw_value(value: object, width: int = 8) -> bytes:
+    """A region value as manifests store it: little-endian integers, UTF-8 strings."""
+    if isinstance(value, str):
+        return value.encode()
+    assert isinstance(value, int)
+    return value.to_bytes(width, "little", signed=True)
+
+
+def _derived_by_lance(dataset: lance.LanceDataset, row: Row) -> tuple[Any, ...]:
+    (spec,) = dataset.mem_wal_index_details()["sharding_specs"]
+    names = {column.id(): column.name() for column in dataset.lance_schema.fields()}
+    sources = [names[source] for item in spec["fields"] for source in item["source_ids"]]
+    batch = pa.RecordBatch.from_pylist(
+        [row], schema=pa.schema([dataset.schema.field(name) for name in sources])
+    )
+    values = lance.evaluate_sharding_spec(batch, spec, dataset.lance_schema)
+    return tuple(column[0].as_py() for column in values.columns)
+
+
+@dataclass
+class LsmTable:
+    """A Lance table under a catalog root, with the region writers that the test holds open.
+
+    Attributes:
+        config: Settings of every writer that is opened, such as ``max_memtable_rows``.
+        on_write: Called with (region id, rows or keys, whether they are tombstones, acknowledgement) after each
+            durable write; the oracle listens here.
+    """
+
+    path: Path
+    key: tuple[str, ...]
+    layout: Layout
+    process: WriterProcess
+    config: dict[str, Any] = field(default_factory=dict)
+    writers: dict[str, RegionWriter] = field(default_factory=dict)
+    regions: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    _routes: dict[tuple[Any, ...], str] = field(default_factory=dict)
+
+    @staticmethod
+    def create(
+        root: Path, name: str, rows: pa.Table, layout: Layout, process: WriterProcess, **config: Any
+    ) -> "LsmTable":
+        """Write ``rows`` as the base table ``<root>/<name>.lance`` and initialise its MemWAL."""
+        path = root / f"{name}.lance"
+        dataset = lance.write_dataset(rows, path)
+        layout.initialize(dataset)
+        return LsmTable(path, primary_key(rows.schema), layout, process, dict(config))
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    def dataset(self) -> lance.LanceDataset:
+        """The newest base version."""
+        return lance.dataset(self.path)
+
+    def put(self, rows: Iterable[Row]) -> list[tuple[str, list[Row], Acknowledgement]]:
+        """Upsert rows, each in its region; returns what each region acknowledged."""
+        parts = self._by_region(rows)
+        return [(region, part, self.writer(region).put(part)) for region, part in parts.items()]
+
+    def delete(self, keys: Iterable[Row]) -> list[tuple[str, list[Row], Acknowledgement]]:
+        """Delete keys, each in its region; returns what each region acknowledged."""
+        parts = self._by_region({name: key[name] for name in self.key} for key in keys)
+        return [(region, part, self.writer(region).delete(part)) for region, part in parts.items()]
+
+    def writer(self, region: str) -> RegionWriter:
+        """The open writer of a region; opened when there is none."""
+        writer = self.writers.get(region)
+        if writer is None or writer.closed:
+            writer = self.process.open(self.path, region, **self.config)
+            self.writers[region] = writer
+        return writer
+
+    def close_writers(self) -> None:
+        """Flush and close every open writer."""
+        for writer in self.writers.values():
+            if not writer.closed:
+                writer.close()
+        self.writers.clear()
+
+    def region_of(self, key: Row) -> str:
+        """The region of a key, created on first use."""
+        identity = tuple(key[name] for name in self.key)
+        if identity not in self._routes:
+            values = self.layout.derive(self.dataset(), key)
+            if values not in self.regions:
+                region = str(uuid.uuid5(_NAMESPACE, f"{self.path}{values!r}"))
+                if self.layout.encode is not None:
+                    manifests.record_region(self.path, region, 1, self.layout.encode(values))
+                self.regions[values] = region
+            self._routes[identity] = self.regions[values]
+        return self._routes[identity]
+
+    def generation_directory(self, region: str, generation: int) -> Path:
+        """The directory of a flushed generation, by the region's manifest."""
+        manifest = manifests.read_manifest(self.path, region)
+        (path,) = [entry.path for entry in manifest.flushed_generations if entry.generation == generation]
+        return self.path / "_mem_wal" / region / path
+
+    def _by_region(self, rows: Iterable[Row]) -> dict[str, list[Row]]:
+        parts: dict[str, list[Row]] = {}
+        for row in rows:
+            parts.setdefault(self.region_of(row), []).append(row)
+        return parts
+
+
+def primary_key(schema: pa.Schema) -> tuple[str, ...]:
+    """The key columns of a schema, in key order."""
+    marked = [
+        (int(column.metadata.get(f"{_KEY}:position".encode(), b"0")), column.name)
+        for column in schema
+        if column.metadata and _KEY.encode() in column.metadata
+    ]
+    return tuple(name for _, name in sorted(marked, key=lambda item: item[0]))
