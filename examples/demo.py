@@ -1,0 +1,187 @@
+"""The demo: a table that another process keeps writing, read through plain Lance and through the gateway.
+
+Creates the tables, starts the writer and a real `lance-gateway serve` as child processes, and shows what
+plain Lance misses. Every answer of the gateway is compared with the writer's ledger of acknowledged writes,
+and the demo fails when one differs. Then it serves until Ctrl-C; with `--once` it ends instead.
+"""
+
+import argparse
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+from demo_children import DemoError, Gateway, Writer
+from demo_tables import ORDER_COUNT, create_tables
+from gateway.client import GatewayClient
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+TOTALS = "SELECT count(*) AS orders, sum(amount) AS revenue, max(id) AS newest FROM {table}"
+BY_SEGMENT = """\
+SELECT c.segment, count(*) AS orders, sum(o.amount) AS revenue
+FROM orders o JOIN customers c ON c.customer_id = o.customer_id
+GROUP BY c.segment
+ORDER BY revenue DESC"""
+
+console = Console(highlight=False)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The sections of the demo, over running child processes."""
+
+    root: Path
+    writer: Writer
+    client: GatewayClient
+
+    def ask(self, question: str) -> tuple[list[dict[str, Any]], float]:
+        """Ask the gateway; return the rows and the milliseconds until the last one was here."""
+        started = time.perf_counter()
+        answer = self.client.query(question)
+        elapsed = (time.perf_counter() - started) * 1_000
+        return answer.to_pylist(), elapsed
+
+    def plain_lance(self, question: str) -> list[dict[str, Any]]:
+        """Ask the base table, which is all that an ordinary Lance reader sees."""
+        query = lance.dataset(str(self.root / "orders.lance")).sql(question.format(table="dataset")).build()
+        return pa.Table.from_batches(query.to_batch_records()).to_pylist()
+
+    def show_totals(self) -> None:
+        """Put one question to both while the writer holds still."""
+        question = TOTALS.format(table="orders")
+        heading("1. The same question, asked of plain Lance and of the gateway", question)
+        with self.writer.paused() as acknowledged:
+            (stale,) = self.plain_lance(TOTALS)
+            (fresh,), milliseconds = self.ask(question)
+        shown = Table("", "orders", "revenue", "newest id")
+        for who, row in (
+            ("plain Lance", stale),
+            ("Lance Gateway", fresh),
+            ("acknowledged by the writer", acknowledged),
+        ):
+            shown.add_row(who, f"{row['orders']:,}", f"{row['revenue']:,.2f}", f"{row['newest']:,}")
+        console.print(shown)
+        console.print(f"The gateway answered in {milliseconds:.0f} ms.")
+        expect("totals", fresh, {name: acknowledged[name] for name in ("orders", "revenue", "newest")})
+
+    def show_freshness(self) -> None:
+        """Look for orders at the moment in which their writes return, while other writes go on."""
+        heading("2. Written a moment ago, found by SQL", "SELECT id, amount, status FROM orders WHERE id = ?")
+        shown = Table("order", "amount", "status", "found after its write returned", "in plain Lance")
+        for _ in range(3):
+            written = self.writer.tell("mark")
+            rows, milliseconds = self.ask(f"SELECT id, amount, status FROM orders WHERE id = {written['id']}")
+            known = self.plain_lance(f"SELECT id FROM {{table}} WHERE id = {written['id']}")
+            shown.add_row(
+                f"{written['id']:,}",
+                f"{written['amount']:,.2f}",
+                written["status"],
+                f"{milliseconds:.1f} ms",
+                "yes" if known else "no",
+            )
+            expect(f"order {written['id']}", rows, [written])
+        console.print(shown)
+
+    def show_join(self) -> None:
+        """Join the fresh table with one that has no MemWAL."""
+        heading("3. A join and a group by over fresh rows", BY_SEGMENT)
+        with self.writer.paused() as acknowledged:
+            rows, milliseconds = self.ask(BY_SEGMENT)
+        shown = Table("segment", "orders", "revenue")
+        for row in rows:
+            shown.add_row(row["segment"], f"{row['orders']:,}", f"{row['revenue']:,.2f}")
+        console.print(shown)
+        console.print(f"The gateway answered in {milliseconds:.0f} ms.")
+        got = {row["segment"]: row["revenue"] for row in rows}
+        expect("revenue by segment", got, acknowledged["by_segment"])
+
+    def show_lookup(self) -> None:
+        """Explain the lookup of an order that has just been written."""
+        written = self.writer.tell("mark")
+        question = f"EXPLAIN ANALYZE SELECT * FROM orders WHERE id = {written['id']}"
+        heading("4. A point lookup and its plan", question)
+        rows, _ = self.ask(question)
+        for row in rows:
+            console.print(Text(row["plan"].rstrip()), soft_wrap=True)
+
+
+def heading(text: str, sql: str = "") -> None:
+    """Start a section; show the SQL that it is about."""
+    console.print()
+    console.rule(f"[bold]{text}", align="left")
+    if sql:
+        console.print(Syntax(sql, "sql", background_color="default"))
+
+
+def expect(what: str, got: object, acknowledged: object) -> None:
+    """Fail the demo unless the gateway answered what the writer was promised."""
+    if got != acknowledged:
+        raise DemoError(f"{what}: the gateway says {got!r}, but the writer acknowledged {acknowledged!r}")
+
+
+def show_connection(uri: str) -> None:
+    """Print lines to paste."""
+    heading("5. Connect")
+    for client, line in (
+        ("shell", f'lance-gateway sql "SELECT count(*) FROM orders" --uri {uri}'),
+        ("Python", f'adbc_driver_flightsql.dbapi.connect("{uri}")'),
+        ("JDBC", f"jdbc:arrow-flight-sql://{uri.removeprefix('grpc://')}/?useEncryption=false"),
+    ):
+        console.print(f"{client:7} {line}", soft_wrap=True, markup=False)
+
+
+def run(root: Path, *, once: bool) -> None:
+    """Create the tables, start the children, show the sections; then serve, unless `once`."""
+    started = time.perf_counter()
+    root.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as running:
+        with console.status(f"Writing {ORDER_COUNT:,} orders, then changing some of them"):
+            create_tables(root)
+            writer = Writer(root, root / "writer.log")
+            running.callback(writer.close)
+            writer.read()
+            gateway = Gateway(root, root / "gateway.log")
+            running.callback(gateway.close)
+        console.print(f"Process {writer.process.pid} is writing {root}/orders.lance through MemWAL.")
+        console.print(f"Process {gateway.process.pid} serves {root} at [bold]{gateway.uri}[/bold].")
+        demo = Demo(root, writer, running.enter_context(GatewayClient(gateway.uri)))
+        demo.show_totals()
+        demo.show_freshness()
+        demo.show_join()
+        demo.show_lookup()
+        show_connection(gateway.uri)
+        elapsed = time.perf_counter() - started
+        console.print(f"\nEvery answer equals the acknowledged writes. The demo took {elapsed:.0f} s.")
+        if not once:
+            console.print("Writing and serving on until Ctrl-C.")
+            gateway.process.wait()
+            raise DemoError(f"the gateway ended by itself; see {root / 'gateway.log'}")
+
+
+def main() -> int:
+    """Parse the command line, run, turn a failure into an exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path("demo-data"), help="where the tables are written")
+    parser.add_argument("--once", action="store_true", help="end after the last question")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        run(arguments.root, once=arguments.once)
+    except KeyboardInterrupt:
+        console.print("\nStopped.")
+    except DemoError as failure:
+        console.print(f"[bold red]The demo failed:[/bold red] {failure}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
