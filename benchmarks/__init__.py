@@ -1,0 +1,18 @@
+"""Benchmarks of Lance Gateway, each against a floor or a peer measured in the same run.
+
+`python -m benchmarks` builds real MemWAL tables with Lance's own writer (and reuses them while their
+parameters match), runs the families below and writes one Markdown report: medians, ratios, bars, verdicts.
+
+- `scans`: group-by, filtered scan and count(*) over base + generations, engine warm
+- `first_touch`: the first group-by of a fresh process, against the floor's first group-by
+- `lookups`: point lookups in process, by a prepared statement
+- `adbc_lookups`: the same lookups by ADBC, against a server process
+- `planning`: a key lookup over 1, 10, 100 and 1,000 regions, pruned and unpruned
+- `generations_cost`: the same fresh rows in 1, 10 and 100 generations
+- `streaming`: a whole-table result by Flight, against a bare Flight server that holds it in memory
+- `memory`: resident memory of the server while it streams
+
+The floor is base-only DataFusion over `lance.FFILanceTableProvider`: what the same engine does with the same
+files when it ignores fresh rows, so its answer is stale. Peers are Lance's own `LsmScanner` and
+`LsmPointLookupPlanner`.
+"""

@@ -1,0 +1,36 @@
+"""What every family gets: the settings and the tables, built when first asked for."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from planner.catalog import Catalog
+from planner.engine import QueryEngine
+
+from benchmarks.report import Finding
+from benchmarks.settings import BenchSettings
+from benchmarks.table import BenchTable, TableShape, ensure_table
+
+
+@dataclass(frozen=True, slots=True)
+class BenchContext:
+    """One run's settings and its way to tables."""
+
+    settings: BenchSettings
+
+    def main_table(self) -> BenchTable:
+        """The table that most families share."""
+        settings = self.settings
+        shape = TableShape(settings.rows, settings.fresh_rows, settings.generations, settings.regions)
+        return self.table(shape)
+
+    def table(self, shape: TableShape) -> BenchTable:
+        """The table of a shape."""
+        return ensure_table(self.settings.data_dir, shape)
+
+
+Family = Callable[[BenchContext], Iterable[Finding]]
+
+
+def open_engine(table: BenchTable) -> QueryEngine:
+    """A fresh engine, with empty caches, on the table's root."""
+    return QueryEngine(Catalog.open(str(table.root)))

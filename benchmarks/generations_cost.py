@@ -1,0 +1,62 @@
+"""The same number of fresh rows in 1, 10 and 100 generations of one region."""
+
+from collections.abc import Iterator
+
+import lance
+import pyarrow as pa
+
+from benchmarks.baselines import base_only_context
+from benchmarks.context import BenchContext, open_engine
+from benchmarks.queries import GROUP_BY, LOOKUP
+from benchmarks.report import Finding, milliseconds
+from benchmarks.table import BenchTable, TableShape
+from benchmarks.timing import interleave, timed
+
+
+def run(context: BenchContext) -> Iterator[Finding]:
+    """Per generation count, on a fifth of the rows: first and warm group-by, prepared point lookup."""
+    settings = context.settings
+    rows = max(1_000, settings.rows // 5)
+    for generations in settings.generation_counts:
+        fresh = max(generations, round(rows * settings.upsert_fraction))
+        table = context.table(TableShape(rows, fresh, generations, regions=1))
+        yield from _measure(context, table, f"{generations} generation{'s' if generations > 1 else ''}")
+
+
+def _measure(context: BenchContext, table: BenchTable, label: str) -> Iterator[Finding]:
+    settings = context.settings
+    floor = base_only_context(table.uri)
+    floor_first = timed(lambda: floor.sql(GROUP_BY).to_arrow_table()) * 1e3
+    engine = open_engine(table)
+    try:
+        first = timed(lambda: engine.execute(GROUP_BY).read_all()) * 1e3
+        table.answers.check_group_by(engine.execute(GROUP_BY).read_all())
+        scans = interleave(
+            {
+                "gateway": lambda _: engine.execute(GROUP_BY).read_all(),
+                "floor": lambda _: floor.sql(GROUP_BY).to_arrow_table(),
+            },
+            rounds=settings.rounds,
+        )
+        dataset = lance.dataset(table.uri)
+        prepared = engine.prepare(LOOKUP)
+        keys = table.draw_keys(settings.lookup_rounds, seed=3)
+        lookups = interleave(
+            {
+                "gateway": lambda number: prepared.execute((pa.scalar(keys[number], pa.int64()),)).read_all(),
+                "to_table": lambda number: dataset.to_table(filter=f"id = {keys[number]}"),
+            },
+            rounds=settings.lookup_rounds,
+            warmups=5,
+        )
+    finally:
+        engine.close()
+    against = f"base only {milliseconds(floor_first)}"
+    yield Finding(f"first group-by of an engine, {label}", milliseconds(first), against, first / floor_first)
+    for title, samples, other, name in (
+        ("group-by scan", scans, "floor", "base only"),
+        ("point lookup in process", lookups, "to_table", "ds.to_table"),
+    ):
+        against = f"{name} {milliseconds(samples.median_ms(other))}"
+        gateway = milliseconds(samples.median_ms("gateway"))
+        yield Finding(f"{title}, {label}", gateway, against, samples.ratio("gateway", other))

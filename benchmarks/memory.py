@@ -1,0 +1,69 @@
+"""Resident memory of the server process while it streams many rows."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+from pyarrow import flight
+
+from benchmarks.answers import WrongAnswerError
+from benchmarks.context import BenchContext
+from benchmarks.flight_client import drain, statement
+from benchmarks.queries import STREAM
+from benchmarks.report import Bar, Finding
+from benchmarks.server import gateway_server
+
+_MIB = 2**20
+_SAMPLE_SECONDS = 0.005
+
+
+def run(context: BenchContext) -> Iterator[Finding]:
+    """Streams the table as often as it takes in one UNION ALL, and samples the server's memory meanwhile.
+
+    Idle is the server that has just said it is ready: what its caches take counts as above idle.
+    """
+    table = context.main_table()
+    copies = -(-context.settings.stream_rows // table.answers.count)
+    descriptor = statement(" UNION ALL ".join([STREAM] * copies))
+    with gateway_server(table.root) as server, flight.connect(server.uri) as client:
+        process = psutil.Process(server.pid)
+        idle = _resident(process)
+        with _peak_of(process) as peak:
+            rows = drain(client, descriptor)
+        settled = _resident(process)
+    if rows != copies * table.answers.count:
+        raise WrongAnswerError(f"the server streamed {rows} rows of {copies * table.answers.count}")
+    above = (peak[0] - idle) / _MIB
+    yield Finding(
+        f"server memory above idle while streaming {rows:,} rows",
+        f"{peak[0] / _MIB:,.0f} MiB at its highest",
+        f"idle {idle / _MIB:,.0f} MiB",
+        above,
+        "MiB",
+        Bar(1024),
+        f"resident set every {_SAMPLE_SECONDS * 1e3:.0f} ms; after the stream {settled / _MIB:,.0f} MiB",
+    )
+
+
+def _resident(process: psutil.Process) -> int:
+    return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+
+
+@contextmanager
+def _peak_of(process: psutil.Process) -> Iterator[list[int]]:
+    """Samples until the block ends; the list's only item is the highest value so far, in bytes."""
+    peak = [_resident(process)]
+    done = threading.Event()
+
+    def sample() -> None:
+        while not done.wait(_SAMPLE_SECONDS):
+            peak[0] = max(peak[0], _resident(process))
+
+    thread = threading.Thread(target=sample, name="memory-sampler")
+    thread.start()
+    try:
+        yield peak
+    finally:
+        done.set()
+        thread.join()

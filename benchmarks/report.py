@@ -1,0 +1,168 @@
+"""Findings, their bars, and the Markdown report."""
+
+import datetime as dt
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from benchmarks.settings import REPOSITORY, BenchSettings
+
+Unit = Literal["x", "ms", "MiB"]
+_VERSIONS_OF = ("pylance", "datafusion", "pyarrow", "sqlglot", "numpy", "adbc-driver-flightsql")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The value that a finding must not exceed, or must reach."""
+
+    limit: float
+    kind: Literal["at most", "at least"] = "at most"
+
+    def verdict(self, value: float) -> Literal["PASS", "MISS"]:
+        """PASS when the value is on the right side of the limit (the limit itself passes)."""
+        holds = value <= self.limit if self.kind == "at most" else value >= self.limit
+        return "PASS" if holds else "MISS"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        title: What was measured.
+        gateway: The gateway's own number, with its unit.
+        against: What it is compared with, and that one's number.
+        value: The judged number: a ratio, or the gateway's number itself.
+        unit: Unit of `value`.
+        bar: The bar, or None for a number that is only reported.
+        note: How it was measured where the title doesn't say.
+    """
+
+    title: str
+    gateway: str
+    against: str
+    value: float
+    unit: Unit = "x"
+    bar: Bar | None = None
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """PASS or MISS, or an empty text without a bar."""
+        return "" if self.bar is None else self.bar.verdict(self.value)
+
+    @property
+    def bar_text(self) -> str:
+        """The bar as the report prints it."""
+        if self.bar is None:
+            return ""
+        sign = "<=" if self.bar.kind == "at most" else ">="
+        return f"{sign} {_quantity(self.bar.limit, self.unit)}"
+
+    @property
+    def value_text(self) -> str:
+        """The judged number as the report prints it."""
+        return _quantity(self.value, self.unit)
+
+    def line(self) -> str:
+        """The finding in one line of plain text."""
+        against = f" against {self.against}" if self.against else ""
+        bar = f" (bar {self.bar_text}: {self.verdict})" if self.bar else ""
+        return f"{self.title}: {self.gateway}{against} = {self.value_text}{bar}"
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyResult:
+    """The findings of one family and how long it ran."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    seconds: float
+
+
+def write_report(path: Path, settings: BenchSettings, results: Sequence[FamilyResult]) -> None:
+    """Writes the report, replacing an older one."""
+    lines = ["# Benchmark results", "", *_environment(settings), ""]
+    missed = [f for r in results for f in r.findings if f.verdict == "MISS"]
+    passed = sum(f.verdict == "PASS" for r in results for f in r.findings)
+    lines += [f"**{passed} of {passed + len(missed)} bars hold.**", ""]
+    lines += [f"- MISS: {f.title}: {f.value_text}, bar {f.bar_text}" for f in missed]
+    lines += [""] if missed else []
+    for result in results:
+        lines += [f"## {result.name}", "", *_table(result.findings), ""]
+        lines += _notes(result.findings)
+        lines += [f"Measured in {result.seconds:.0f} s.", ""]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def milliseconds(value: float) -> str:
+    """A duration as text, three significant digits."""
+    return _quantity(value, "ms")
+
+
+def _quantity(value: float, unit: Unit) -> str:
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}{'' if unit == 'x' else ' '}{unit}"
+
+
+def _table(findings: Iterable[Finding]) -> list[str]:
+    rows = ["| measurement | gateway | against | value | bar | verdict |", "|---|---|---|---|---|---|"]
+    rows += [
+        f"| {f.title} | {f.gateway} | {f.against} | {f.value_text} | {f.bar_text} | {f.verdict} |"
+        for f in findings
+    ]
+    return rows
+
+
+def _notes(findings: Iterable[Finding]) -> list[str]:
+    notes = [f"- {f.title}: {f.note}" for f in findings if f.note]
+    return [*notes, ""] if notes else []
+
+
+def _environment(settings: BenchSettings) -> list[str]:
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS_OF)
+    memory = psutil.virtual_memory().total / 2**30
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    machine = (
+        f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release()}"
+    )
+    fresh = f"{settings.fresh_rows:,} rows upserted by Lance's own writer"
+    spread = f"{settings.generations} generations over {settings.regions} regions"
+    return [
+        f"- Date: {now}; commit {_commit()}",
+        f"- Machine: {machine}; load average at the end {load}",
+        f"- Versions: Python {platform.python_version()}, {versions}",
+        f"- Table: {settings.rows:,} base rows; {fresh}, {spread}",
+        f"- Command: `{' '.join(['python -m benchmarks', *sys.argv[1:]])}`",
+        "- Times are medians of interleaved rounds, ratios are medians of the rounds' own ratios.",
+        "- Both sides find their files in the page cache.",
+    ]
+
+
+def _commit() -> str:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(REPOSITORY), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    revision = git("rev-parse", "--short=12", "HEAD") or "unknown"
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":(exclude)benchmarks/RESULTS.md")
+    return f"{revision} with local changes" if changed else revision
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,60 @@
+"""What a benchmark run measures: sizes, repetitions and places."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from memwal.errors import InvalidInputError
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DEFAULT_DATA_DIR = REPOSITORY / "bench-data"
+DEFAULT_REPORT = REPOSITORY / "benchmarks" / "RESULTS.md"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSettings:
+    """Parameters of one run.
+
+    Attributes:
+        rows: Rows of the base table.
+        upsert_fraction: Fresh rows as a share of the base rows, 0 < share <= 1.
+        generations: Flushed generations, over all regions together.
+        regions: Regions (buckets of the key) of the main table.
+        data_dir: Where tables are built and kept.
+        rounds: Repetitions of a scan; lookups repeat `20 * rounds` times.
+        region_counts: Region counts of the planning family, ascending.
+        generation_counts: Generation counts of the generations family, ascending.
+        stream_rows: Rows streamed while the server's memory is watched; rounded up to whole tables.
+    """
+
+    rows: int = 5_000_000
+    upsert_fraction: float = 0.08
+    generations: int = 20
+    regions: int = 4
+    data_dir: Path = DEFAULT_DATA_DIR
+    rounds: int = 15
+    region_counts: tuple[int, ...] = (1, 10, 100, 1_000)
+    generation_counts: tuple[int, ...] = (1, 10, 100)
+    stream_rows: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "generations", "regions", "rounds", "stream_rows"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if not 0 < self.upsert_fraction <= 1:
+            raise InvalidInputError(f"upsert_fraction is {self.upsert_fraction}: it must be in (0, 1]")
+        for name in ("region_counts", "generation_counts"):
+            counts = getattr(self, name)
+            if not counts or min(counts) < 1 or list(counts) != sorted(set(counts)):
+                raise InvalidInputError(
+                    f"{name} is {counts}: give ascending positive counts, such as 1,10,100"
+                )
+
+    @property
+    def fresh_rows(self) -> int:
+        """Rows put through MemWAL on top of the base table."""
+        return max(self.generations, round(self.rows * self.upsert_fraction))
+
+    @property
+    def lookup_rounds(self) -> int:
+        """Repetitions of a lookup."""
+        return 20 * self.rounds
