@@ -1,0 +1,226 @@
+"""The two kinds of storage behind `memwal.storage.Storage`."""
+
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import obstore
+import pyarrow.fs
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import LocalStore, ObjectStore, S3Store
+
+from memwal.errors import UnavailableError
+
+REQUESTS_IN_PARALLEL: Final = 16
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name in a directory.
+
+    Attributes:
+        name: last part of the path.
+        is_dir: whether it is a directory (on S3: a common prefix).
+        size: bytes; 0 for a directory.
+    """
+
+    name: str
+    is_dir: bool
+    size: int
+
+
+class LocalBackend:
+    """Directories of the local file system."""
+
+    scheme = "file"
+
+    def __init__(self) -> None:
+        self._filesystem = pyarrow.fs.LocalFileSystem()
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's bytes."""
+        return _read(self._filesystem, path)
+
+    def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
+        """Asks the operating system for each path."""
+        return tuple(map(_exists, paths))
+
+    def list(self, path: str) -> tuple[Entry, ...]:
+        """Returns the entries of a directory."""
+        return _list(self._filesystem, path)
+
+    def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
+        """Calls a function for every item in turn: local files answer faster than a thread starts."""
+        return tuple(map(function, items))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes a file beside its destination and renames it."""
+        _answered(path, lambda: obstore.put(_directory(path), posixpath.basename(path), data))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes a file beside its destination and links it there."""
+        return _create(_directory(path), posixpath.basename(path), data, path)
+
+
+class S3Backend:
+    """Keys of one bucket."""
+
+    scheme = "s3"
+
+    def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
+        self._bucket = bucket
+        self._filesystem = _arrow_filesystem(options)
+        self._store = _object_store(bucket, options)
+        # Two pools: a call made through the one may wait for probes made through the other.
+        self._probes = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"probe-{bucket}")
+        self._calls = ThreadPoolExecutor(REQUESTS_IN_PARALLEL, thread_name_prefix=f"calls-{bucket}")
+
+    def read(self, path: str) -> bytes:
+        """Returns an object's bytes."""
+        return _read(self._filesystem, path)
+
+    def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
+        """Probes all paths in parallel."""
+        if len(paths) == 1:
+            return (self._exists(paths[0]),)
+        return tuple(self._probes.map(self._exists, paths))
+
+    def list(self, path: str) -> tuple[Entry, ...]:
+        """Returns the objects and common prefixes below a prefix."""
+        return _list(self._filesystem, path)
+
+    def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
+        """Calls a function for every item, several at a time."""
+        return tuple(self._calls.map(function, items))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes an object."""
+        _answered(path, lambda: obstore.put(self._store, self._key(path), data))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes an object on the condition that none is there (`If-None-Match: *`)."""
+        return _create(self._store, self._key(path), data, path)
+
+    def _exists(self, path: str) -> bool:
+        # Not through pyarrow.fs: for an absent key that asks a second time, whether it is a "directory".
+        try:
+            _answered(path, lambda: obstore.head(self._store, self._key(path)))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _key(self, path: str) -> str:
+        return path.removeprefix(f"{self._bucket}/")
+
+
+def _exists(path: str) -> bool:
+    # Not through pyarrow.fs: this runs several times for every query, and costs half as much.
+    try:
+        os.stat(path)  # noqa: PTH116 - as above
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _unavailable(path, error) from error
+    return True
+
+
+def _read(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes:
+    def read() -> bytes:
+        with filesystem.open_input_file(path) as file:
+            data: bytes = file.read()
+            return data
+
+    return _answered(path, read)
+
+
+def _list(filesystem: pyarrow.fs.FileSystem, path: str) -> tuple[Entry, ...]:
+    selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
+    directory = pyarrow.fs.FileType.Directory
+    infos = _answered(path, lambda: filesystem.get_file_info(selector))
+    entries = (Entry(info.base_name, info.type == directory, info.size or 0) for info in infos)
+    return tuple(sorted(entries, key=lambda entry: entry.name))
+
+
+def _directory(path: str) -> LocalStore:
+    # Rooted at the file's own directory: further up, obstore would escape special characters in names.
+    return _answered(path, lambda: LocalStore(posixpath.dirname(path), mkdir=True))
+
+
+def _create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
+    try:
+        _answered(path, lambda: obstore.put(store, key, data, mode="create"))
+    except (AlreadyExistsError, PreconditionError):
+        return False
+    return True
+
+
+def _answered(path: str, request: Callable[[], Answer]) -> Answer:
+    """Runs a request; any failure but a plain "absent" or "present" becomes an UnavailableError."""
+    try:
+        return request()
+    except (FileNotFoundError, AlreadyExistsError, PreconditionError):
+        raise
+    except (OSError, BaseError) as error:
+        raise _unavailable(path, error) from error
+
+
+def _unavailable(path: str, error: Exception) -> UnavailableError:
+    reason = str(error).partition("\n")[0]
+    return UnavailableError(
+        f"Storage did not serve {path}: {reason}. Check that it is reachable and permitted, then retry"
+    )
+
+
+def _arrow_filesystem(options: Mapping[str, str]) -> pyarrow.fs.FileSystem:
+    """Builds pyarrow's S3 client from pylance's storage options."""
+    scheme, _, endpoint = (_option(options, "endpoint", "endpoint_url") or "").rpartition("://")
+    return pyarrow.fs.S3FileSystem(
+        access_key=_option(options, "access_key_id"),
+        secret_key=_option(options, "secret_access_key"),
+        session_token=_option(options, "session_token", "token"),
+        anonymous=_is_set(options, "skip_signature"),
+        region=_option(options, "region", "default_region"),
+        endpoint_override=endpoint or None,
+        scheme=scheme or None,
+        force_virtual_addressing=_is_set(options, "virtual_hosted_style_request"),
+    )
+
+
+def _object_store(bucket: str, options: Mapping[str, str]) -> S3Store:
+    """Builds obstore's S3 client from pylance's storage options."""
+    settings: dict[str, str | None] = {
+        "endpoint": _option(options, "endpoint", "endpoint_url"),
+        "access_key_id": _option(options, "access_key_id"),
+        "secret_access_key": _option(options, "secret_access_key"),
+        "token": _option(options, "session_token", "token"),
+        "region": _option(options, "region", "default_region"),
+    }
+    return S3Store(
+        bucket,
+        config={key: value for key, value in settings.items() if value is not None},  # type: ignore[arg-type]
+        virtual_hosted_style_request=_is_set(options, "virtual_hosted_style_request"),
+        skip_signature=_is_set(options, "skip_signature"),
+        client_options={"allow_http": _is_set(options, "allow_http")},
+    )
+
+
+def _option(options: Mapping[str, str], *names: str) -> str | None:
+    """Returns the first option given under a name, with or without "aws_", or else in the environment."""
+    spellings = [spelling for name in names for spelling in (f"aws_{name}", name)]
+    given = {key.lower(): value for key, value in options.items()}
+    for spelling in spellings:
+        if spelling in given:
+            return given[spelling]
+    return next(
+        (os.environ[f"AWS_{name.upper()}"] for name in names if f"AWS_{name.upper()}" in os.environ), None
+    )
+
+
+def _is_set(options: Mapping[str, str], name: str) -> bool:
+    return (_option(options, name) or "").lower() in ("1", "true", "yes")

@@ -1,0 +1,49 @@
+"""Errors that a user of the gateway can meet, each with the gRPC-style status that a client sees."""
+
+from typing import ClassVar
+
+
+class LanceGatewayError(Exception):
+    """Base of every error that this project raises on purpose.
+
+    A message names the thing, the value that was met and the way out. `status` is the name of the gRPC
+    status code under which a client receives it.
+    """
+
+    status: ClassVar[str] = "INTERNAL"
+
+
+class InvalidInputError(LanceGatewayError):
+    """A statement, parameter, option or constructor argument cannot mean anything."""
+
+    status: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class NotFoundError(LanceGatewayError):
+    """A table, view, column or directory that was named does not exist."""
+
+    status: ClassVar[str] = "NOT_FOUND"
+
+
+class UnsupportedError(LanceGatewayError):
+    """The request or the stored data is meaningful, but this version does not implement it."""
+
+    status: ClassVar[str] = "UNIMPLEMENTED"
+
+
+class UnavailableError(LanceGatewayError):
+    """Storage did not answer as it should; the same request may succeed later."""
+
+    status: ClassVar[str] = "UNAVAILABLE"
+
+
+class PreconditionError(LanceGatewayError):
+    """The environment or a table is not in the state that the request needs."""
+
+    status: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+class CorruptDataError(LanceGatewayError):
+    """A stored file is not what the format says it is; the message names the file."""
+
+    status: ClassVar[str] = "DATA_LOSS"

@@ -1,0 +1,278 @@
+"""The MemWAL index of a base table: region specs, merge and index progress, region snapshots.
+
+Lance keeps all of it inside the base table's manifest. pylance shows the configuration but not the progress,
+so the manifest file itself is read here.
+"""
+
+import struct
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+from lance.file import LanceFileReader
+
+from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
+from memwal.manifest import FlushedGeneration, RegionManifest
+from memwal.raw_values import encode_raw
+from memwal.storage import Storage
+from protos import mem_wal_pb2
+
+MEM_WAL_INDEX: Final = "__lance_mem_wal"
+_MAGIC: Final = b"LANC"
+# Position of the Manifest message, format version (major, minor), magic.
+_FOOTER: Final = struct.Struct("<QHH4s")
+_LENGTH: Final = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class RegionField:
+    """One derived value of a region spec.
+
+    Attributes:
+        field_id: name under which manifests record the region's value.
+        source_ids: Lance field ids of the columns it is derived from, `col0`, `col1`, ... in an expression.
+        transform: name of a well-known transform; None where an expression is given.
+        expression: DataFusion SQL; None where a transform is given.
+        result_type: Arrow name of the value's type.
+        parameters: of the transform, such as `num_buckets`.
+    """
+
+    field_id: str
+    source_ids: tuple[int, ...]
+    transform: str | None
+    expression: str | None
+    result_type: str
+    parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if (self.transform is None) == (self.expression is None):
+            msg = (
+                f"Region field {self.field_id!r} has transform {self.transform!r} and expression "
+                f"{self.expression!r}: exactly one of the two must be given"
+            )
+            raise InvalidInputError(msg)
+
+
+@dataclass(frozen=True)
+class RegionSpec:
+    """How rows map to regions: a region holds the rows that agree on every field's value.
+
+    Attributes:
+        spec_id: 1 or more; manifests refer to it.
+        fields: the derived values.
+    """
+
+    spec_id: int
+    fields: tuple[RegionField, ...]
+
+    def __post_init__(self) -> None:
+        names = [one.field_id for one in self.fields]
+        if self.spec_id < 1 or len(set(names)) != len(names):
+            msg = f"Region spec {self.spec_id} with fields {names}: ids start at 1 and fields differ in name"
+            raise InvalidInputError(msg)
+
+
+@dataclass(frozen=True)
+class MemWalIndexDetails:
+    """What one version of a base table knows about its regions.
+
+    Attributes:
+        snapshot_ts_millis: when the region snapshots were taken (Unix time in ms); 0 for never.
+        num_regions: as recorded; with bucket regions the number of buckets.
+        inline_snapshots: a Lance file with one row per region, see `decode_region_snapshots`.
+        region_specs: every spec that a region may refer to.
+        maintained_indexes: names of the indexes that flushed generations carry too.
+        maintain_all_indexes: whether every index of the table is maintained, named or not.
+        merged_generations: region id -> newest generation that this base version contains.
+        index_catchup: index name -> region id -> newest generation that the index covers.
+        writer_config_defaults: options that writers start from.
+    """
+
+    snapshot_ts_millis: int = 0
+    num_regions: int = 0
+    inline_snapshots: bytes | None = field(default=None, repr=False)
+    region_specs: tuple[RegionSpec, ...] = ()
+    maintained_indexes: tuple[str, ...] = ()
+    maintain_all_indexes: bool = False
+    merged_generations: Mapping[str, int] = field(default_factory=dict, hash=False)
+    index_catchup: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
+    writer_config_defaults: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def region_spec(self, spec_id: int) -> RegionSpec | None:
+        """Returns the spec of that id; None for 0, which stands for regions made by hand."""
+        return next((spec for spec in self.region_specs if spec.spec_id == spec_id), None)
+
+    @staticmethod
+    def decode(data: bytes, *, source: str) -> "MemWalIndexDetails":
+        """Reads the index details from their wire form.
+
+        Raises:
+            CorruptDataError: the bytes are no MemWalIndexDetails message.
+        """
+        try:
+            message = mem_wal_pb2.MemWalIndexDetails.FromString(data)
+            return MemWalIndexDetails(
+                snapshot_ts_millis=message.snapshot_ts_millis,
+                num_regions=message.num_regions,
+                inline_snapshots=message.inline_snapshots if message.HasField("inline_snapshots") else None,
+                region_specs=tuple(map(_region_spec, message.region_specs)),
+                maintained_indexes=tuple(message.maintained_indexes),
+                maintain_all_indexes=message.maintain_all_indexes,
+                merged_generations=dict(map(_progress, message.merged_generations)),
+                index_catchup={
+                    catchup.index_name: dict(map(_progress, catchup.caught_up_generations))
+                    for catchup in message.index_catchup
+                },
+                writer_config_defaults=dict(message.writer_config_defaults),
+            )
+        except (DecodeError, InvalidInputError, ValueError) as error:
+            msg = f"{source}: the index {MEM_WAL_INDEX} cannot be read: {error}. Restore an older table version"
+            raise CorruptDataError(msg) from error
+
+
+@dataclass(frozen=True)
+class RegionSnapshot:
+    """A region as a base version remembers it.
+
+    Attributes:
+        region_id: UUID in its usual text form.
+        region_spec_id: spec that governs the region; 0 for a region made by hand.
+        region_values: raw value by field id, as in a manifest; NULL values are left out.
+        manifest: the region's state at that time; None where the snapshot records identity only.
+    """
+
+    region_id: str
+    region_spec_id: int
+    region_values: Mapping[str, bytes] = field(hash=False)
+    manifest: RegionManifest | None
+
+
+def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
+    """Reads the MemWAL index of one version of a base table.
+
+    Returns:
+        The details, or None when that version has no MemWAL index.
+
+    Raises:
+        NotFoundError: the table has no such version.
+        CorruptDataError: the manifest file is not a whole base table manifest.
+        UnavailableError: storage failed to answer.
+    """
+    data, source = _read_base_manifest(table, version)
+    try:
+        section = _index_section(data)
+    except (DecodeError, ValueError, struct.error) as error:
+        msg = (
+            f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}. It ends with a 16-byte "
+            "footer that leads to its messages. Restore the file, or check out another version"
+        )
+        raise CorruptDataError(msg) from error
+    for index in section.indices:
+        if index.name == MEM_WAL_INDEX:
+            return MemWalIndexDetails.decode(index.index_details.value, source=source)
+    return None
+
+
+def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot, ...]:
+    """Returns the region snapshots that index details carry inline; () where there are none.
+
+    Columns named after regions and, as newer writers have them, after shards are both understood.
+
+    Raises:
+        CorruptDataError: the snapshots are no Lance file with the columns of a region snapshot.
+    """
+    if not details.inline_snapshots:
+        return ()
+    try:
+        rows = _read_lance_file(details.inline_snapshots).to_pylist()
+        return tuple(_region_snapshot(row, details) for row in rows)
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException, InvalidInputError) as error:
+        msg = (
+            f"The inline region snapshots of {MEM_WAL_INDEX} ({len(details.inline_snapshots)} bytes) cannot be "
+            f"read: {error}. Read with consistency 'flushed' or 'strong', or take a new snapshot"
+        )
+        raise CorruptDataError(msg) from error
+
+
+def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:
+    # The newer naming scheme counts down, so that the newest version is listed first.
+    paths = (f"_versions/{(1 << 64) - 1 - version:020d}.manifest", f"_versions/{version}.manifest")
+    for path in paths:
+        try:
+            return table.read(path), table.locate(path)
+        except FileNotFoundError:
+            continue
+    msg = f"{table.uri} has no version {version} (neither {paths[0]} nor {paths[1]} exists): use a newer one"
+    raise NotFoundError(msg)
+
+
+def _index_section(data: bytes) -> mem_wal_pb2.IndexSection:
+    position, _, _, magic = _FOOTER.unpack(data[-_FOOTER.size :])
+    if magic != _MAGIC:
+        msg = f"it ends with {magic!r} instead of {_MAGIC!r}"
+        raise ValueError(msg)
+    manifest = mem_wal_pb2.BaseManifest.FromString(_message_at(data, position))
+    if not manifest.HasField("index_section"):  # 0 is a position like any other.
+        return mem_wal_pb2.IndexSection()
+    return mem_wal_pb2.IndexSection.FromString(_message_at(data, manifest.index_section))
+
+
+def _message_at(data: bytes, position: int) -> bytes:
+    """Returns the message at a position: a length in 4 bytes, then that many bytes."""
+    start = position + _LENGTH.size
+    if start > len(data):
+        msg = f"a message is said to be at byte {position}"
+        raise ValueError(msg)
+    (length,) = _LENGTH.unpack_from(data, position)
+    if start + length > len(data) - _FOOTER.size:
+        msg = f"the message at byte {position} is said to have {length} bytes"
+        raise ValueError(msg)
+    return data[start : start + length]
+
+
+def _region_spec(message: mem_wal_pb2.RegionSpec) -> RegionSpec:
+    return RegionSpec(message.spec_id, tuple(map(_region_field, message.fields)))
+
+
+def _region_field(message: mem_wal_pb2.RegionField) -> RegionField:
+    return RegionField(
+        field_id=message.field_id,
+        source_ids=tuple(message.source_ids),
+        transform=message.transform if message.HasField("transform") else None,
+        expression=message.expression if message.HasField("expression") else None,
+        result_type=message.result_type,
+        parameters=dict(message.parameters),
+    )
+
+
+def _progress(message: mem_wal_pb2.MergedGeneration) -> tuple[str, int]:
+    return str(UUID(bytes=message.region_id.uuid)), message.generation
+
+
+def _read_lance_file(data: bytes) -> pa.Table:
+    # Lance reads files by name only.
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "snapshots.lance")
+        path.write_bytes(data)
+        return LanceFileReader(str(path)).read_all().to_table()
+
+
+def _region_snapshot(row: Mapping[str, object], details: MemWalIndexDetails) -> RegionSnapshot:
+    def column(*names: str) -> object:
+        given = [row[spelling] for name in names for spelling in (f"region_{name}", f"shard_{name}", name) if spelling in row]
+        if not given:
+            msg = f"there is no column {names[0]}; the columns are {', '.join(row)}"
+            raise ValueError(msg)
+        return given[0]
+
+    identifier = column("id")
+    region_id = str(UUID(bytes=identifier) if isinstance(identifier, bytes) else UUID(str(identifier)))
+    spec_id = int(column("spec_id"))  # type: ignore[call-overload]
+    spec = details.region_spec(spec_id)
+    values: dict[str, bytes] = {}
+    return RegionSnapshot(region_id, spec_id, values, None)

@@ -1,0 +1,154 @@
+"""Files of a table, wherever it lives: one small interface over local directories and S3.
+
+Reads and listings go through `pyarrow.fs`; atomic and conditional writes, which `pyarrow.fs` does not have,
+through `obstore`.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from memwal.backends import Answer, Entry, Item, LocalBackend, S3Backend
+from memwal.errors import InvalidInputError, UnsupportedError
+
+__all__ = ["Backend", "Entry", "Storage"]
+
+
+class Backend(Protocol):
+    """What a kind of storage must be able to do; paths are absolute within it."""
+
+    scheme: str
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's bytes; FileNotFoundError when it is absent."""
+
+    def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
+        """Says for each path whether a file is there."""
+
+    def list(self, path: str) -> tuple[Entry, ...]:
+        """Returns a directory's entries by name; () when it is absent."""
+
+    def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
+        """Calls a function for every item; in parallel where storage is slow to answer."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes a whole file atomically, replacing what was there."""
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Creates a file atomically; False when it exists already."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A directory (a table, or a part of one) on a local disk or on S3.
+
+    Two storages are equal when they name the same directory with the same options.
+
+    Attributes:
+        uri: what pylance takes: an absolute path or `s3://bucket/key`.
+        options: storage options as pylance takes them (`aws_endpoint`, `aws_region`, `allow_http`, ...).
+    """
+
+    uri: str
+    options: Mapping[str, str] = field(hash=False)
+    root: str = field(repr=False)
+    backend: Backend = field(repr=False, compare=False)
+
+    @staticmethod
+    def open(uri: str, options: Mapping[str, str] | None = None) -> "Storage":
+        """Opens a directory; nothing is read, and it need not exist.
+
+        Raises:
+            InvalidInputError: the URI is empty or names no bucket.
+            UnsupportedError: the URI's scheme is neither a local path, `file` nor `s3`.
+        """
+        if not uri:
+            msg = "A table location is empty: give a directory or s3://bucket/path"
+            raise InvalidInputError(msg)
+        kept = dict(options or {})
+        parts = urlsplit(uri)
+        if "://" not in uri or parts.scheme == "file":
+            path = os.path.abspath(uri if "://" not in uri else unquote(parts.path))  # noqa: PTH100 - text stays text
+            return Storage(path, kept, path, LocalBackend())
+        if parts.scheme == "s3":
+            if not parts.netloc:
+                msg = f"{uri} names no bucket: write s3://bucket/path"
+                raise InvalidInputError(msg)
+            # The text behind the bucket is the key as it stands: '#' and '?' have no meaning there.
+            bucket, _, key = uri.removeprefix("s3://").partition("/")
+            root = "/".join([bucket, *(part for part in key.split("/") if part)])
+            return Storage(f"s3://{root}", kept, root, S3Backend(bucket, kept))
+        msg = f"{uri}: storage of kind {parts.scheme!r} is not supported; use a local path or s3://"
+        raise UnsupportedError(msg)
+
+    def child(self, *parts: str) -> "Storage":
+        """Returns the directory below this one that `parts` lead to; it shares connections with this one."""
+        suffix = "/".join(_checked(part) for part in parts)
+        return Storage(f"{self.uri}/{suffix}", self.options, f"{self.root}/{suffix}", self.backend)
+
+    def locate(self, path: str) -> str:
+        """Returns the full URI of a file below this directory, for messages and for pylance."""
+        return f"{self.uri}/{path}" if path else self.uri
+
+    def read(self, path: str) -> bytes:
+        """Returns the bytes of a file.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            UnavailableError: storage failed to answer.
+        """
+        return self.backend.read(self._absolute(path))
+
+    def exists(self, *paths: str) -> tuple[bool, ...]:
+        """Says for each path whether a file is there: in parallel on S3.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        return self.backend.exists(tuple(map(self._absolute, paths)))
+
+    def list(self, path: str = "") -> tuple[Entry, ...]:
+        """Returns the entries of a directory, ordered by name; () when it is absent.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        return self.backend.list(self._absolute(path))
+
+    def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
+        """Returns `function(item)` for every item, in order; several run at a time where storage is remote.
+
+        The first error is raised. The function must not call `each` itself.
+        """
+        return self.backend.each(function, items)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes a file in one atomic step, replacing what was there.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        self.backend.put(self._absolute(path), data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Creates a file in one atomic step and returns True; returns False when it exists already.
+
+        Of several processes that race to create one path, exactly one is told True.
+
+        Raises:
+            UnavailableError: storage failed to answer; whether the file was created is then unknown.
+        """
+        return self.backend.put_if_absent(self._absolute(path), data)
+
+    def _absolute(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+
+def _checked(part: str) -> str:
+    """Refuses what would lead out of the directory: parts come from files that anyone may have written."""
+    if not part or part.startswith("/") or ".." in part.split("/"):
+        msg = f"{part!r} is not a path below a table's directory"
+        raise InvalidInputError(msg)
+    return part.rstrip("/")
