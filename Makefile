@@ -39,7 +39,7 @@ soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure against DataFusion, Lance's own scanners and bare Flight (SIZE=base rows)
-	@$(BIN)/python -m benchmarks $(if $(SIZE),--size $(SIZE)) $(ARGS)
+	@$(BIN)/python -m benchmarks $(if $(SIZE),--rows $(SIZE)) $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check style, types, the direction of imports and the generated protobuf modules
 	@$(BIN)/ruff check $(wildcard $(SOURCES))
