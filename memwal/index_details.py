@@ -9,16 +9,16 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 from lance.file import LanceFileReader
 
-from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
+from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, NotFoundError
 from memwal.manifest import FlushedGeneration, RegionManifest
-from memwal.raw_values import encode_raw
+from memwal.raw_values import encode_raw, parse_result_type
 from memwal.storage import Storage
 from protos import mem_wal_pb2
 
@@ -31,7 +31,7 @@ _LENGTH: Final = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class RegionField:
-    """One derived value of a region spec.
+    """One derived value of a region spec, given by a transform or by an expression.
 
     Attributes:
         field_id: name under which manifests record the region's value.
@@ -48,14 +48,6 @@ class RegionField:
     expression: str | None
     result_type: str
     parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-    def __post_init__(self) -> None:
-        if (self.transform is None) == (self.expression is None):
-            msg = (
-                f"Region field {self.field_id!r} has transform {self.transform!r} and expression "
-                f"{self.expression!r}: exactly one of the two must be given"
-            )
-            raise InvalidInputError(msg)
 
 
 @dataclass(frozen=True)
@@ -131,7 +123,9 @@ class MemWalIndexDetails:
                 writer_config_defaults=dict(message.writer_config_defaults),
             )
         except (DecodeError, InvalidInputError, ValueError) as error:
-            msg = f"{source}: the index {MEM_WAL_INDEX} cannot be read: {error}. Restore an older table version"
+            msg = (
+                f"{source}: the index {MEM_WAL_INDEX} cannot be read: {error}. Restore an older table version"
+            )
             raise CorruptDataError(msg) from error
 
 
@@ -168,8 +162,8 @@ def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | Non
         section = _index_section(data)
     except (DecodeError, ValueError, struct.error) as error:
         msg = (
-            f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}. It ends with a 16-byte "
-            "footer that leads to its messages. Restore the file, or check out another version"
+            f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}. It ends with a "
+            "16-byte footer that leads to its messages. Restore the file, or check out another version"
         )
         raise CorruptDataError(msg) from error
     for index in section.indices:
@@ -191,10 +185,10 @@ def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot
     try:
         rows = _read_lance_file(details.inline_snapshots).to_pylist()
         return tuple(_region_snapshot(row, details) for row in rows)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException, InvalidInputError) as error:
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException, LanceGatewayError) as error:
         msg = (
-            f"The inline region snapshots of {MEM_WAL_INDEX} ({len(details.inline_snapshots)} bytes) cannot be "
-            f"read: {error}. Read with consistency 'flushed' or 'strong', or take a new snapshot"
+            f"The inline region snapshots of {MEM_WAL_INDEX} ({len(details.inline_snapshots)} bytes) cannot "
+            f"be read: {error}. Read with consistency 'flushed' or 'strong', or take a new snapshot"
         )
         raise CorruptDataError(msg) from error
 
@@ -262,17 +256,39 @@ def _read_lance_file(data: bytes) -> pa.Table:
         return LanceFileReader(str(path)).read_all().to_table()
 
 
-def _region_snapshot(row: Mapping[str, object], details: MemWalIndexDetails) -> RegionSnapshot:
-    def column(*names: str) -> object:
-        given = [row[spelling] for name in names for spelling in (f"region_{name}", f"shard_{name}", name) if spelling in row]
-        if not given:
-            msg = f"there is no column {names[0]}; the columns are {', '.join(row)}"
-            raise ValueError(msg)
-        return given[0]
+def _region_snapshot(row: Mapping[str, Any], details: MemWalIndexDetails) -> RegionSnapshot:
+    def column(*names: str) -> Any:  # noqa: ANN401 - what a row holds
+        for name in names:
+            if name in row:
+                return row[name]
+        msg = f"there is no column {names[0]}; the columns are {', '.join(row)}"
+        raise ValueError(msg)
 
-    identifier = column("id")
-    region_id = str(UUID(bytes=identifier) if isinstance(identifier, bytes) else UUID(str(identifier)))
-    spec_id = int(column("spec_id"))  # type: ignore[call-overload]
+    identifier = column("region_id", "shard_id")
+    region_id = str(UUID(bytes=identifier) if isinstance(identifier, bytes) else UUID(identifier))
+    spec_id = column("region_spec_id", "shard_spec_id")
     spec = details.region_spec(spec_id)
-    values: dict[str, bytes] = {}
-    return RegionSnapshot(region_id, spec_id, values, None)
+    values = {
+        one.field_id: encode_raw(
+            parse_result_type(one.result_type), value, source=f"field {one.field_id} of region {region_id}"
+        )
+        for one in (spec.fields if spec else ())
+        if (value := row.get(f"region_field_{one.field_id}", row.get(f"shard_field_{one.field_id}")))
+        is not None
+    }
+    if "version" not in row:
+        return RegionSnapshot(region_id, spec_id, values, None)
+    manifest = RegionManifest(
+        region_id=region_id,
+        version=column("version"),
+        writer_epoch=column("writer_epoch"),
+        replay_after_wal_entry_position=column("replay_after_wal_entry_position", "replay_after_wal_id"),
+        wal_entry_position_last_seen=column("wal_entry_position_last_seen", "wal_id_last_seen"),
+        current_generation=column("current_generation"),
+        flushed_generations=tuple(
+            FlushedGeneration(one["generation"], one["path"]) for one in column("flushed_generations")
+        ),
+        region_spec_id=spec_id,
+        region_values=values,
+    )
+    return RegionSnapshot(region_id, spec_id, values, manifest)

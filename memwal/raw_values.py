@@ -51,7 +51,9 @@ def parse_result_type(name: str) -> pa.DataType:
     if timestamp is not None:
         unit, zone = timestamp.groups()
         return pa.timestamp(unit.lower(), None if zone in (None, "", "-") else zone)
-    msg = f"Region values of type {name!r} are not supported; known are {', '.join(_TYPES)} and timestamp[unit]"
+    msg = (
+        f"Region values of type {name!r} are not supported; known are {', '.join(_TYPES)} and timestamp[unit]"
+    )
     raise UnsupportedError(msg)
 
 

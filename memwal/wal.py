@@ -58,8 +58,8 @@ def read_wal_entry(table: Storage, region_id: str, position: int) -> WalEntry:
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         msg = (
             f"{table.locate(path)} ({len(data)} bytes) is not a whole WAL entry: {error}. An entry is an "
-            "Arrow IPC stream with its end marker and the schema metadata writer_epoch. Restore the file; if its "
-            "append was never acknowledged, remove it"
+            "Arrow IPC stream with its end marker and writer_epoch in its schema metadata. Restore the file; "
+            "if its append was never acknowledged, remove it"
         )
         raise CorruptDataError(msg) from error
 
