@@ -1,61 +1,13 @@
 """`python -m benchmarks`: runs the families and writes the report."""
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks import (
-    adbc_lookups,
-    first_touch,
-    generations_cost,
-    lookups,
-    memory,
-    planning,
-    scans,
-    streaming,
-)
-from benchmarks.context import BenchContext, Family
-from benchmarks.report import FamilyResult, write_report
 from benchmarks.settings import DEFAULT_DATA_DIR, DEFAULT_REPORT, BenchSettings
+from benchmarks.suite import FAMILIES, run_families
 from memwal.errors import InvalidInputError
-
-FAMILIES: dict[str, Family] = {
-    "scans": scans.run,
-    "first_touch": first_touch.run,
-    "lookups": lookups.run,
-    "adbc_lookups": adbc_lookups.run,
-    "planning": planning.run,
-    "generations_cost": generations_cost.run,
-    "streaming": streaming.run,
-    "memory": memory.run,
-}
-
-
-def run_families(settings: BenchSettings, names: tuple[str, ...] = (), out: Path = DEFAULT_REPORT) -> None:
-    """Runs the named families (or all), prints findings and keeps the report current.
-
-    Raises:
-        InvalidInputError: For a name that is no family's.
-    """
-    unknown = [name for name in names if name not in FAMILIES]
-    if unknown:
-        raise InvalidInputError(
-            f"no benchmark family named {unknown[0]!r}: choose from {', '.join(FAMILIES)}"
-        )
-    context = BenchContext(settings)
-    results: list[FamilyResult] = []
-    for name in names or tuple(FAMILIES):
-        print(f"== {name}", flush=True)
-        started = time.perf_counter()
-        findings = []
-        for finding in FAMILIES[name](context):
-            findings.append(finding)
-            print(f"   {finding.line()}", flush=True)
-        results.append(FamilyResult(name, tuple(findings), time.perf_counter() - started))
-        write_report(out, settings, results)
-    print(f"report: {out}")
 
 
 def main(

@@ -12,7 +12,7 @@ from pyarrow import flight
 from benchmarks.flight_client import statement
 
 
-class BareFlightServer(flight.FlightServerBase):
+class BareFlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """Answers every descriptor with one endpoint, and every ticket with the same batches."""
 
     def __init__(self, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:

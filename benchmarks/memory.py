@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 from pyarrow import flight
 
 from benchmarks.answers import WrongAnswerError

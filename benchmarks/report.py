@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from benchmarks.settings import REPOSITORY, BenchSettings
 
