@@ -1,0 +1,447 @@
+"""SQL text -> bound statement: every table reference gets a private name of its own.
+
+    SELECT o.id FROM orders o JOIN orders p ON o.id = p.parent
+->  SELECT o.id FROM "orders#1" o JOIN "orders#2" p ON o.id = p.parent
+
+DataFusion then sees one leaf per reference, and its optimizer pushes each reference's own conjuncts into its
+own leaf. The original text is spliced at token positions, never regenerated, so all of DataFusion's syntax
+survives; names that DataFusion finds by itself (CTEs, table functions, information_schema) are left alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from planner.key_query import KeyQuery, find_key_query
+from planner.parameters import sql_literal
+from planner.references import QUERY_STARTS, References, TableSite, find_references
+from planner.tokens import SqlText, at_position, fold, quote, tokenize
+from planner.views import ViewTrail
+
+__all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]
+
+_OFFERED = "SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE and SHOW TABLES | COLUMNS | FUNCTIONS"
+_WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|COPY|REPLACE|UPSERT|LOAD")
+_SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
+_SYSTEM_SCHEMA = "information_schema"
+_DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
+
+
+class StatementKind(Enum):
+    """What a statement does."""
+
+    QUERY = "query"
+    EXPLAIN = "explain"
+    EXPLAIN_ANALYZE = "explain analyze"
+    DESCRIBE = "describe"
+    SHOW = "show"
+
+
+class NameResolver(Protocol):
+    """What names mean. Names are exact: the binder has folded unquoted ones to lower case already."""
+
+    def has_table(self, name: str) -> bool:
+        """Whether a base table of this name exists."""
+
+    def view_sql(self, name: str) -> str | None:
+        """The SELECT statement behind a view; None when there is no view of this name."""
+
+    def table_schema(self, name: str) -> pa.Schema:
+        """The columns of a base table."""
+
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        """The key columns of a base table, in key order; () when it has none."""
+
+    def names(self) -> tuple[str, ...]:
+        """All tables and views, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text."""
+
+    private_name: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rendered text and where it comes from; `verbatim` pieces map character by character."""
+
+    text: str
+    origin: int
+    verbatim: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The place of a parameter, counted from 0."""
+
+    ordinal: int
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatement:
+    """A statement whose names are resolved.
+
+    `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
+    number of values that `render` needs, `key_query` the same statement as a point lookup where it is one.
+    """
+
+    sql: str
+    kind: StatementKind
+    references: tuple[TableReference, ...]
+    parameter_count: int
+    key_query: KeyQuery | None
+    _pieces: tuple[_Piece | _Slot, ...] = field(repr=False)
+
+    def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
+        """The text for DataFusion: private table names, and parameters as typed literals.
+
+        Args:
+            parameters: One scalar per parameter; None leaves $1, $2, ... in place, for type inference.
+
+        Raises:
+            InvalidInputError: too few or too many values, with both counts.
+        """
+        return "".join(text for text, _ in self._render(parameters))
+
+    def syntax_error(self, message: str) -> InvalidInputError:
+        """DataFusion's complaint about the rendered text (no parameters given), shown in the original text.
+
+        Positions like "Line: 1, Column: 9" are translated; without one the message stands as it is.
+        """
+        found = _DATAFUSION_POSITION.search(message)
+        summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
+        summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
+        if found is None:
+            return InvalidInputError(f"Syntax error: {summary}")
+        line, column = int(found[1]), int(found[2])
+        rendered = self.render()
+        lines = rendered.split("\n")
+        target = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+        reached = 0
+        for text, piece in self._render(None):
+            if reached + len(text) > target:
+                origin = piece.origin
+                if isinstance(piece, _Piece) and piece.verbatim:
+                    origin += target - reached
+                break
+            reached += len(text)
+        else:
+            origin = len(self.sql)
+        return InvalidInputError(at_position(self.sql, origin, f"Syntax error: {summary},"))
+
+    def _render(self, parameters: Sequence[pa.Scalar] | None) -> list[tuple[str, _Piece | _Slot]]:
+        if parameters is not None and len(parameters) != self.parameter_count:
+            raise InvalidInputError(
+                f"The statement has {self.parameter_count} parameter(s), "
+                f"and {len(parameters)} value(s) were bound"
+            )
+        rendered: list[tuple[str, _Piece | _Slot]] = []
+        for piece in self._pieces:
+            if isinstance(piece, _Piece):
+                text = piece.text
+            elif parameters is None:
+                text = f" ${piece.ordinal + 1} "
+            else:
+                text = f" {sql_literal(parameters[piece.ordinal])} "
+            rendered.append((text, piece))
+        return rendered
+
+
+def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: str = "main") -> BoundStatement:
+    """Resolves the names of one statement.
+
+    Args:
+        sql: One statement; a trailing semicolon is fine.
+        resolver: What the names mean.
+        catalog: The catalog that qualified names may carry.
+        schema: The schema that qualified names may carry.
+
+    Raises:
+        InvalidInputError: a syntax error that can be seen without DataFusion (unbalanced brackets, text that
+            does not end, parameters that are mixed or have gaps), with line, column and excerpt.
+        NotFoundError: a table, schema or catalog that does not exist.
+        UnsupportedError: a statement that is not offered.
+    """
+    text = tokenize(sql)
+    kind, start = _statement_kind(text)
+    binder = _Binder(resolver, catalog, schema)
+    if kind is StatementKind.SHOW:
+        pieces = binder.show(text)
+    elif kind is StatementKind.DESCRIBE and start is None:
+        pieces = binder.describe(text)
+    else:
+        pieces = binder.query(text, start or 0)
+    key_query = None
+    if kind is StatementKind.QUERY and len(binder.references) == 1 and len(binder.base_sites) == 1:
+        reference = binder.references[0]
+        key = resolver.primary_key(reference.table)
+        if key:
+            key_query = find_key_query(
+                text,
+                binder.base_sites[0],
+                table=reference.table,
+                columns=resolver.table_schema(reference.table).names,
+                primary_key=key,
+                slots=binder.slots,
+            )
+    return BoundStatement(
+        sql, kind, tuple(binder.references), binder.parameter_count, key_query, tuple(pieces)
+    )
+
+
+def _statement_kind(text: SqlText) -> tuple[StatementKind, int | None]:
+    """The kind and the index of the query's first token; None where the statement is no query."""
+    words = text.words
+    word = words[0]
+    if word in QUERY_STARTS or word == "(":
+        return StatementKind.QUERY, 0
+    if word == "EXPLAIN":
+        i, kind = 1, StatementKind.EXPLAIN
+        if words[i] == "ANALYZE":
+            i, kind = 2, StatementKind.EXPLAIN_ANALYZE
+        i += words[i] == "VERBOSE"
+        i += 2 * (words[i] == "FORMAT")
+        if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
+            return kind, i
+        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")
+    if word in {"DESCRIBE", "DESC"}:
+        return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
+    if word == "SHOW" and words[1] in _SHOWN:
+        return StatementKind.SHOW, None
+    shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
+    if _WRITES.fullmatch(word):
+        raise UnsupportedError(f"{word}: this gateway is read-only; it answers {_OFFERED}")
+    raise UnsupportedError(f"The statement {shown!r} is not offered; this gateway answers {_OFFERED}")
+
+
+class _Binder:
+    """The state of one bind call: what has been numbered and collected so far."""
+
+    def __init__(self, resolver: NameResolver, catalog: str, schema: str) -> None:
+        self.references: list[TableReference] = []
+        self.base_sites: list[TableSite] = []  # sites of base tables in the statement's own text
+        self.slots: dict[int, int] = {}  # token index -> parameter ordinal
+        self.parameter_count = 0
+        self._resolver = resolver
+        self._catalog = catalog
+        self._schema = schema
+        self._counts: dict[str, int] = {}
+        self._common_tables: set[str] = set()
+
+    def query(self, text: SqlText, start: int) -> list[_Piece | _Slot]:
+        """The pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
+        self._number_parameters(text)
+        return self._rewrite(text, start, ViewTrail())
+
+    def describe(self, text: SqlText) -> list[_Piece | _Slot]:
+        """DESCRIBE table: a view is described through its query."""
+        i = 2 if text.words[1] == "TABLE" else 1
+        site = _whole_name(text, i)
+        name = self._resolve(site, text)
+        if name is None:
+            return [_Piece(text.sql, 0, verbatim=True)]
+        origin = text.start(site.first)
+        if self._resolver.has_table(name):
+            return [_Piece(f"DESCRIBE {quote(self._private(name))}", origin, verbatim=False)]
+        pieces: list[_Piece | _Slot] = [_Piece("DESCRIBE SELECT * FROM ", origin, verbatim=False)]
+        return pieces + self._expand(name, origin, ViewTrail(), alias=True)
+
+    def show(self, text: SqlText) -> list[_Piece | _Slot]:
+        """SHOW TABLES and its siblings go to DataFusion as they are; a table that they name must exist."""
+        if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
+            self._resolve(_whole_name(text, 3), text)
+        return [_Piece(text.sql, 0, verbatim=True)]
+
+    def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[_Piece | _Slot]:
+        """Splices one text; inside a view (a trail of names) the origin of all is where the view is named."""
+        found = find_references(
+            text, start, taken=frozenset(self._common_tables) if trail.names else frozenset()
+        )
+        self._common_tables |= found.common_tables
+        edits: list[tuple[int, int, list[_Piece | _Slot]]] = []
+        for site in found.tables:
+            pieces = self._table(site, text, trail)
+            if pieces is not None:
+                edits.append((text.start(site.first), text.end(site.last), pieces))
+        for index, name in found.renamed.items():
+            edits.append(
+                (text.start(index), text.end(index), [_Piece(quote(name), text.start(index), verbatim=False)])
+            )
+        edits.extend(self._qualified_columns(found, text))
+        if not trail.names:
+            edits.extend(self._parameters(text))
+        edits.sort(key=lambda edit: edit[0])
+        pieces, position = [], 0
+        for begin, end, replacement in edits:
+            if begin > position:
+                pieces.append(_Piece(text.sql[position:begin], position, verbatim=True))
+            pieces.extend(replacement)
+            position = end
+        pieces.append(_Piece(text.sql[position:], position, verbatim=True))
+        return pieces
+
+    # Tables
+
+    def _table(self, site: TableSite, text: SqlText, trail: ViewTrail) -> list[_Piece | _Slot] | None:
+        """What stands in place of a table's name; None leaves it alone."""
+        origin = text.start(site.first)
+        alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
+        if site.common_table is not None:
+            if site.common_table == site.parts[0]:
+                return None
+            return [_Piece(quote(site.common_table) + alias, origin, verbatim=False)]
+        try:
+            name = self._resolve(site, text)
+        except LanceGatewayError as error:
+            if trail.names:
+                raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
+            raise
+        if name is None:
+            # The catalog's name is ours; DataFusion keeps its system tables under its own.
+            if len(site.parts) == 2:
+                return None
+            return [_Piece(f"{_SYSTEM_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
+        if not self._resolver.has_table(name):
+            return self._expand(name, origin, trail, alias=not site.has_alias)
+        if not trail.names:
+            self.base_sites.append(site)
+        return [_Piece(quote(self._private(name)) + alias, origin, verbatim=False)]
+
+    def _expand(self, name: str, origin: int, trail: ViewTrail, *, alias: bool) -> list[_Piece | _Slot]:
+        """A view as a derived table. The line break ends a comment that ends the view's text."""
+        inner = trail.enter(name)
+        sql = self._resolver.view_sql(name)
+        if sql is None:  # deleted since its name was resolved
+            raise self._unknown(name)
+        pieces = self._rewrite(inner.read(sql), 0, inner)
+        body = "".join(piece.text for piece in pieces if isinstance(piece, _Piece))
+        return [_Piece(f"({body}\n)" + (f" AS {quote(name)}" if alias else ""), origin, verbatim=False)]
+
+    def _resolve(self, site: TableSite, text: SqlText) -> str | None:
+        """The table or view that a site names; None for a table of DataFusion's information_schema."""
+        *qualifiers, name = site.parts
+        if len(qualifiers) > 2:
+            message = "A table's name has at most three parts (catalog.schema.table)"
+            raise text.error(site.first, f"{message}; {'.'.join(site.parts)!r} stands")
+        if len(qualifiers) == 2 and qualifiers[0] != self._catalog:
+            raise NotFoundError(
+                f"Catalog {qualifiers[0]!r} does not exist; the only one is {self._catalog!r}"
+            )
+        if qualifiers and qualifiers[-1] == _SYSTEM_SCHEMA:
+            return None
+        if qualifiers and qualifiers[-1] != self._schema:
+            raise NotFoundError(
+                f"Schema {qualifiers[-1]!r} does not exist (asked for {'.'.join(site.parts)!r}); "
+                f"the only one is {self._schema!r}"
+            )
+        if self._resolver.has_table(name) or self._resolver.view_sql(name) is not None:
+            return name
+        raise self._unknown(name)
+
+    def _unknown(self, name: str) -> NotFoundError:
+        names = sorted(self._resolver.names())
+        if not names:
+            return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
+        near = [other for other in names if fold(other) == fold(name)]
+        if near:
+            hint = f'; write "{near[0]}" in double quotes, since unquoted names are lower-cased'
+        else:
+            near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+        return NotFoundError(
+            f"Table {name!r} does not exist{hint} (tables and views: {listed})".replace("?; ", "? ")
+        )
+
+    def _private(self, table: str) -> str:
+        """The next private name of a table; it never equals the name of a CTE that could capture it."""
+        number = self._counts.get(table, 0) + 1
+        while f"{table}#{number}" in self._common_tables:
+            number += 1
+        self._counts[table] = number
+        reference = TableReference(f"{table}#{number}", table)
+        self.references.append(reference)
+        return reference.private_name
+
+    def _qualified_columns(
+        self, found: References, text: SqlText
+    ) -> list[tuple[int, int, list[_Piece | _Slot]]]:
+        """Drops catalog and schema from main.orders.id: the reference is known as orders alone."""
+        edits: list[tuple[int, int, list[_Piece | _Slot]]] = []
+        for chain in found.chains:
+            if chain.parts[0] == self._schema and self._schema not in found.aliases:
+                dropped = 1
+            elif chain.parts[:2] == (self._catalog, self._schema) and self._catalog not in found.aliases:
+                dropped = 2
+            else:
+                continue
+            if len(chain.parts) >= dropped + 2 and chain.parts[dropped] in found.aliases:
+                edits.append((text.start(chain.first), text.start(chain.first + 2 * dropped), []))
+        return edits
+
+    # Parameters
+
+    def _number_parameters(self, text: SqlText) -> None:
+        """Finds `?` and `$n` and gives each its ordinal."""
+        numbers: set[int] = set()
+        for i, word in enumerate(text.words):
+            if word == "?":
+                self._refuse_mixture(text, i, mixed=bool(numbers))
+                if text.words[i + 1] == "0" and text.start(i + 1) == text.end(i):
+                    raise text.error(i, "Numbered parameters are written $1, $2, ...; this one stands")
+                self.slots[i] = self.parameter_count
+                self.parameter_count += 1
+            elif word == "$":
+                self._refuse_mixture(text, i, mixed=self.parameter_count > 0)
+                number = text.tokens[i + 1].text if text.words[i + 1] == "0" else ""
+                if not number.isdecimal() or int(number) < 1 or text.start(i + 1) != text.end(i):
+                    raise text.error(
+                        i, "A parameter is ? or $1, $2, ...; names are not offered; this one stands"
+                    )
+                numbers.add(int(number))
+                self.slots[i] = int(number) - 1
+        if numbers:
+            missing = sorted(set(range(1, min(max(numbers), len(numbers) + 1) + 1)) - numbers)
+            if missing:
+                raise InvalidInputError(
+                    f"The statement uses parameter ${max(numbers)} but never ${missing[0]}; "
+                    "number parameters without gaps"
+                )
+            self.parameter_count = len(numbers)
+
+    def _refuse_mixture(self, text: SqlText, index: int, *, mixed: bool) -> None:
+        if mixed:
+            raise text.error(
+                index, "Parameters are either all ? or all $n; the first of the other kind stands"
+            )
+
+    def _parameters(self, text: SqlText) -> list[tuple[int, int, list[_Piece | _Slot]]]:
+        return [
+            (text.start(i), text.end(i + (text.words[i] == "$")), [_Slot(ordinal, text.start(i))])
+            for i, ordinal in self.slots.items()
+        ]
+
+
+def _whole_name(text: SqlText, i: int) -> TableSite:
+    """The table name that fills the rest of the statement from token `i` on."""
+    if not text.is_name(i):
+        raise text.error(i, "The name of a table is expected")
+    first, parts = i, [text.name(i)]
+    while text.words[i + 1] == "." and text.is_name(i + 2):
+        i += 2
+        parts.append(text.name(i))
+    if i + 1 < len(text.tokens):
+        raise text.error(i + 1, f"Unexpected {text.tokens[i + 1].text!r}")
+    return TableSite(first, i, tuple(parts), has_alias=True)
