@@ -1,0 +1,296 @@
+"""Bloom filters over the keys of a flushed generation: "is this key certainly not in there?".
+
+Lance writes one beside every generation, of a fixed size and for some key types only. Where it is missing,
+says nothing about the keys or is too full to be of use, a filter of our own takes its place.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pybloom_live
+
+from memwal.errors import CorruptDataError, InvalidInputError
+from memwal.raw_values import encode_raw
+from memwal.siphash import siphash13
+from memwal.storage import Storage
+
+FILTER_FILE: Final = "bloom_filter.bin"
+USEFUL_FALSE_POSITIVE_RATE: Final = 0.05
+OWN_FALSE_POSITIVE_RATE: Final = 0.01
+
+_BLOCK_BYTES: Final = 32
+_WORDS_PER_BLOCK: Final = 8
+# One odd multiplier per word of a block; the same as in Parquet's split-block filters.
+_SALTS: Final = (
+    0x47B6137B,
+    0x44974D91,
+    0x8824AD5B,
+    0xA2B7289D,
+    0x705495C7,
+    0x2DF1424B,
+    0x9EFC4947,
+    0x5C6BFB31,
+)
+_NULL_TEXT: Final = "\x00"
+
+
+class KeyFilter(Protocol):
+    """Answers whether a key may be among those that a filter was made of."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the filter holds."""
+
+    @property
+    def description(self) -> str:
+        """Kind, size and rate of false positives, for plans."""
+
+    def might_contain(self, key: "tuple[object, ...] | LookupKey") -> bool:
+        """Returns False only if the key, one value per key column, is certainly absent."""
+
+
+@dataclass(frozen=True)
+class LookupKey:
+    """A key together with its hashes, computed when first needed: make one to ask many filters.
+
+    Attributes:
+        values: one Python value or Arrow scalar per key column.
+        types: the key columns' types.
+    """
+
+    values: tuple[object, ...]
+    types: tuple[pa.DataType, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.types):
+            msg = f"Key {self.values!r} has {len(self.values)} values for {len(self.types)} key columns"
+            raise InvalidInputError(msg)
+
+    @cached_property
+    def split_block(self) -> tuple[int, int] | None:
+        """What selects a block (32 bits), and the bits that must be set in it.
+
+        None if Lance hashes no such key.
+        """
+        try:
+            hashed = lance_key_hash(self.values, self.types)
+        except InvalidInputError:
+            return None
+        low = hashed & 0xFFFFFFFF
+        bits = 0
+        for word, salt in enumerate(_SALTS):
+            bits |= 1 << (32 * word + ((low * salt & 0xFFFFFFFF) >> 27))
+        return hashed >> 32, bits
+
+    @cached_property
+    def text(self) -> str | None:
+        """What stands for the key in filters of our own; None if a value does not fit its column."""
+        try:
+            return "\x1f".join(map(_text, self.values, self.types))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            return None
+
+
+@dataclass(frozen=True)
+class SplitBlockFilter:
+    """The filter that Lance writes: blocks of 256 bits, of which a key sets eight in one block.
+
+    Attributes:
+        data: the blocks.
+        key_types: types of the key columns.
+    """
+
+    data: bytes
+    key_types: tuple[pa.DataType, ...]
+
+    def __post_init__(self) -> None:
+        if not self.data or len(self.data) % _BLOCK_BYTES:
+            msg = (
+                f"{len(self.data)} bytes are no split-block filter, which has blocks of {_BLOCK_BYTES} bytes"
+            )
+            raise InvalidInputError(msg)
+
+    @cached_property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.data) // _BLOCK_BYTES
+
+    @cached_property
+    def false_positive_rate(self) -> float:
+        """Share of absent keys that the filter lets pass, computed from the bits that are set."""
+        words = np.frombuffer(self.data, "<u4").reshape(-1, _WORDS_PER_BLOCK)
+        return float((np.bitwise_count(words) / 32).prod(axis=1).mean())
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the filter holds."""
+        return len(self.data)
+
+    @property
+    def description(self) -> str:
+        """Kind, size and rate of false positives."""
+        return f"split-block {self.nbytes} B, {self.false_positive_rate:.1%} fp"
+
+    def might_contain(self, key: tuple[object, ...] | LookupKey) -> bool:
+        """Returns False only if the key is certainly absent."""
+        probe = key if isinstance(key, LookupKey) else LookupKey(key, self.key_types)
+        if probe.split_block is None:
+            return True
+        selector, bits = probe.split_block
+        at = (selector * self.blocks >> 32) * _BLOCK_BYTES
+        return int.from_bytes(self.data[at : at + _BLOCK_BYTES], "little") & bits == bits
+
+
+@dataclass(frozen=True)
+class OwnFilter:
+    """A filter made from a generation's key columns, sized for them; of any key type.
+
+    Attributes:
+        bloom: the filter over the keys' text forms.
+        key_types: types of the key columns.
+    """
+
+    bloom: pybloom_live.BloomFilter
+    key_types: tuple[pa.DataType, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the filter holds."""
+        return int(self.bloom.num_bits // 8)
+
+    @property
+    def description(self) -> str:
+        """Kind, size and rate of false positives."""
+        return f"pybloom {self.nbytes} B, {self.bloom.error_rate:.1%} fp"
+
+    def might_contain(self, key: tuple[object, ...] | LookupKey) -> bool:
+        """Returns False only if the key is certainly absent."""
+        probe = key if isinstance(key, LookupKey) else LookupKey(key, self.key_types)
+        return probe.text is None or probe.text in self.bloom
+
+
+def load_key_filter(
+    table: Storage, generation_path: str, key_types: Sequence[pa.DataType], rows: int
+) -> KeyFilter | None:
+    """Reads the filter that Lance wrote beside a flushed generation.
+
+    Args:
+        table: the table's directory.
+        generation_path: the generation's directory below it, as `layout.generation_directory` makes it.
+        key_types: types of the primary key's columns, in key order.
+        rows: how many rows the generation holds.
+
+    Returns:
+        The filter; None where there is none, where Lance does not hash keys of these types, where nothing was
+        put into it, or where it would let more than 5 % of absent keys pass.
+
+    Raises:
+        CorruptDataError: the file is not a split-block filter.
+        UnavailableError: storage failed to answer.
+    """
+    if not key_types or not all(map(_is_hashed_by_lance, key_types)):
+        return None
+    path = f"{generation_path}/{FILTER_FILE}"
+    try:
+        data = table.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        loaded = SplitBlockFilter(data, tuple(key_types))
+    except InvalidInputError as error:
+        msg = f"{table.locate(path)}: {error}. Remove the file: lookups then make a filter from the keys"
+        raise CorruptDataError(msg) from error
+    is_blank = rows > 0 and not any(data)
+    return None if is_blank or loaded.false_positive_rate > USEFUL_FALSE_POSITIVE_RATE else loaded
+
+
+def build_key_filter(keys: pa.Table) -> KeyFilter:
+    """Makes a filter of a generation's keys.
+
+    Args:
+        keys: the key columns in key order, one row per row of the generation.
+    """
+    columns = [_plain(column) for column in keys.columns]
+    # Duplicates of a key count towards the capacity, so the number of rows is always enough.
+    bloom = pybloom_live.BloomFilter(max(keys.num_rows, 1), OWN_FALSE_POSITIVE_RATE)
+    texts = [_texts(column) for column in columns]
+    for text in texts[0] if len(texts) == 1 else map("\x1f".join, zip(*texts, strict=True)):
+        bloom.add(text, skip_check=True)
+    return OwnFilter(bloom, tuple(column.type for column in columns))
+
+
+def lance_key_hash(values: Sequence[object], types: Sequence[pa.DataType]) -> int:
+    """Returns the 64-bit hash under which Lance puts a key into its filters.
+
+    Raises:
+        InvalidInputError: Lance does not hash keys of that type, or a value does not fit its column.
+    """
+    message = bytearray()
+    for given, data_type in zip(values, types, strict=True):
+        value = given.as_py() if isinstance(given, pa.Scalar) else given
+        if value is None:
+            message += b"\x01"
+            continue
+        message += b"\x00"
+        try:
+            message += _hashed_form(value, data_type)
+        except (struct.error, AttributeError, TypeError) as error:
+            msg = f"Key value {value!r} is none of a {data_type} column: {error}"
+            raise InvalidInputError(msg) from error
+    return siphash13(bytes(message))
+
+
+def _hashed_form(value: object, data_type: pa.DataType) -> bytes:
+    if pa.types.is_int64(data_type):
+        return struct.pack("<q", value)
+    if pa.types.is_int32(data_type):
+        return struct.pack("<i", value)
+    if pa.types.is_string(data_type):
+        return str.encode(value) + b"\xff"  # type: ignore[arg-type]
+    if pa.types.is_binary(data_type):
+        data = bytes.join(b"", [value])  # type: ignore[list-item]
+        return struct.pack("<Q", len(data)) + data
+    msg = f"Lance's bloom filters leave out key columns of type {data_type}"
+    raise InvalidInputError(msg)
+
+
+def _is_hashed_by_lance(data_type: pa.DataType) -> bool:
+    return any(
+        of_kind(data_type)
+        for of_kind in (pa.types.is_int64, pa.types.is_int32, pa.types.is_string, pa.types.is_binary)
+    )
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def _text(value: object, data_type: pa.DataType) -> str:
+    """Stands for a value: equal values of a column have equal texts."""
+    if value is None:
+        return _NULL_TEXT
+    if isinstance(value, str) and pa.types.is_string(data_type):
+        return value
+    if type(value) is int and pa.types.is_integer(data_type):
+        return str(value)
+    return _texts(pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type))[0]
+
+
+def _texts(column: pa.Array) -> list[str]:
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return [_NULL_TEXT if value is None else value for value in column.to_pylist()]
+    if pa.types.is_integer(column.type):
+        return [_NULL_TEXT if value is None else str(value) for value in column.to_pylist()]
+    scalars = (None if not scalar.is_valid else scalar for scalar in column)
+    return [
+        _NULL_TEXT if scalar is None else encode_raw(column.type, scalar, source="key").hex()
+        for scalar in scalars
+    ]
