@@ -1,0 +1,67 @@
+"""DataFusion SQL expressions over the columns `col0`, `col1`, ...: the free form of a region field."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import count
+from typing import Final
+
+import datafusion
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError, UnsupportedError
+
+# A region value must follow from the row alone. (In a string literal these words are refused too: such a
+# field then prunes nothing, which is safe.)
+_UNSTABLE: Final = re.compile(
+    r"\b(?:(?:random|uuid|now|today|current_\w+)\s*\(|current_(?:date|time|timestamp)\b|over\s*\(|select\b)",
+    re.IGNORECASE,
+)
+_names = count()
+
+
+def evaluate_expression(
+    expression: str, columns: Sequence[pa.Array], rows: int, result_type: pa.DataType | None = None
+) -> pa.Array:
+    """Evaluates an expression for every row.
+
+    Args:
+        expression: DataFusion SQL in which `col0`, `col1`, ... stand for the columns.
+        columns: arrays of `rows` values each; an array of type null where the table lacks the column.
+        rows: number of rows, also when there are no columns.
+        result_type: type to cast the values to; None for the expression's own.
+
+    Raises:
+        UnsupportedError: the expression does not depend on its row alone.
+        InvalidInputError: DataFusion rejects the expression, or its values do not fit the result type.
+    """
+    unstable = _UNSTABLE.search(expression)
+    if unstable is not None:
+        msg = (
+            f"Region expression {expression!r} uses {unstable.group()!r}, but its value must follow from the "
+            "row alone"
+        )
+        raise UnsupportedError(msg)
+    names = [f"col{at}" for at in range(len(columns))]
+    batch = pa.record_batch([*columns, pa.nulls(rows, pa.bool_())], [*names, "_row"])
+    # Names differ, so that threads can share the context.
+    context, name = _context(), f"columns_{next(_names)}"
+    try:
+        frame = context.create_dataframe([[batch]], name=name)
+        values = frame.select(frame.parse_sql_expr(expression)).to_arrow_table().column(0).combine_chunks()
+        values = values if result_type is None else values.cast(result_type)
+    except Exception as error:
+        msg = f"Region expression {expression!r} cannot be evaluated: {str(error).strip()}"
+        raise InvalidInputError(msg) from error
+    finally:
+        context.deregister_table(name)
+    if len(values) != rows:
+        msg = f"Region expression {expression!r} aggregates, but its value must follow from the row alone"
+        raise UnsupportedError(msg)
+    return values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
+
+
+@cache
+def _context() -> datafusion.SessionContext:
+    # One partition: rows come back in the order in which they were given.
+    return datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))

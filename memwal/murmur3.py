@@ -1,0 +1,154 @@
+"""Murmur3 (x86, 32 bits, seed 0) over whole columns, in the two readings that region specs have.
+
+Both hash numbers alike: 4 little-endian bytes for booleans, dates, times of day in seconds or milliseconds,
+`float32` and integers of up to 32 bits, 8 bytes for everything wider. They differ in strings whose length is
+not a multiple of 4: Lance mixes each byte of the tail as a signed word of its own, where the algorithm as
+published mixes the tail once.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from memwal.errors import UnsupportedError
+
+Words = npt.NDArray[np.uint32]
+
+_NARROW: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
+    pa.types.is_boolean,
+    pa.types.is_int8,
+    pa.types.is_int16,
+    pa.types.is_int32,
+    pa.types.is_uint8,
+    pa.types.is_uint16,
+    pa.types.is_uint32,
+    pa.types.is_date32,
+    pa.types.is_time32,
+)
+_WIDE: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
+    pa.types.is_int64,
+    pa.types.is_uint64,
+    pa.types.is_timestamp,
+    pa.types.is_time64,
+)
+
+
+def hash_as_lance(column: pa.Array) -> Words:
+    """Returns the hash of every value as Lance's own bucket transform computes it; NULL hashes to 0.
+
+    Raises:
+        UnsupportedError: Lance does not hash values of this type.
+    """
+    hashes = _hash_text(column) if _is_text(column.type) else _hash_numbers(_numbers(column))
+    hashes[_null_mask(column)] = 0
+    return hashes
+
+
+def hash_as_published(column: pa.Array) -> Words:
+    """Returns the hash of every value as the algorithm is published; what NULL hashes to is undefined.
+
+    Raises:
+        UnsupportedError: values of this type have no agreed bytes.
+    """
+    if _is_text(column.type) or _is_binary(column.type):
+        hashes = (mmh3.hash(value or b"", signed=False) for value in little_endian(column))
+        return np.fromiter(hashes, np.uint32, len(column))
+    return _hash_numbers(_numbers(column))
+
+
+def little_endian(column: pa.Array) -> list[bytes | None]:
+    """Returns the bytes that are hashed for every value, None for NULL.
+
+    Raises:
+        UnsupportedError: values of this type have no agreed bytes.
+    """
+    if _is_text(column.type):
+        return column.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+    if _is_binary(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    numbers = _numbers(column)
+    raw, width = numbers.astype(numbers.dtype.newbyteorder("<")).tobytes(), numbers.dtype.itemsize
+    nulls = _null_mask(column)
+    return [None if null else raw[at * width : at * width + width] for at, null in enumerate(nulls)]
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
+
+
+def _is_binary(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type))
+
+
+def _null_mask(column: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+    """Returns what is hashed for every value: an array of int32 or of int64; NULL becomes 0."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), np.int32)
+    if pa.types.is_floating(kind) and not pa.types.is_float16(kind):
+        return _float_bits(column)
+    if any(is_kind(kind) for is_kind in _NARROW):
+        plain = column.view(pa.int32()) if pa.types.is_temporal(kind) else column.cast(pa.int64())
+        # Unsigned values above the signed range wrap around.
+        return np.asarray(plain.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int32)
+    if any(is_kind(kind) for is_kind in _WIDE):
+        return np.asarray(column.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+    msg = f"Values of type {kind} are not hashed into buckets; numbers, dates, times and strings are"
+    raise UnsupportedError(msg)
+
+
+def _float_bits(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+    values = np.array(column.fill_null(0).to_numpy(zero_copy_only=False))
+    values[values == 0] = 0  # Negative zero is zero.
+    values[np.isnan(values)] = np.nan  # There are many NaNs, and one hash for all of them.
+    return values.view(np.int32) if values.dtype == np.float32 else values.view(np.int64)
+
+
+def _hash_numbers(numbers: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> Words:
+    words = numbers.view(np.uint32).reshape(len(numbers), -1)
+    hashes = np.zeros(len(numbers), np.uint32)
+    for at in range(words.shape[1]):
+        hashes = _mixed_in(hashes, words[:, at])
+    return _finished(hashes, np.full(len(numbers), numbers.dtype.itemsize, np.uint32))
+
+
+def _hash_text(column: pa.Array) -> Words:
+    """Hashes strings as Lance does, word by word over all strings that still have one."""
+    _, offset_buffer, data_buffer = column.cast(pa.large_string()).buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[column.offset : column.offset + len(column) + 1]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    hashes = np.zeros(len(column), np.uint32)
+    for word in range(int(lengths.max(initial=0)) // 4):
+        (rows,) = np.nonzero(lengths >= 4 * word + 4)
+        quads = data[starts[rows, None] + (4 * word + np.arange(4))]
+        hashes[rows] = _mixed_in(hashes[rows], quads.view("<u4")[:, 0])
+    for tail in range(3):
+        (rows,) = np.nonzero(lengths % 4 > tail)
+        signed = data[starts[rows] + lengths[rows] // 4 * 4 + tail].view(np.int8)
+        hashes[rows] = _mixed_in(hashes[rows], signed.astype(np.int32).view(np.uint32))
+    return _finished(hashes, lengths.astype(np.uint32))
+
+
+def _rotated(words: Words, by: int) -> Words:
+    return words << np.uint32(by) | words >> np.uint32(32 - by)
+
+
+def _mixed_in(hashes: Words, words: Words) -> Words:
+    scrambled = _rotated(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    return _rotated(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+
+
+def _finished(hashes: Words, lengths: Words) -> Words:
+    mixed = hashes ^ lengths
+    mixed = (mixed ^ mixed >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    mixed = (mixed ^ mixed >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    return mixed ^ mixed >> np.uint32(16)
