@@ -1,0 +1,160 @@
+"""The base table at one version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from execnodes.node import TOMBSTONE
+from execnodes.source import LanceSource
+from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError
+from memwal.index_details import MemWalIndexDetails, read_index_details
+from memwal.storage import Storage
+
+PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION = b"lance-schema:unenforced-primary-key:position"
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One fragment of the base table.
+
+    Attributes:
+        fragment_id: as Lance numbers it.
+        physical_rows: rows stored, deleted ones included.
+        files: paths of its data files; as long as they stay the same, every physical row keeps its key.
+    """
+
+    fragment_id: int
+    physical_rows: int
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BaseTable:
+    """Generation 0 of a table, pinned at one version.
+
+    Attributes:
+        name: in the catalog.
+        storage: directory of the table.
+        dataset: the `lance.LanceDataset` at `version`.
+        version: of the dataset.
+        schema: Arrow schema of the table's columns.
+        field_names: Lance field id -> top-level column name.
+        primary_key: key columns in key order; empty where the table declares none.
+        details: MemWAL index, or None where the table has none.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    version: int
+    schema: pa.Schema
+    field_names: Mapping[int, str]
+    primary_key: tuple[str, ...]
+    details: MemWalIndexDetails | None
+
+    @cached_property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """All fragments, in the order in which they are scanned."""
+        found = []
+        for fragment in self.dataset.get_fragments():
+            metadata = fragment.metadata
+            files = tuple(file.path for file in metadata.files)
+            found.append(Fragment(fragment.fragment_id, metadata.physical_rows, files))
+        return tuple(found)
+
+    @cached_property
+    def source(self) -> LanceSource:
+        """The base table as a source of rows."""
+        names = {name: name for name in self.schema.names}
+        return LanceSource(f"{self.name} base v{self.version}", self.dataset, self.schema, names)
+
+    @cached_property
+    def key_index(self) -> bool:
+        """Whether a BTREE index on a single-column primary key covers every fragment."""
+        if len(self.primary_key) != 1:
+            return False
+        everything = {fragment.fragment_id for fragment in self.fragments}
+        covered: set[int] = set()
+        for index in self.dataset.list_indices():
+            if index["type"] == "BTree" and index["fields"] == list(self.primary_key):
+                covered |= set(index["fragment_ids"])
+        return everything <= covered
+
+    @cached_property
+    def fields_by_id(self) -> Mapping[int, pa.Field]:
+        """Lance field id -> column."""
+        return {field_id: self.schema.field(name) for field_id, name in self.field_names.items()}
+
+    def stored_names(self, stored: Mapping[int, str]) -> dict[str, str]:
+        """Table column -> column of an older or newer dataset, matched by field id.
+
+        Args:
+            stored: field id -> name in that dataset, without `_tombstone`: its id may since have been given
+                to a column of the base table.
+        """
+        return {name: stored[field_id] for field_id, name in self.field_names.items() if field_id in stored}
+
+
+def open_base_table(name: str, storage: Storage, version: int | None, session: Any) -> BaseTable:  # noqa: ANN401
+    """Open the base table.
+
+    Args:
+        name: in the catalog, for messages.
+        storage: directory of the table.
+        version: to pin; None is the newest.
+        session: the `lance.Session` whose caches are shared.
+
+    Raises:
+        NotFoundError: there is no dataset.
+        CorruptDataError: its manifest can't be read.
+    """
+    try:
+        dataset = lance.dataset(
+            storage.uri, version=version, session=session, storage_options=dict(storage.options) or None
+        )
+        schema = dataset.schema
+    except LanceGatewayError:
+        raise
+    except (ValueError, OSError) as error:
+        reason = brief(error)
+        if "not found" in reason.lower() or "was not found" in reason.lower():
+            msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
+            raise NotFoundError(msg) from error
+        msg = f"table {name!r}: the newest manifest of {storage.uri} can't be read: {reason}. Restore the file"
+        raise CorruptDataError(msg) from error
+    return BaseTable(
+        name=name,
+        storage=storage,
+        dataset=dataset,
+        version=dataset.version,
+        schema=schema.remove_metadata(),
+        field_names=field_names(dataset),
+        primary_key=_primary_key(schema),
+        details=read_index_details(storage, dataset.version),
+    )
+
+
+def field_names(dataset: Any) -> dict[int, str]:  # noqa: ANN401 (lance types)
+    """Lance field id -> top-level column name, `_tombstone` left out."""
+    return {field.id(): field.name() for field in dataset.lance_schema.fields() if field.name() != TOMBSTONE}
+
+
+def brief(error: BaseException) -> str:
+    """What Lance says, without the place in its source code."""
+    return str(error).split(", /")[0].split(", rust/")[0].strip()
+
+
+def _primary_key(schema: pa.Schema) -> tuple[str, ...]:
+    marked = []
+    for position, field in enumerate(schema):
+        metadata = field.metadata or {}
+        if metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1") or PRIMARY_KEY_POSITION in metadata:
+            marked.append((int(metadata.get(PRIMARY_KEY_POSITION, position)), position, field.name))
+    return tuple(name for _, _, name in sorted(marked))

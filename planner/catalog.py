@@ -1,0 +1,137 @@
+"""The tables and views under one root directory."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import lance
+import pyarrow as pa
+
+from memwal.errors import CorruptDataError, NotFoundError
+from memwal.storage import Storage
+from planner.byte_cache import ByteCache
+from planner.table import Table
+
+CATALOG = "lance"
+SCHEMA = "main"
+TABLE_SUFFIX = ".lance"
+VIEW_SUFFIX = ".view.sql"
+CACHE_BYTES = 512 << 20
+INDEX_CACHE_BYTES = 512 << 20
+METADATA_CACHE_BYTES = 256 << 20
+READERS = 8
+"""Threads that read regions and fragments; they mostly wait for storage or run outside the GIL."""
+
+
+class Catalog:
+    """lance-namespace's directory convention: ``<name>.lance`` is a table, ``<name>.view.sql`` a view.
+
+    Args:
+        storage: the root directory.
+        cache_bytes: budget for fresh rows, keys and visibility masks of all tables.
+    """
+
+    def __init__(self, storage: Storage, *, cache_bytes: int = CACHE_BYTES) -> None:
+        self.storage = storage
+        self.cache = ByteCache(cache_bytes)
+        self.executor = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
+        self._session = lance.Session(
+            index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
+        )
+        self._tables: dict[str, Table] = {}
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def open(
+        root: str, storage_options: Mapping[str, str] | None = None, *, cache_bytes: int = CACHE_BYTES
+    ) -> Catalog:
+        """Open a root directory.
+
+        Raises:
+            NotFoundError: there is no such directory.
+        """
+        storage = Storage.open(root, storage_options)
+        if not storage.exists("")[0] and not storage.list():
+            msg = f"root {root!r} does not exist: give a directory (or s3://bucket/prefix) that holds <name>.lance tables"
+            raise NotFoundError(msg)
+        return Catalog(storage, cache_bytes=cache_bytes)
+
+    def close(self) -> None:
+        """Stop the reader threads."""
+        self.executor.shutdown(wait=False, cancel_futures=True)
+
+    def table_names(self) -> tuple[str, ...]:
+        """All tables, sorted."""
+        return self._named(TABLE_SUFFIX, directories=True)
+
+    def view_names(self) -> tuple[str, ...]:
+        """All views, sorted."""
+        return self._named(VIEW_SUFFIX, directories=False)
+
+    def names(self) -> tuple[str, ...]:
+        """All tables and views, sorted."""
+        return tuple(sorted({*self.table_names(), *self.view_names()}))
+
+    def has_table(self, name: str) -> bool:
+        """Whether a table of that name exists."""
+        if name in self._tables:
+            return True
+        return _plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}")[0] or name in self.table_names()
+
+    def table(self, name: str) -> Table:
+        """The table of that name.
+
+        Raises:
+            NotFoundError: names the tables that come close.
+        """
+        known = self._tables.get(name)
+        if known is not None:
+            return known
+        if not _plain(name) or name not in self.table_names():
+            raise self._unknown(name)
+        storage = self.storage.child(f"{name}{TABLE_SUFFIX}")
+        with self._lock:
+            return self._tables.setdefault(
+                name, Table(name, storage, self.cache, self._session, self.executor)
+            )
+
+    def table_schema(self, name: str) -> pa.Schema:
+        """Columns of a table."""
+        return self.table(name).schema
+
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        """Key columns of a table, in key order."""
+        return self.table(name).primary_key
+
+    def view_sql(self, name: str) -> str | None:
+        """The SELECT behind a view; None where there is no view of that name."""
+        if not _plain(name):
+            return None
+        path = f"{name}{VIEW_SUFFIX}"
+        try:
+            return self.storage.read(path).decode()
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError as error:
+            msg = f"view {name!r}: {self.storage.locate(path)} is not UTF-8 text: {error}"
+            raise CorruptDataError(msg) from error
+
+    def _named(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+        return tuple(
+            entry.name.removesuffix(suffix)
+            for entry in self.storage.list()
+            if entry.name.endswith(suffix) and entry.is_dir == directories and entry.name != suffix
+        )
+
+    def _unknown(self, name: str) -> NotFoundError:
+        names = self.names()
+        close = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names) or 'none'}"
+        return NotFoundError(f"table {name!r} does not exist in {self.storage.uri}: {hint}")
+
+
+def _plain(name: str) -> bool:
+    return bool(name) and "/" not in name and name not in (".", "..")

@@ -1,0 +1,35 @@
+"""The versions that must match, checked before anything is served."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from memwal.errors import PreconditionError
+
+DATAFUSION_OF_PYLANCE = {"14": "54"}
+"""pylance major version -> the one DataFusion major version that its table provider is built for."""
+
+
+def check(pylance: str | None = None, datafusion: str | None = None) -> None:
+    """Refuse a pair of pylance and datafusion that can't work together.
+
+    Args:
+        pylance: installed version, by default as found.
+        datafusion: installed version, by default as found.
+
+    Raises:
+        PreconditionError: names both versions and the pair to install.
+    """
+    pylance = pylance or version("pylance")
+    datafusion = datafusion or version("datafusion")
+    wanted = DATAFUSION_OF_PYLANCE.get(pylance.partition(".")[0])
+    if wanted is None:
+        known = ", ".join(DATAFUSION_OF_PYLANCE)
+        msg = f"pylance {pylance} is not supported (known major versions: {known}): pip install 'pylance==14.0.*'"
+        raise PreconditionError(msg)
+    if datafusion.partition(".")[0] != wanted:
+        msg = (
+            f"pylance {pylance} works with datafusion {wanted}, but datafusion {datafusion} is installed: "
+            f"pip install 'datafusion=={wanted}.*'"
+        )
+        raise PreconditionError(msg)

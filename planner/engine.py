@@ -1,0 +1,258 @@
+"""SQL over the catalog's tables, each read in its newest state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionConfig, SessionContext
+
+from execnodes import KeySet, MetricsSet
+from memwal.errors import InvalidInputError, PreconditionError
+from planner import compatibility
+from planner.binding import BoundStatement, StatementKind, bind
+from planner.catalog import CATALOG, SCHEMA, Catalog
+from planner.explain import explained
+from planner.leaf import TableLeaf
+from planner.parameters import parameter_types
+from planner.query import QueryRun, ReadOptions
+from planner.results import normalised, streamed, translated
+from planner.snapshot import CONSISTENCY_LEVELS, Consistency
+from planner.visibility import Visibility
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What a session may choose.
+
+    Attributes:
+        catalog: the one catalog there is.
+        schema: the one schema there is.
+        consistency: "strong" (newest manifests and WAL), "flushed" (newest manifests) or "snapshot" (what the
+            MemWAL index remembers).
+        max_staleness_ms: a table's last snapshot may be used again while it is this young.
+        region_pruning: whether predicates may exclude regions.
+    """
+
+    catalog: str = CATALOG
+    schema: str = SCHEMA
+    consistency: Consistency = "strong"
+    max_staleness_ms: int = 0
+    region_pruning: bool = True
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("catalog", self.catalog, CATALOG), ("schema", self.schema, SCHEMA)):
+            if value != known:
+                msg = f"{name} {value!r} does not exist: there is {known!r}"
+                raise InvalidInputError(msg)
+        if self.consistency not in CONSISTENCY_LEVELS:
+            msg = f"consistency {self.consistency!r} is unknown: choose {', '.join(CONSISTENCY_LEVELS)}"
+            raise InvalidInputError(msg)
+        if self.max_staleness_ms < 0:
+            msg = f"max_staleness_ms is {self.max_staleness_ms}: give 0 (always fresh) or more milliseconds"
+            raise InvalidInputError(msg)
+
+
+DEFAULT_SETTINGS = SessionSettings()
+
+
+class QueryEngine:
+    """Prepares and runs statements; safe to share between threads.
+
+    Args:
+        catalog: tables and views.
+        partitions: of every scan, by default one per core.
+    """
+
+    def __init__(self, catalog: Catalog, *, partitions: int | None = None) -> None:
+        compatibility.check()
+        self.catalog = catalog
+        self.partitions = partitions or os.cpu_count() or 1
+        self.visibility = Visibility(catalog.cache, catalog.executor)
+
+    def prepare(self, sql: str, settings: SessionSettings = DEFAULT_SETTINGS) -> PreparedQuery:
+        """Check syntax, names and types of a statement.
+
+        Raises:
+            InvalidInputError: what is wrong, and where.
+            NotFoundError: a table or view that doesn't exist.
+            UnsupportedError: a statement that is not a query.
+        """
+        bound = bind(sql, self.catalog, catalog=settings.catalog, schema=settings.schema)
+        run = self._run(settings, None)
+        frame = self._frame(bound, run, None)
+        types = parameter_types(
+            frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan
+        ) if bound.parameter_count else ()
+        parameters = pa.schema([pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)])
+        return PreparedQuery(self, bound, normalised(frame.schema()), parameters, settings)
+
+    def execute(
+        self,
+        sql: str,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        parameters: Sequence[pa.Scalar] = (),
+    ) -> pa.RecordBatchReader:
+        """Prepare and run a statement; see `PreparedQuery.execute`."""
+        return self.prepare(sql, settings).execute(parameters)
+
+    def close(self) -> None:
+        """Stop background threads."""
+        self.catalog.close()
+
+    def _run(self, settings: SessionSettings, metrics: MetricsSet | None) -> QueryRun:
+        options = ReadOptions(settings.consistency, settings.max_staleness_ms, settings.region_pruning)
+        return QueryRun(options, self.visibility, metrics)
+
+    def _frame(
+        self, bound: BoundStatement, run: QueryRun, parameters: Sequence[pa.Scalar] | None
+    ) -> DataFrame:
+        """The statement as DataFusion plans it.
+
+        Raises:
+            LanceGatewayError: DataFusion refuses it.
+        """
+        text = bound.render(parameters)
+        context = self._context()
+        tables = list(dict.fromkeys(reference.table for reference in bound.references))
+        for reference in bound.references:
+            # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
+            marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
+            leaf = TableLeaf(run, self.catalog.table(reference.table), self.partitions + marker)
+            context.register_dataset(reference.private_name, leaf)
+        if bound.kind is StatementKind.SHOW or "information_schema" in text.lower():
+            for name in self.catalog.table_names():
+                context.register_dataset(f'"{name}"', TableLeaf(run, self.catalog.table(name), 1))
+        try:
+            return context.sql(text)
+        except Exception as error:
+            raise translated(error, bound, run.failure) from error
+
+    def _context(self) -> SessionContext:
+        config = (
+            SessionConfig()
+            .with_target_partitions(self.partitions)
+            .with_information_schema(enabled=True)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+        )
+        return SessionContext(config)
+
+
+class PreparedQuery:
+    """A checked statement that can run any number of times.
+
+    Attributes:
+        sql: as given.
+        schema: of the result, without view types and dictionaries; exactly what `execute` streams.
+        parameter_schema: one nullable field per parameter, "$1", "$2", ...
+    """
+
+    def __init__(
+        self,
+        engine: QueryEngine,
+        bound: BoundStatement,
+        schema: pa.Schema,
+        parameter_schema: pa.Schema,
+        settings: SessionSettings,
+    ) -> None:
+        self.sql = bound.sql
+        self.schema = schema
+        self.parameter_schema = parameter_schema
+        self._engine = engine
+        self._bound = bound
+        self._settings = settings
+
+    def execute(
+        self, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
+    ) -> pa.RecordBatchReader:
+        """Run the statement on what is true now.
+
+        Args:
+            parameters: one value per parameter.
+            settings: of this run; by default those it was prepared with.
+
+        Returns:
+            A lazy stream; dropping it cancels the statement.
+
+        Raises:
+            InvalidInputError: too few or too many parameters, or a value of the wrong type.
+            PreconditionError: a table changed its columns since the statement was prepared.
+        """
+        values = self._typed(parameters)
+        chosen = settings or self._settings
+        if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
+            return self._explain(values, chosen)
+        run = self._engine._run(chosen, None)  # noqa: SLF001 (the engine's own other half)
+        batches = self._lookup(run, values)
+        if batches is None:
+            batches = self._stream(run, values)
+        return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def _typed(self, parameters: Sequence[pa.Scalar]) -> tuple[pa.Scalar, ...]:
+        if len(parameters) != len(self.parameter_schema):
+            msg = f"the statement has {len(self.parameter_schema)} parameter(s), but {len(parameters)} were bound"
+            raise InvalidInputError(msg)
+        return tuple(
+            _converted(value, field) for value, field in zip(parameters, self.parameter_schema, strict=True)
+        )
+
+    def _lookup(self, run: QueryRun, parameters: Sequence[pa.Scalar]) -> Iterator[pa.RecordBatch] | None:
+        """Answer without DataFusion, where the statement is a point lookup and nothing else."""
+        query = self._bound.key_query
+        if query is None:
+            return None
+        table = self._engine.catalog.table(query.table)
+        schema = table.base().schema
+        keys = query.keys(parameters, schema)
+        if keys is None:
+            return None
+        if not keys.num_rows:
+            return iter(())
+        scan = run.add_scan(table, schema, [column for column, _ in query.columns], keys=KeySet(keys))
+        return (streamed(batch, self.schema) for batch in scan.batches(0))
+
+    def _stream(self, run: QueryRun, parameters: Sequence[pa.Scalar]) -> Iterator[pa.RecordBatch]:
+        frame = self._engine._frame(self._bound, run, parameters)  # noqa: SLF001
+        if not normalised(frame.schema()).equals(self.schema):
+            msg = (
+                f"the result of this statement has changed since it was prepared (a table was altered): "
+                f"prepare it again: {self.sql}"
+            )
+            raise PreconditionError(msg)
+        return self._batches(frame, run)
+
+    def _batches(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in pa.RecordBatchReader.from_stream(frame):
+                yield streamed(batch, self.schema)
+        except Exception as error:
+            raise translated(error, self._bound, run.failure) from error
+
+    def _explain(self, parameters: Sequence[pa.Scalar], settings: SessionSettings) -> pa.RecordBatchReader:
+        analyzed = self._bound.kind is StatementKind.EXPLAIN_ANALYZE
+        run = self._engine._run(settings, MetricsSet() if analyzed else None)  # noqa: SLF001
+        batches = list(self._stream(run, parameters))
+        table = explained(pa.Table.from_batches(batches, self.schema), run, self._engine.partitions)
+        return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
+
+
+def _converted(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
+    if value.type.equals(field.type):
+        return value
+    if not value.is_valid:
+        return pa.scalar(None, field.type)
+    try:
+        return value.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        # DataFusion may know a way (a decimal compared with an int column); keep what was bound.
+        if _numeric(value.type) and _numeric(field.type):
+            return value
+        msg = f"parameter {field.name} is {value.as_py()!r} ({value.type}), but {field.type} is needed: {error}"
+        raise InvalidInputError(msg) from error
+
+
+def _numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

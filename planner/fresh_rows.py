@@ -1,0 +1,202 @@
+"""Fresh rows: flushed generations and the unflushed tail of each region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ROW_ADDRESS, TOMBSTONE
+from execnodes.source import LanceSource, MemTableSource, read_as
+from memwal.errors import CorruptDataError, NotFoundError
+from memwal.wal import WalEntry
+from planner.base_table import BaseTable, brief, field_names
+from planner.key_column import key_column
+
+FIELD_ID = b"lance:field_id"
+
+
+class GenerationVanishedError(NotFoundError):
+    """The directory of a flushed generation is gone."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerKeys:
+    """Keys of one layer of fresh rows, oldest row first.
+
+    Attributes:
+        keys: one value per row, comparable between layers of a table (see `key_column`).
+        addresses: row addresses, uint64.
+        dead: whether the row is a tombstone.
+    """
+
+    keys: pa.Array
+    addresses: np.ndarray
+    dead: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.keys.nbytes + self.addresses.nbytes + self.dead.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class GenerationDataset:
+    """An open flushed generation; immutable, so it is kept as long as the cache has room.
+
+    Attributes:
+        region_id: region it belongs to.
+        generation: number within the region.
+        path: directory below the table.
+        dataset: the `lance.LanceDataset`.
+    """
+
+    region_id: str
+    generation: int
+    path: str
+    dataset: Any
+
+    @cached_property
+    def fragment_rows(self) -> dict[int, int]:
+        """Fragment id -> physical rows."""
+        return {fragment.fragment_id: fragment.physical_rows for fragment in self.dataset.get_fragments()}
+
+    @cached_property
+    def rows(self) -> int:
+        """Physical rows."""
+        return sum(self.fragment_rows.values())
+
+    @cached_property
+    def field_names(self) -> dict[int, str]:
+        """Field id -> column."""
+        return field_names(self.dataset)
+
+    @cached_property
+    def has_tombstones(self) -> bool:
+        """Whether rows carry a tombstone flag (tables without primary key have none)."""
+        return TOMBSTONE in self.dataset.schema.names
+
+    def source(self, base: BaseTable) -> LanceSource:
+        """The generation as a source of the table's rows."""
+        label = f"region {self.region_id[:8]} gen {self.generation}"
+        return LanceSource(label, self.dataset, base.schema, base.stored_names(self.field_names))
+
+    def read_keys(self, base: BaseTable) -> LayerKeys:
+        """Read the key columns.
+
+        Raises:
+            GenerationVanishedError: the files are gone.
+        """
+        stored = base.stored_names(self.field_names)
+        columns = [stored[name] for name in base.primary_key]
+        if self.has_tombstones:
+            columns.append(TOMBSTONE)
+        try:
+            rows = self.dataset.scanner(columns=columns, with_row_address=True).to_table()
+        except (OSError, ValueError) as error:
+            raise vanished(base, self.path, error) from error
+        batch = rows.combine_chunks().to_batches()
+        table = pa.Table.from_batches(batch, schema=rows.schema)
+        fields = [base.schema.field(name) for name in base.primary_key]
+        merged = pa.Table.from_arrays([table.column(stored[f.name]).cast(f.type) for f in fields], schema=pa.schema(fields))
+        dead = np.zeros(table.num_rows, dtype=np.bool_)
+        if self.has_tombstones:
+            dead = table.column(TOMBSTONE).to_numpy()
+        return LayerKeys(key_column(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
+
+
+def open_generation(base: BaseTable, region_id: str, generation: int, path: str, session: Any) -> GenerationDataset:  # noqa: ANN401
+    """Open a flushed generation.
+
+    Raises:
+        GenerationVanishedError: its directory is gone.
+    """
+    relative = f"_mem_wal/{region_id}/{path}"
+    storage = base.storage.child(relative)
+    try:
+        dataset = lance.dataset(
+            storage.uri, session=session, storage_options=dict(base.storage.options) or None
+        )
+    except (OSError, ValueError) as error:
+        raise vanished(base, relative, error) from error
+    return GenerationDataset(region_id, generation, relative, dataset)
+
+
+def vanished(base: BaseTable, path: str, error: Exception) -> Exception:
+    """The error for a generation that can't be read."""
+    reason = brief(error)
+    place = f"{base.storage.uri}/{path}"
+    if "not found" in reason.lower() or "no such file" in reason.lower():
+        msg = (
+            f"table {base.name!r}: flushed generation {place} is gone, but the MemWAL index of base version "
+            f"{base.version} does not say that it was merged. Restore the directory, or merge what replaced it"
+        )
+        return GenerationVanishedError(msg)
+    msg = f"table {base.name!r}: flushed generation {place} can't be read: {reason}"
+    return CorruptDataError(msg)
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """Unflushed rows of one region: its WAL entries that no generation in the manifest covers.
+
+    Attributes:
+        region_id: region.
+        first: position of the oldest entry.
+        last: position of the newest entry that was looked at.
+        rows: the table's columns and `_tombstone`, oldest row first.
+    """
+
+    region_id: str
+    first: int
+    last: int
+    rows: pa.Table
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.rows.nbytes)
+
+    @cached_property
+    def source(self) -> MemTableSource:
+        """The tail as a source of rows."""
+        return MemTableSource(f"region {self.region_id[:8]} WAL {self.first}..{self.last}", self.rows)
+
+    def keys(self, base: BaseTable, start: int = 0) -> LayerKeys:
+        """Keys of the rows from position `start` on."""
+        rows = self.rows.slice(start)
+        dead = rows.column(TOMBSTONE).to_numpy()
+        addresses = np.arange(start, start + rows.num_rows, dtype=np.uint64)
+        return LayerKeys(key_column(rows.select(list(base.primary_key))), addresses, dead)
+
+
+def tail_schema(base: BaseTable) -> pa.Schema:
+    """The table's columns and `_tombstone`."""
+    return base.schema.append(pa.field(TOMBSTONE, pa.bool_()))
+
+
+def entry_rows(entry: WalEntry, base: BaseTable) -> pa.Table:
+    """Rows of a WAL entry as the table's rows, plus `_tombstone`; columns are matched by field id."""
+    schema = tail_schema(base)
+    if entry.rows is None:
+        return schema.empty_table()
+    stored: Mapping[int, str] = {
+        int((field.metadata or {}).get(FIELD_ID, b"-1")): field.name
+        for field in entry.rows.schema
+        if field.name != TOMBSTONE
+    }
+    names = base.stored_names(stored)
+    batches = []
+    for batch in entry.rows.to_batches():
+        arrays = read_as(batch, list(base.schema), names)
+        if TOMBSTONE in batch.schema.names:
+            arrays.append(batch.column(TOMBSTONE))
+        else:
+            arrays.append(pa.array(np.zeros(batch.num_rows, dtype=np.bool_)))
+        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return pa.Table.from_batches(batches, schema=schema)

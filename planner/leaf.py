@@ -1,0 +1,84 @@
+"""The bridge: a table reference as a leaf of a DataFusion plan.
+
+DataFusion plans a `pyarrow.dataset.Dataset` as a DatasetExec with one partition per fragment, hands over the
+projection and the reference's own conjuncts, and treats them as applied exactly. See
+docs/adr/0001-datasetexec-bridge.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from planner.query import QueryRun, TableScan
+from planner.table import Table
+
+
+class TableLeaf(pads.Dataset):
+    """One private table name of a statement.
+
+    Args:
+        run: the statement's execution.
+        table: what the name stands for.
+        partitions: fragments to offer.
+    """
+
+    def __init__(self, run: QueryRun, table: Table, partitions: int) -> None:
+        self._run = run
+        self._table = table
+        self._partitions = partitions
+        self._schema = table.base().schema
+        self._columns: tuple[str, ...] = tuple(self._schema.names)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the table when the statement was planned."""
+        return self._schema
+
+    def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Projection:  # noqa: A002, ANN401, ARG002
+        """DataFusion asks this once per scan, before `get_fragments`, for the schema alone."""
+        self._columns = tuple(self._schema.names if columns is None else columns)
+        return Projection(self._schema, self._columns)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[Partition]:  # noqa: A002
+        """DataFusion plans a scan: one fragment per partition. Nothing is read yet."""
+        scan = self._run.add_scan(
+            self._table, self._schema, self._columns, filter, partitions=self._partitions
+        )
+        return [Partition(scan, number) for number in range(self._partitions)]
+
+
+class Projection:
+    """What DataFusion reads the projected schema from."""
+
+    def __init__(self, schema: pa.Schema, columns: tuple[str, ...]) -> None:
+        self.projected_schema = pa.schema([schema.field(name) for name in columns])
+
+
+class Partition:
+    """One partition of a scan, in the shape of a dataset fragment."""
+
+    def __init__(self, scan: TableScan, number: int) -> None:
+        self._scan = scan
+        self._number = number
+
+    def scanner(self, *_: Any, **__: Any) -> PartitionScanner:  # noqa: ANN401
+        """DataFusion runs the partition; projection and filter are known since planning."""
+        return PartitionScanner(self._scan, self._number)
+
+
+class PartitionScanner(Projection):
+    """Batches of one partition."""
+
+    def __init__(self, scan: TableScan, number: int) -> None:
+        super().__init__(scan.schema, scan.columns)
+        self._scan = scan
+        self._number = number
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Run the partition lazily."""
+        return self._scan.batches(self._number)

@@ -1,0 +1,223 @@
+"""One execution of one statement: its scans, and the snapshots that they share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes import ExecNode, KeySet, MetricsSet, TaskContext
+from memwal.errors import LanceGatewayError, UnavailableError
+from planner.base_table import BaseTable
+from planner.lookup import plan_lookup
+from planner.predicates import Predicate, decode, key_predicate, key_values
+from planner.pruning import RegionAssignment, RegionVerdict, Verdict, prune_regions
+from planner.row_filter import PredicateFilter
+from planner.scan import plan_scan
+from planner.snapshot import Consistency, TableSnapshot
+from planner.table import Table
+from planner.visibility import Visibility
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a statement reads its tables.
+
+    Attributes:
+        consistency: see `planner.table.Table.snapshot`.
+        max_staleness_ms: a snapshot this young may be taken again.
+        region_pruning: whether predicates may exclude regions.
+    """
+
+    consistency: Consistency
+    max_staleness_ms: int
+    region_pruning: bool
+
+
+class QueryRun:
+    """Scans of one statement; all of them see one snapshot per table, taken when the first batch is wanted.
+
+    Args:
+        options: of the statement's session.
+        visibility: where masks come from.
+        metrics: collects what the nodes do, where somebody asked.
+    """
+
+    def __init__(self, options: ReadOptions, visibility: Visibility, metrics: MetricsSet | None = None) -> None:
+        self.options = options
+        self.visibility = visibility
+        self.metrics = metrics
+        self.failure: LanceGatewayError | None = None
+        """The first error of ours; on its way through DataFusion it becomes mere text."""
+        self.scans: list[TableScan] = []
+        self._lock = threading.Lock()
+        self._snapshots: dict[str, TableSnapshot] = {}
+
+    def add_scan(
+        self,
+        table: Table,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        expression: pc.Expression | None = None,
+        *,
+        keys: KeySet | None = None,
+        partitions: int = 1,
+    ) -> TableScan:
+        """Plan to read one table reference.
+
+        Args:
+            table: to read.
+            schema: of the table, as the statement was planned with.
+            columns: to produce.
+            expression: the reference's own conjuncts, to be applied exactly.
+            keys: instead of an expression, the primary keys that are wanted.
+            partitions: that will be asked for.
+        """
+        scan = TableScan(self, table, schema, tuple(columns), expression, keys, partitions)
+        self.scans.append(scan)
+        return scan
+
+    def snapshot(self, table: Table) -> TableSnapshot:
+        """The snapshot that all scans of a table share; covers the regions that any of them needs."""
+        with self._lock:
+            found = self._snapshots.get(table.name)
+            if found is None:
+                needed = dict.fromkeys(
+                    region_id for scan in self.scans if scan.table is table for region_id in scan.needed_regions
+                )
+                found = table.snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
+                self._snapshots[table.name] = found
+            return found
+
+
+class TableScan:
+    """One table reference of a running statement."""
+
+    def __init__(
+        self,
+        run: QueryRun,
+        table: Table,
+        schema: pa.Schema,
+        columns: tuple[str, ...],
+        expression: pc.Expression | None,
+        keys: KeySet | None,
+        partitions: int,
+    ) -> None:
+        self.run = run
+        self.table = table
+        self.schema = schema
+        self.columns = columns
+        self.expression = expression
+        self.partitions = partitions
+        self._keys = keys
+        self._lock = threading.Lock()
+        self._tree: ExecNode | None = None
+
+    @cached_property
+    def predicate(self) -> Predicate:
+        """The conjuncts, decoded."""
+        if self._keys is not None:
+            return key_predicate(self._keys.table)
+        return decode(self.expression, self.schema)
+
+    @cached_property
+    def verdicts(self) -> tuple[RegionVerdict, ...]:
+        """For every region of the table, whether it may have matching rows, and why not."""
+        base = self.table.base()
+        regions = self.table.assignments(base.details, self.run.options.consistency)
+        self._assignments: dict[str, RegionAssignment] = {one.region_id: one for one in regions}
+        unrestricted = self.expression is None and self._keys is None
+        if base.details is None or unrestricted or not self.run.options.region_pruning:
+            reason = "no predicate" if self.run.options.region_pruning else "region pruning is off"
+            return tuple(RegionVerdict(one.region_id, Verdict.ROWS_MIGHT_MATCH, reason) for one in regions)
+        return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
+
+    @cached_property
+    def kept_regions(self) -> frozenset[str]:
+        """Regions that are read."""
+        return frozenset(one.region_id for one in self.verdicts if one.verdict is Verdict.ROWS_MIGHT_MATCH)
+
+    @property
+    def needed_regions(self) -> tuple[str, ...]:
+        """Regions that the snapshot must cover: those that are read, and those that may supersede what is.
+
+        A pruned region has no matching row. But where its value is derived from more than the key, the base
+        table may have an older version of one of its rows that does match.
+        """
+        base = self.table.base()
+        return tuple(
+            one.region_id
+            for one in self.verdicts
+            if one.region_id in self.kept_regions or not _decided_by_key(base, self._assignments[one.region_id])
+        )
+
+    @property
+    def tree(self) -> ExecNode:
+        """The tree of exec nodes; planned once, on first use."""
+        with self._lock:
+            if self._tree is None:
+                self._tree = self._plan()
+            return self._tree
+
+    def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """Run one partition.
+
+        Raises:
+            LanceGatewayError: something can't be read; also kept as the run's `failure`.
+        """
+        try:
+            yield from self.tree.execute(partition, TaskContext(metrics=self.run.metrics))
+        except LanceGatewayError as error:
+            self.run.failure = self.run.failure or error
+            raise
+
+    def _plan(self) -> ExecNode:
+        snapshot = self.run.snapshot(self.table)
+        base = snapshot.base
+        self._check_columns(base)
+        row_filter = None
+        if self.expression is not None:
+            row_filter = PredicateFilter(self.predicate, self.expression)
+        keys = self._keys or self._keys_of_predicate(base)
+        if keys is not None:
+            return plan_lookup(
+                snapshot, self.kept_regions, keys, self.columns, row_filter, self.table.cache
+            )
+        return plan_scan(
+            snapshot,
+            self.kept_regions,
+            self.columns,
+            row_filter,
+            self.partitions,
+            self.run.visibility,
+        )
+
+    def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
+        """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
+        if not base.primary_key or base.details is None or self.expression is None:
+            return None
+        keys = key_values(self.predicate, base.primary_key, base.schema)
+        return KeySet(keys) if keys is not None and keys.num_rows else None
+
+    def _check_columns(self, base: BaseTable) -> None:
+        for name in self.columns:
+            index = base.schema.get_field_index(name)
+            if index < 0 or not base.schema.field(index).type.equals(self.schema.field(name).type):
+                msg = f"column {name!r} of table {base.name!r} was altered while the query was planned; run it again"
+                raise UnavailableError(msg)
+
+
+def _decided_by_key(base: BaseTable, region: RegionAssignment) -> bool:
+    """Whether the region of a row follows from its primary key alone."""
+    spec = None if base.details is None else base.details.region_spec(region.spec_id)
+    if spec is None:
+        return False
+    sources = {source for one in spec.fields for source in one.source_ids}
+    return all(base.field_names.get(source) in base.primary_key for source in sources)
+
+

@@ -1,0 +1,260 @@
+"""A table of the catalog: finds its newest state cheaply and takes snapshots of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+import pyarrow as pa
+
+from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
+from memwal.manifest import RegionManifest, list_regions, read_latest_manifest
+from memwal.storage import Storage
+from memwal.wal import WalEntry, last_wal_position, read_wal_entry
+from planner.base_table import BaseTable, open_base_table
+from planner.byte_cache import ByteCache
+from planner.fresh_rows import (
+    GenerationDataset,
+    GenerationVanishedError,
+    Tail,
+    entry_rows,
+    open_generation,
+    tail_schema,
+)
+from planner.pruning import RegionAssignment
+from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
+
+SNAPSHOT_ATTEMPTS = 4
+OPEN_GENERATION_BYTES = 1 << 16
+"""What an open dataset is booked at in the cache."""
+TAIL_CHUNKS = 32
+"""A tail of more chunks than this is copied into one."""
+
+
+class Table:
+    """Safe to share between threads.
+
+    Args:
+        name: in the catalog.
+        storage: directory of the table.
+        cache: for generations and WAL entries.
+        session: the `lance.Session` that all datasets share.
+        executor: for reading several regions at a time.
+    """
+
+    def __init__(
+        self, name: str, storage: Storage, cache: ByteCache, session: Any, executor: Executor  # noqa: ANN401
+    ) -> None:
+        self.name = name
+        self.storage = storage
+        self.cache = cache
+        self._session = session
+        self._executor = executor
+        self._lock = threading.Lock()
+        self._base: BaseTable | None = None
+        self._manifests: dict[str, RegionManifest] = {}
+        self._tails: dict[str, tuple[int, Tail]] = {}
+        self._last: dict[Consistency, TableSnapshot] = {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the newest base version."""
+        return self.base().schema
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Key columns, in key order; empty where the table declares none."""
+        return self.base().primary_key
+
+    def base(self) -> BaseTable:
+        """The newest version of the base table.
+
+        Raises:
+            NotFoundError: the table was dropped.
+            CorruptDataError: its manifest can't be read.
+        """
+        known = self._base
+        if known is not None:
+            try:
+                if known.dataset.latest_version == known.version:
+                    return known
+            except (OSError, ValueError):
+                pass  # Dropped, or unreadable: opening it anew tells which.
+        opened = open_base_table(self.name, self.storage, None, self._session)
+        with self._lock:
+            self._base = opened
+        return opened
+
+    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> tuple[RegionAssignment, ...]:
+        """All regions and the region values that their manifests record."""
+        if details is None:
+            return ()
+        if consistency == "snapshot":
+            return tuple(
+                RegionAssignment(one.region_id, one.region_spec_id, one.region_values)
+                for one in decode_region_snapshots(details)
+            )
+        found = []
+        for region_id in list_regions(self.storage):
+            manifest = self._manifests.get(region_id) or self._newest_manifest(region_id)
+            if manifest is not None:
+                found.append(RegionAssignment(region_id, manifest.region_spec_id, manifest.region_values))
+        return tuple(found)
+
+    def snapshot(
+        self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
+    ) -> TableSnapshot:
+        """Take a snapshot of some regions and the base table.
+
+        Args:
+            regions: ids of the regions that are needed.
+            consistency: "strong" reads the newest manifests and the WAL, "flushed" the newest manifests,
+                "snapshot" what the MemWAL index remembers.
+            max_staleness_ms: a snapshot this young may be taken again.
+
+        Raises:
+            GenerationVanishedError: a generation that no base version contains is gone.
+            LanceGatewayError: something can't be read.
+        """
+        needed = tuple(regions)
+        if max_staleness_ms > 0:
+            last = self._last.get(consistency)
+            if (
+                last is not None
+                and (time.monotonic() - last.taken_at) * 1000 <= max_staleness_ms
+                and all(region_id in last.regions for region_id in needed)
+            ):
+                return TableSnapshot(last.base, {one: last.regions[one] for one in needed}, last.taken_at)
+        for attempt in range(SNAPSHOT_ATTEMPTS):
+            try:
+                taken = self._take(needed, consistency)
+            except (GenerationVanishedError, FileNotFoundError) as error:
+                # Merged and cleaned up between two reads: the manifests tell, read anew.
+                for region_id in needed:
+                    self._manifests.pop(region_id, None)
+                    self._tails.pop(region_id, None)
+                if attempt == SNAPSHOT_ATTEMPTS - 1:
+                    if isinstance(error, LanceGatewayError):
+                        raise
+                    msg = f"table {self.name!r}: files vanish while they are read ({error}); retry"
+                    raise UnavailableError(msg) from error
+            else:
+                self._last[consistency] = taken
+                return taken
+        raise AssertionError
+
+    def _take(self, needed: tuple[str, ...], consistency: Consistency) -> TableSnapshot:
+        if consistency == "snapshot":
+            base = self.base()
+            remembered = decode_region_snapshots(base.details) if base.details else ()
+            manifests = {one.region_id: one.manifest for one in remembered if one.region_id in set(needed)}
+            entries: Mapping[str, tuple[WalEntry, ...]] = {}
+        else:
+            manifests = dict(self._each(self._newest_manifest, needed))
+            present = [manifest for manifest in manifests.values() if manifest is not None]
+            entries = {}
+            if consistency == "strong":
+                found = self._each(self._unflushed, [manifest.region_id for manifest in present])
+                entries = dict(found)
+            base = self.base()
+        merged = base.details.merged_generations if base.details else {}
+        regions = {}
+        for region_id in needed:
+            manifest = manifests.get(region_id)
+            newest_merged = merged.get(region_id, 0)
+            generations: tuple[GenerationDataset, ...] = ()
+            if manifest is not None:
+                generations = self._open_generations(base, manifest, newest_merged)
+            kept = [
+                entry
+                for entry in entries.get(region_id, ())
+                if entry.generation is None or entry.generation > newest_merged
+            ]
+            regions[region_id] = RegionSnapshot(region_id, generations, self._tail(base, region_id, kept))
+        return TableSnapshot(base, regions)
+
+    def _each(self, read: Callable[[str], Any], region_ids: Iterable[str]) -> list[tuple[str, Any]]:
+        """(region id, what `read` says) for all regions; side by side where storage is far away."""
+        ids = list(region_ids)
+        if len(ids) > 1 and self.storage.backend.scheme != "file":
+            return list(zip(ids, self._executor.map(read, ids), strict=True))
+        return [(region_id, read(region_id)) for region_id in ids]
+
+    def _newest_manifest(self, region_id: str) -> RegionManifest | None:
+        manifest = read_latest_manifest(self.storage, region_id, known=self._manifests.get(region_id))
+        if manifest is None:
+            self._manifests.pop(region_id, None)
+        else:
+            self._manifests[region_id] = manifest
+        return manifest
+
+    def _open_generations(
+        self, base: BaseTable, manifest: RegionManifest, merged: int
+    ) -> tuple[GenerationDataset, ...]:
+        def opened(generation: int, path: str) -> GenerationDataset:
+            return self.cache.compute(
+                ("generation", self.storage.uri, manifest.region_id, path),
+                lambda: open_generation(base, manifest.region_id, generation, path, self._session),
+                lambda _: OPEN_GENERATION_BYTES,
+            )
+
+        return tuple(
+            opened(flushed.generation, flushed.path)
+            for flushed in manifest.flushed_generations
+            if flushed.generation > merged
+        )
+
+    def _unflushed(self, region_id: str) -> tuple[WalEntry, ...]:
+        """WAL entries that no generation of the newest manifest covers, oldest first."""
+        manifest = self._manifests[region_id]
+        after = manifest.replay_after_wal_entry_position
+        known = self._tails.get(region_id)
+        start = after if known is None else max(after, known[0])
+        last = last_wal_position(self.storage, region_id, after=start)
+        entries = []
+        for position in range(after + 1, last + 1):
+            entry = self._wal_entry(region_id, position)
+            covered = entry.generation is not None and entry.generation < manifest.current_generation
+            if not (entry.is_fence or covered):
+                entries.append(entry)
+        return tuple(entries)
+
+    def _wal_entry(self, region_id: str, position: int) -> WalEntry:
+        def size(entry: WalEntry) -> int:
+            return 256 + (0 if entry.rows is None else int(entry.rows.nbytes))
+
+        return self.cache.compute(
+            ("wal", self.storage.uri, region_id, position),
+            lambda: read_wal_entry(self.storage, region_id, position),
+            size,
+        )
+
+    def _tail(self, base: BaseTable, region_id: str, entries: list[WalEntry]) -> Tail | None:
+        """The rows of these entries; those of a known tail are taken over from it."""
+        if not entries:
+            self._tails.pop(region_id, None)
+            return None
+        first, last = entries[0].position, entries[-1].position
+        known = self._tails.get(region_id)
+        schema = tail_schema(base)
+        parts = []
+        if known is not None:
+            tail = known[1]
+            reusable = tail.first == first and tail.last <= last and tail.rows.schema.equals(schema)
+            if reusable and tail.last == last:
+                return tail
+            if reusable:
+                parts = [tail.rows]
+                entries = [entry for entry in entries if entry.position > tail.last]
+        parts += [entry_rows(entry, base) for entry in entries]
+        rows = pa.concat_tables(parts)
+        if rows.column(0).num_chunks > TAIL_CHUNKS:
+            rows = rows.combine_chunks()
+        tail = Tail(region_id, first, last, rows)
+        self._tails[region_id] = (last, tail)
+        return tail
+

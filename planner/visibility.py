@@ -1,0 +1,263 @@
+"""Visibility masks: which row of a key is the newest, decided once per pair of immutable things.
+
+A flushed generation never changes, and neither does the key of a physical row in a fragment of the base
+table. So which base rows a generation supersedes is worked out once and kept, by row address; a query only
+combines what is kept. Merging a generation or deleting rows leaves all of it valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes import lance_filter
+from execnodes.row_mask import OFFSET_BITS, OFFSET_MASK, RowMask, fragment_mask
+from planner.base_table import BaseTable, Fragment
+from planner.byte_cache import ByteCache
+from planner.fresh_rows import GenerationDataset, LayerKeys, Tail
+from planner.key_column import key_column
+from planner.key_probe import KeyProbe
+from planner.snapshot import TableSnapshot
+
+INDEX_PROBE_KEYS = 2_000
+"""Up to so many keys, looking each up in the base table's BTREE index beats reading its key column."""
+
+ENTRY_OVERHEAD = 128
+Offsets = Mapping[int, np.ndarray]
+"""Fragment id -> offsets of rows (uint32)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotMasks:
+    """Masks of all sources of one snapshot.
+
+    Attributes:
+        base: rows of the base table that no fresh row supersedes.
+        generations: path -> mask.
+        tails: region id -> mask.
+    """
+
+    base: RowMask
+    generations: Mapping[str, RowMask]
+    tails: Mapping[str, RowMask]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        parts = (self.base, *self.generations.values(), *self.tails.values())
+        return sum(mask.nbytes for mask in parts) + ENTRY_OVERHEAD
+
+
+class Visibility:
+    """Computes and keeps masks.
+
+    Args:
+        cache: holds everything that is kept, within its budget.
+        executor: reads several sources at a time.
+    """
+
+    def __init__(self, cache: ByteCache, executor: Executor) -> None:
+        self._cache = cache
+        self._executor = executor
+
+    def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+        """Masks of a table with a primary key.
+
+        Raises:
+            LanceGatewayError: a source can't be read.
+        """
+        return self._cache.compute(
+            ("masks", *snapshot.identity), lambda: self._compute(snapshot), lambda masks: masks.nbytes
+        )
+
+    def _compute(self, snapshot: TableSnapshot) -> SnapshotMasks:
+        base = snapshot.base
+        generations: dict[str, RowMask] = {}
+        tails: dict[str, RowMask] = {}
+        hidden = [self._superseded_by_generations(base, snapshot.generations)]
+        for region in snapshot.regions.values():
+            tail_keys = None
+            if region.tail is not None:
+                tail_keys = region.tail.keys(base)
+                tails[region.region_id] = _mask(tail_keys, newest(tail_keys), {0: region.tail.rows.num_rows})
+                hidden.append(self._superseded_by_tail(base, region.tail, tail_keys))
+            visible = self._visible_in_region(base, region.generations)
+            for generation, rows in zip(region.generations, visible, strict=True):
+                keys = self._keys(base, generation)
+                if tail_keys is not None:
+                    rows &= ~pc.is_in(keys.keys, value_set=tail_keys.keys).to_numpy(zero_copy_only=False)
+                generations[generation.path] = _mask(keys, rows, generation.fragment_rows)
+        return SnapshotMasks(_base_mask(base, hidden), generations, tails)
+
+    def _keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
+        key = ("keys", base.storage.uri, generation.path, base.primary_key)
+        return self._cache.compute(
+            key, lambda: generation.read_keys(base), lambda keys: keys.nbytes + ENTRY_OVERHEAD
+        )
+
+    def _visible_in_region(
+        self, base: BaseTable, generations: tuple[GenerationDataset, ...]
+    ) -> tuple[np.ndarray, ...]:
+        """For each generation of a region, which of its rows no later generation supersedes; fresh copies."""
+        paths = tuple(generation.path for generation in generations)
+
+        def compute() -> tuple[np.ndarray, ...]:
+            layers = list(self._executor.map(lambda one: self._keys(base, one), generations))
+            return newest_of_layers(layers)
+
+        kept = self._cache.compute(
+            ("region", base.storage.uri, paths, base.primary_key),
+            compute,
+            lambda found: sum(rows.nbytes for rows in found) + ENTRY_OVERHEAD,
+        )
+        return tuple(rows.copy() for rows in kept)
+
+    def _superseded_by_generations(
+        self, base: BaseTable, generations: Sequence[GenerationDataset]
+    ) -> Mapping[int, list[np.ndarray]]:
+        """Base rows whose key any of the generations has, per fragment."""
+
+        def key(fragment: Fragment, generation: GenerationDataset) -> tuple[object, ...]:
+            return ("superseded", base.storage.uri, fragment.files, generation.path, base.primary_key)
+
+        found: dict[int, list[np.ndarray]] = {}
+        missing: dict[tuple[GenerationDataset, ...], list[Fragment]] = {}
+        for fragment in base.fragments:
+            unknown = []
+            for generation in generations:
+                offsets = self._cache.get(key(fragment, generation))
+                if offsets is None:
+                    unknown.append(generation)
+                else:
+                    found.setdefault(fragment.fragment_id, []).append(offsets)
+            if unknown:
+                missing.setdefault(tuple(unknown), []).append(fragment)
+        for unknown_generations, fragments in missing.items():
+            layers = list(self._executor.map(lambda one: self._keys(base, one), unknown_generations))
+            probe = KeyProbe([layer.keys for layer in layers])
+            for fragment, per_layer in self._probe_fragments(base, fragments, probe):
+                for generation, offsets in zip(unknown_generations, per_layer, strict=True):
+                    self._cache.put(key(fragment, generation), offsets, offsets.nbytes + ENTRY_OVERHEAD)
+                    found.setdefault(fragment.fragment_id, []).append(offsets)
+        return found
+
+    def _superseded_by_tail(
+        self, base: BaseTable, tail: Tail, keys: LayerKeys
+    ) -> Mapping[int, list[np.ndarray]]:
+        """Base rows whose key the tail has; a tail that grew costs only its new rows."""
+        cache_key = ("tail", base.storage.uri, base.version, tail.region_id, tail.first)
+        kept: _TailProgress | None = self._cache.get(cache_key)
+        if kept is None or kept.rows > tail.rows.num_rows:
+            kept = _TailProgress(0, {})
+        if kept.rows < tail.rows.num_rows:
+            fresh = pc.unique(keys.keys.slice(kept.rows))
+            kept = kept.extended(tail.rows.num_rows, self._locate(base, fresh))
+            self._cache.put(cache_key, kept, kept.nbytes)
+        return {fragment_id: [offsets] for fragment_id, offsets in kept.offsets.items()}
+
+    def _locate(self, base: BaseTable, keys: pa.Array) -> Offsets:
+        """Where the base table has these keys."""
+        if base.key_index and len(keys) <= INDEX_PROBE_KEYS:
+            condition = lance_filter.one_of(base.primary_key[0], keys)
+            if condition is not None:
+                rows = base.dataset.scanner(columns=[], filter=condition, with_row_address=True).to_table()
+                return by_fragment(rows.column(0).to_numpy())
+        located = self._probe_fragments(base, base.fragments, KeyProbe([keys]))
+        return {fragment.fragment_id: offsets for fragment, (offsets,) in located if len(offsets)}
+
+    def _probe_fragments(
+        self, base: BaseTable, fragments: Iterable[Fragment], probe: KeyProbe
+    ) -> Iterable[tuple[Fragment, list[np.ndarray]]]:
+        def search(fragment: Fragment) -> tuple[Fragment, list[np.ndarray]]:
+            return fragment, probe.search(_physical_keys(base, fragment))
+
+        return self._executor.map(search, fragments)
+
+
+@dataclass(frozen=True, eq=False)
+class _TailProgress:
+    """Base rows superseded by the first `rows` rows of a tail."""
+
+    rows: int
+    offsets: Offsets
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(offsets.nbytes) for offsets in self.offsets.values()) + ENTRY_OVERHEAD
+
+    def extended(self, rows: int, more: Offsets) -> _TailProgress:
+        both = {
+            fragment_id: np.union1d(self.offsets.get(fragment_id, _NONE), more.get(fragment_id, _NONE))
+            for fragment_id in {*self.offsets, *more}
+        }
+        return _TailProgress(rows, both)
+
+
+_NONE = np.empty(0, dtype=np.uint32)
+
+
+def newest(layer: LayerKeys) -> np.ndarray:
+    """Which rows of one layer are the last of their key and no tombstone."""
+    return newest_of_layers([layer])[0]
+
+
+def newest_of_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
+    """For each layer, oldest first, which rows are the last of their key over all layers, and no tombstone."""
+    if not layers:
+        return ()
+    codes = pc.dictionary_encode(pa.concat_arrays([layer.keys for layer in layers]))
+    indices = codes.indices.to_numpy()
+    rows = np.arange(len(indices))
+    last = np.empty(len(codes.dictionary), dtype=np.int64)
+    last[indices] = rows  # of repeated indices the last assignment stays
+    visible = last[indices] == rows
+    visible &= ~np.concatenate([layer.dead for layer in layers])
+    cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
+    return tuple(np.split(visible, cuts))
+
+
+def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
+    """Row addresses as offsets per fragment."""
+    fragment_ids = addresses >> OFFSET_BITS
+    offsets = (addresses & OFFSET_MASK).astype(np.uint32)
+    return {int(one): offsets[fragment_ids == one] for one in np.unique(fragment_ids)}
+
+
+def _mask(layer: LayerKeys, visible: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
+    hidden = by_fragment(layer.addresses[~visible])
+    return RowMask({one: fragment_mask(fragment_rows[one], offsets) for one, offsets in hidden.items()})
+
+
+def _base_mask(base: BaseTable, hidden: Iterable[Mapping[int, list[np.ndarray]]]) -> RowMask:
+    per_fragment: dict[int, list[np.ndarray]] = {}
+    for part in hidden:
+        for fragment_id, offsets in part.items():
+            per_fragment.setdefault(fragment_id, []).extend(one for one in offsets if len(one))
+    physical_rows = {fragment.fragment_id: fragment.physical_rows for fragment in base.fragments}
+    return RowMask(
+        {
+            fragment_id: fragment_mask(physical_rows[fragment_id], np.concatenate(offsets))
+            for fragment_id, offsets in per_fragment.items()
+            if offsets and fragment_id in physical_rows
+        }
+    )
+
+
+def _physical_keys(base: BaseTable, fragment: Fragment) -> pa.Array:
+    """Key of every physical row, deleted ones too: what is found stays true whatever is deleted later."""
+    dataset: Any = base.dataset
+    scanner: Callable[..., Any] = dataset.scanner
+    rows = scanner(
+        columns=list(base.primary_key),
+        fragments=[dataset.get_fragment(fragment.fragment_id)],
+        with_row_id=True,
+        include_deleted_rows=True,
+        batch_size=1 << 18,
+    ).to_table()
+    return key_column(rows.select(list(base.primary_key)))
