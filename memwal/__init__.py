@@ -1,1 +1,26 @@
-"""To be described."""
+"""The MemWAL format of Lance tables: what is on disk, read and written without SQL and without Flight.
+
+Storage and errors
+
+- `storage`: a table's directory on a local disk or S3; `backends` are the two kinds behind it.
+- `errors`: everything the project raises on purpose, with the status that a client sees.
+
+State of a table
+
+- `layout`: where files are below a table's directory, and how they are named.
+- `manifest`: a region's versioned state; finding the newest version, committing the next.
+- `index_details`: the base table's MemWAL index: region specs, merge and index progress, region snapshots.
+- `wal`: durable rows that no flush has covered yet.
+
+Keys
+
+- `bloom`: which flushed generations certainly lack a key: Lance's filters and our own.
+- `siphash`: the hash behind Lance's filters.
+
+Regions
+
+- `transforms`: from a row's columns to its region's values, for every transform of the specification.
+- `expressions`: the free form of a region field, evaluated by DataFusion.
+- `murmur3`: the hash behind buckets, in both of its readings.
+- `raw_values`: region values as the bytes that manifests record.
+"""

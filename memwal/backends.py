@@ -61,7 +61,7 @@ class LocalBackend:
 
     def put(self, path: str, data: bytes) -> None:
         """Writes a file beside its destination and renames it."""
-        _answered(path, lambda: obstore.put(_directory(path), posixpath.basename(path), data))
+        _write(path, lambda: obstore.put(_directory(path), posixpath.basename(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Writes a file beside its destination and links it there."""
@@ -101,7 +101,7 @@ class S3Backend:
 
     def put(self, path: str, data: bytes) -> None:
         """Writes an object."""
-        _answered(path, lambda: obstore.put(self._store, self._key(path), data))
+        _write(path, lambda: obstore.put(self._store, self._key(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Writes an object on the condition that none is there (`If-None-Match: *`)."""
@@ -154,10 +154,17 @@ def _directory(path: str) -> LocalStore:
 
 def _create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
     try:
-        _answered(path, lambda: obstore.put(store, key, data, mode="create"))
+        _write(path, lambda: obstore.put(store, key, data, mode="create"))
     except (AlreadyExistsError, PreconditionError):
         return False
     return True
+
+
+def _write(path: str, request: Callable[[], object]) -> None:
+    try:
+        _answered(path, request)
+    except FileNotFoundError as error:  # It is the bucket that is absent.
+        raise _unavailable(path, error) from error
 
 
 def _answered(path: str, request: Callable[[], Answer]) -> Answer:

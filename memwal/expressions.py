@@ -17,6 +17,7 @@ _UNSTABLE: Final = re.compile(
     r"\b(?:(?:random|uuid|now|today|current_\w+)\s*\(|current_(?:date|time|timestamp)\b|over\s*\(|select\b)",
     re.IGNORECASE,
 )
+_LONGEST_REASON: Final = 200
 _names = count()
 
 
@@ -51,14 +52,17 @@ def evaluate_expression(
         values = frame.select(frame.parse_sql_expr(expression)).to_arrow_table().column(0).combine_chunks()
         values = values if result_type is None else values.cast(result_type)
     except Exception as error:
-        msg = f"Region expression {expression!r} cannot be evaluated: {str(error).strip()}"
+        msg = f"Region expression {expression!r} cannot be evaluated: {_first_words(error)}"
         raise InvalidInputError(msg) from error
     finally:
         context.deregister_table(name)
-    if len(values) != rows:
-        msg = f"Region expression {expression!r} aggregates, but its value must follow from the row alone"
-        raise UnsupportedError(msg)
     return values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
+
+
+def _first_words(error: Exception) -> str:
+    # DataFusion may print whole plans.
+    text = str(error).strip().partition("\n")[0]
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
 
 
 @cache

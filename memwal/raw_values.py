@@ -89,6 +89,8 @@ def encode_raw(data_type: pa.DataType, value: object, *, source: str) -> bytes:
         UnsupportedError: the value is NULL and the type has no bytes for it.
         pyarrow.ArrowInvalid: the value does not fit the type.
     """
+    if isinstance(value, float) and pa.types.is_integer(data_type):
+        value = pa.scalar(value)  # Arrow rounds Python's floats silently, but not its own.
     scalar = value.cast(data_type) if isinstance(value, pa.Scalar) else pa.scalar(value, data_type)
     if not scalar.is_valid:
         if _is_variable(data_type):

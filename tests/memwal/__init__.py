@@ -1,0 +1,1 @@
+"""Tests of the format: manifests, index details, WAL entries, bloom filters, region transforms."""
