@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import pyarrow as pa
 
-from execnodes.keys import Key
 from execnodes.node import ExecNode, TaskContext
-
-
-class KeyFilter(Protocol):
-    """Approximate set of keys without false negatives."""
-
-    @property
-    def description(self) -> str:
-        """Kind, size and expected rate of false positives."""
-
-    def might_contain(self, key: Key) -> bool:
-        """False only if the key is certainly absent."""
+from memwal.bloom import KeyFilter
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +39,7 @@ class BloomFilterGuardExec(ExecNode):
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Nothing, or what the input has."""
         keys = context.keys
-        if keys is not None and not any(map(self.key_filter.might_contain, keys.rows)):
+        if keys is not None and not any(map(self.key_filter.might_contain, keys.lookup_keys)):
             context.count(self, "keys_ruled_out", len(keys))
             return
         context.count(self, "keys_possible", 0 if keys is None else len(keys))

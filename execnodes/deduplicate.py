@@ -33,7 +33,8 @@ class DeduplicateExec(ExecNode):
             msg = f"{len(self.input.inputs)} sources need as many masks, not {len(self.masks)}"
             raise ValueError(msg)
         if self.input.schema.names[-1:] != [ROW_ADDRESS]:
-            msg = f"DeduplicateExec needs {ROW_ADDRESS} as its input's last column, not {self.input.schema.names}"
+            names = self.input.schema.names
+            msg = f"DeduplicateExec needs {ROW_ADDRESS} as its input's last column, not {names}"
             raise ValueError(msg)
 
     @property
@@ -51,15 +52,24 @@ class DeduplicateExec(ExecNode):
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Mask every batch by the row addresses it carries."""
-        names = self.schema.names
         for scan, mask in zip(self.input.inputs, self.masks, strict=True):
-            if not names and (count := _count(scan, mask, partition)) is not None:
+            yield from self._input_batches(scan, mask, partition, context)
+
+    def _input_batches(
+        self, scan: ExecNode, mask: RowMask, partition: int, context: TaskContext
+    ) -> Iterator[pa.RecordBatch]:
+        names = self.schema.names
+        if not names and (count := _count(scan, mask, partition)) is not None:
+            if count:
                 yield rows_without_columns(count)
-                continue
-            for batch in scan.execute(partition, context):
-                visible = mask.keep(batch, batch.column(len(names)))
-                if visible.num_rows:
-                    yield visible.select(names)
+            return
+        for batch in scan.execute(partition, context):
+            if context.metrics is not None:
+                # Its inputs are drained here, one mask each; what passes through is the union's output.
+                context.metrics.add(self.input, rows=batch.num_rows, batches=1)
+            visible = mask.keep(batch, batch.column(len(names)))
+            if visible.num_rows:
+                yield visible.select(names)
 
 
 def _count(scan: ExecNode, mask: RowMask, partition: int) -> int | None:

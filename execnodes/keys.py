@@ -10,6 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from execnodes import lance_filter
+from memwal.bloom import LookupKey
+
 Key = tuple[Any, ...]
 
 
@@ -44,18 +47,28 @@ class KeySet:
         """The keys as tuples of Python values."""
         return key_rows(self.table, self.columns)
 
-    def filter(self, names: Mapping[str, str]) -> pc.Expression:
-        """Expression over stored columns that every wanted row satisfies.
+    @cached_property
+    def lookup_keys(self) -> tuple[LookupKey, ...]:
+        """The keys as key filters take them; each is hashed once, however many filters are asked."""
+        types = tuple(field.type for field in self.table.schema)
+        return tuple(LookupKey(row, types) for row in self.rows)
+
+    def filter(self, names: Mapping[str, str]) -> str | None:
+        """Lance filter over stored columns that every wanted row satisfies, or None where Lance can't say it.
 
         With several key columns it may let through rows whose key mixes two wanted keys; `select` removes
         them.
+
+        Args:
+            names: key column -> stored column.
         """
-        expression = None
-        for name, column in zip(self.columns, self.table.columns, strict=True):
-            stored = pc.field(names[name])
-            term = stored == column[0] if len(self) == 1 else stored.isin(column.combine_chunks())
-            expression = term if expression is None else expression & term
-        return expression
+        terms = []
+        for name, values in zip(self.columns, self.table.columns, strict=True):
+            term = lance_filter.one_of(names[name], values.unique())
+            if term is None:
+                return None
+            terms.append(term)
+        return " AND ".join(terms)
 
     def select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of `batch` whose key is wanted."""
@@ -72,7 +85,9 @@ class KeySet:
         if len(self) == 1:
             return batch
         wanted_rows = set(self.rows)
-        return batch.filter(pa.array([row in wanted_rows for row in key_rows(batch, self.columns)], pa.bool_()))
+        return batch.filter(
+            pa.array([row in wanted_rows for row in key_rows(batch, self.columns)], pa.bool_())
+        )
 
     def without(self, found: set[Key]) -> KeySet:
         """The keys that are not in `found`."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, TOMBSTONE, ExecNode, TaskContext, rows_without_columns
 from execnodes.row_filter import RowFilter
-from execnodes.source import LanceSource, read_as
+from execnodes.source import ColumnCache, LanceSource, read_as
 
 BATCH_ROWS = 65_536
 """Every batch crosses Python once: at Lance's default of 8,192 rows that costs half as much again."""
@@ -29,6 +29,7 @@ class LanceScanExec(ExecNode):
         with_row_address: append `_rowaddr`.
         with_tombstone: append `_tombstone` (flushed generations have it).
         by_key: read only the keys that the task context still wants.
+        cache: where the columns of a small dataset may be kept; then the whole dataset is one partition's.
     """
 
     source: LanceSource
@@ -38,11 +39,13 @@ class LanceScanExec(ExecNode):
     with_row_address: bool = False
     with_tombstone: bool = False
     by_key: bool = False
+    cache: ColumnCache | None = None
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.columns if name not in self.source.schema.names]
         if unknown:
-            msg = f"{self.source.label} has no column {unknown[0]!r}; it has {', '.join(self.source.schema.names)}"
+            known = ", ".join(self.source.schema.names)
+            msg = f"{self.source.label} has no column {unknown[0]!r}; it has {known}"
             raise ValueError(msg)
 
     @cached_property
@@ -77,18 +80,38 @@ class LanceScanExec(ExecNode):
         if not self.schema.names and self.row_filter is None and not self.by_key:
             yield rows_without_columns(self.count(partition))
             return
+        kept = self._from_cache(context)
+        if kept is not None:
+            if kept.num_rows:
+                yield kept
+            return
         pushed, residual = self._split_filter(context)
-        needed = (*self.columns, *sorted(residual.columns - set(self.columns))) if residual else self.columns
+        needed = self._with_columns_of(residual)
         for batch in self._scanner(group, needed, pushed).to_batches():
-            if not batch.num_rows:
-                continue
-            yield self._finish(batch, needed, residual, context)
+            if batch.num_rows:
+                yield self._finish(batch, needed, residual, context)
 
     def count(self, partition: int) -> int:
         """Rows of the partition, tombstones and superseded versions included; reads metadata only."""
         dataset: Any = self.source.dataset
         fragments = (dataset.get_fragment(fragment_id) for fragment_id in self.fragment_groups[partition])
         return sum(fragment.physical_rows - fragment.num_deletions for fragment in fragments)
+
+    def _from_cache(self, context: TaskContext) -> pa.RecordBatch | None:
+        if self.cache is None:
+            return None
+        needed = self._with_columns_of(self.row_filter)
+        batch = self.cache.read(self.source, self._stored(needed))
+        return None if batch is None else self._finish(batch, needed, self.row_filter, context)
+
+    def _with_columns_of(self, row_filter: RowFilter | None) -> tuple[str, ...]:
+        if row_filter is None:
+            return self.columns
+        return (*self.columns, *sorted(row_filter.columns - set(self.columns)))
+
+    def _stored(self, columns: tuple[str, ...]) -> list[str]:
+        stored = [self.source.stored_names[name] for name in columns if name in self.source.stored_names]
+        return [*stored, TOMBSTONE] if self.with_tombstone else stored
 
     def _split_filter(self, context: TaskContext) -> tuple[Any, RowFilter | None]:
         names = self.source.stored_names
@@ -104,9 +127,7 @@ class LanceScanExec(ExecNode):
 
     def _scanner(self, group: tuple[int, ...], columns: tuple[str, ...], pushed: Any) -> Any:  # noqa: ANN401 (lance types)
         dataset: Any = self.source.dataset
-        stored = [self.source.stored_names[name] for name in columns if name in self.source.stored_names]
-        if self.with_tombstone:
-            stored.append(TOMBSTONE)
+        stored = self._stored(columns)
         fragments = dataset.get_fragments()
         chosen = None
         if len(group) != len(fragments):
@@ -119,7 +140,11 @@ class LanceScanExec(ExecNode):
         )
 
     def _finish(
-        self, batch: pa.RecordBatch, columns: tuple[str, ...], residual: RowFilter | None, context: TaskContext
+        self,
+        batch: pa.RecordBatch,
+        columns: tuple[str, ...],
+        residual: RowFilter | None,
+        context: TaskContext,
     ) -> pa.RecordBatch:
         fields = [self.source.schema.field(name) for name in columns]
         arrays = read_as(batch, fields, self.source.stored_names)
@@ -129,7 +154,7 @@ class LanceScanExec(ExecNode):
             return rows_without_columns(batch.num_rows)
         table_fields = [*fields, *(self.schema.field(name) for name in internal)]
         result = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(table_fields))
-        if self.by_key and context.keys is not None and len(context.keys.columns) > 1:
+        if self.by_key and context.keys is not None:
             result = context.keys.select(result)
         if residual is not None:
             result = result.filter(residual.matches(result)).select(self.schema.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,7 +74,7 @@ class RowMask:
         cuts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist(), len(values)]
         parts = [
             self.keep(batch.slice(start, stop - start), addresses.slice(start, stop - start))
-            for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+            for start, stop in itertools.pairwise(cuts)
         ]
         return pa.concat_batches(parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -43,9 +44,21 @@ class LanceSource:
         """Whether these table columns are stored under their own names and types."""
         stored = self.dataset.schema  # type: ignore[attr-defined]
         return all(
-            self.stored_names.get(name) == name and stored.field(name).type.equals(self.schema.field(name).type)
+            self.stored_names.get(name) == name
+            and stored.field(name).type.equals(self.schema.field(name).type)
             for name in columns
         )
+
+
+class ColumnCache(Protocol):
+    """Decoded columns of small immutable datasets."""
+
+    def read(self, source: LanceSource, columns: Sequence[str]) -> pa.RecordBatch | None:
+        """Stored columns of all live rows in order of address, and `_rowaddr` last.
+
+        Returns:
+            None where the columns are too large to keep: read the dataset instead.
+        """
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,8 @@ class TakeLastExec(ExecNode):
     def __post_init__(self) -> None:
         missing = [name for name in self.key_columns if name not in self.input.schema.names]
         if missing or not self.key_columns:
-            msg = f"TakeLastExec needs its key columns {self.key_columns} in its input {self.input.schema.names}"
+            names = self.input.schema.names
+            msg = f"TakeLastExec needs its key columns {self.key_columns} in its input {names}"
             raise ValueError(msg)
 
     @property

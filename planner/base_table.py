@@ -127,7 +127,9 @@ def open_base_table(name: str, storage: Storage, version: int | None, session: A
         if "not found" in reason.lower() or "was not found" in reason.lower():
             msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
             raise NotFoundError(msg) from error
-        msg = f"table {name!r}: the newest manifest of {storage.uri} can't be read: {reason}. Restore the file"
+        msg = (
+            f"table {name!r}: the newest manifest of {storage.uri} can't be read: {reason}. Restore the file"
+        )
         raise CorruptDataError(msg) from error
     return BaseTable(
         name=name,

@@ -27,7 +27,9 @@ class ByteCache:
             msg = f"a cache needs room: {max_bytes} bytes given"
             raise ValueError(msg)
         self._lock = threading.Lock()
-        self._entries: LRUCache[Hashable, tuple[Any, int]] = LRUCache(max_bytes, getsizeof=lambda entry: entry[1])
+        self._entries: LRUCache[Hashable, tuple[Any, int]] = LRUCache(
+            max_bytes, getsizeof=lambda entry: entry[1]
+        )
         self._under_way: dict[Hashable, Future[Any]] = {}
 
     @property

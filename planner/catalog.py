@@ -13,6 +13,7 @@ import pyarrow as pa
 from memwal.errors import CorruptDataError, NotFoundError
 from memwal.storage import Storage
 from planner.byte_cache import ByteCache
+from planner.column_cache import GenerationColumns
 from planner.table import Table
 
 CATALOG = "lance"
@@ -31,12 +32,14 @@ class Catalog:
 
     Args:
         storage: the root directory.
-        cache_bytes: budget for fresh rows, keys and visibility masks of all tables.
+        cache_bytes: budget for keys, visibility masks and columns of fresh rows, of all tables together.
     """
 
     def __init__(self, storage: Storage, *, cache_bytes: int = CACHE_BYTES) -> None:
         self.storage = storage
-        self.cache = ByteCache(cache_bytes)
+        # Masks cost more to make than columns cost to read: neither may push the other out.
+        self.cache = ByteCache(cache_bytes // 2)
+        self._columns = GenerationColumns(ByteCache(cache_bytes // 2))
         self.executor = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._session = lance.Session(
             index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
@@ -79,7 +82,7 @@ class Catalog:
         """Whether a table of that name exists."""
         if name in self._tables:
             return True
-        return _plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}")[0] or name in self.table_names()
+        return (_plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}")[0]) or name in self.table_names()
 
     def table(self, name: str) -> Table:
         """The table of that name.
@@ -95,7 +98,7 @@ class Catalog:
         storage = self.storage.child(f"{name}{TABLE_SUFFIX}")
         with self._lock:
             return self._tables.setdefault(
-                name, Table(name, storage, self.cache, self._session, self.executor)
+                name, Table(name, storage, self.cache, self._columns, self._session, self.executor)
             )
 
     def table_schema(self, name: str) -> pa.Schema:

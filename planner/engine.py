@@ -14,6 +14,7 @@ from memwal.errors import InvalidInputError, PreconditionError
 from planner import compatibility
 from planner.binding import BoundStatement, StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
+from planner.direct import direct_batches, direct_shape
 from planner.explain import explained
 from planner.leaf import TableLeaf
 from planner.parameters import parameter_types
@@ -83,11 +84,16 @@ class QueryEngine:
         bound = bind(sql, self.catalog, catalog=settings.catalog, schema=settings.schema)
         run = self._run(settings, None)
         frame = self._frame(bound, run, None)
-        types = parameter_types(
-            frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan
-        ) if bound.parameter_count else ()
+        types = (
+            parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
+            if bound.parameter_count
+            else ()
+        )
         parameters = pa.schema([pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)])
-        return PreparedQuery(self, bound, normalised(frame.schema()), parameters, settings)
+        prepared = PreparedQuery(self, bound, normalised(frame.schema()), parameters, settings)
+        if not bound.parameter_count and bound.kind is not StatementKind.EXPLAIN_ANALYZE:
+            prepared._planned = (frame, run)  # noqa: SLF001 (its own other half)
+        return prepared
 
     def execute(
         self,
@@ -164,6 +170,8 @@ class PreparedQuery:
         self._engine = engine
         self._bound = bound
         self._settings = settings
+        self._planned: tuple[DataFrame, QueryRun] | None = None
+        """What preparing has planned already; the first run with the same settings uses it up."""
 
     def execute(
         self, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
@@ -185,10 +193,12 @@ class PreparedQuery:
         chosen = settings or self._settings
         if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
             return self._explain(values, chosen)
-        run = self._engine._run(chosen, None)  # noqa: SLF001 (the engine's own other half)
-        batches = self._lookup(run, values)
+        batches = self._lookup(chosen, values)
         if batches is None:
-            batches = self._stream(run, values)
+            planned, self._planned = self._planned, None
+            if planned is None or chosen != self._settings:
+                planned = self._plan(chosen, values, None)
+            batches = self._batches(*planned)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
     def _typed(self, parameters: Sequence[pa.Scalar]) -> tuple[pa.Scalar, ...]:
@@ -199,7 +209,9 @@ class PreparedQuery:
             _converted(value, field) for value, field in zip(parameters, self.parameter_schema, strict=True)
         )
 
-    def _lookup(self, run: QueryRun, parameters: Sequence[pa.Scalar]) -> Iterator[pa.RecordBatch] | None:
+    def _lookup(
+        self, settings: SessionSettings, parameters: Sequence[pa.Scalar]
+    ) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
         query = self._bound.key_query
         if query is None:
@@ -211,30 +223,39 @@ class PreparedQuery:
             return None
         if not keys.num_rows:
             return iter(())
+        run = self._engine._run(settings, None)  # noqa: SLF001 (the engine's own other half)
         scan = run.add_scan(table, schema, [column for column, _ in query.columns], keys=KeySet(keys))
         return (streamed(batch, self.schema) for batch in scan.batches(0))
 
-    def _stream(self, run: QueryRun, parameters: Sequence[pa.Scalar]) -> Iterator[pa.RecordBatch]:
+    def _plan(
+        self, settings: SessionSettings, parameters: Sequence[pa.Scalar], metrics: MetricsSet | None
+    ) -> tuple[DataFrame, QueryRun]:
+        run = self._engine._run(settings, metrics)  # noqa: SLF001
         frame = self._engine._frame(self._bound, run, parameters)  # noqa: SLF001
         if not normalised(frame.schema()).equals(self.schema):
             msg = (
-                f"the result of this statement has changed since it was prepared (a table was altered): "
+                "the result of this statement has changed since it was prepared (a table was altered): "
                 f"prepare it again: {self.sql}"
             )
             raise PreconditionError(msg)
-        return self._batches(frame, run)
+        return frame, run
 
     def _batches(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in pa.RecordBatchReader.from_stream(frame):
+            shape = None if len(self._bound.references) != 1 else direct_shape(frame)
+            if shape is None:
+                batches: Iterator[pa.RecordBatch] = iter(pa.RecordBatchReader.from_stream(frame))
+            else:
+                batches = direct_batches(shape, frame, run)
+            for batch in batches:
                 yield streamed(batch, self.schema)
         except Exception as error:
             raise translated(error, self._bound, run.failure) from error
 
     def _explain(self, parameters: Sequence[pa.Scalar], settings: SessionSettings) -> pa.RecordBatchReader:
         analyzed = self._bound.kind is StatementKind.EXPLAIN_ANALYZE
-        run = self._engine._run(settings, MetricsSet() if analyzed else None)  # noqa: SLF001
-        batches = list(self._stream(run, parameters))
+        frame, run = self._plan(settings, parameters, MetricsSet() if analyzed else None)
+        batches = list(self._batches(frame, run))
         table = explained(pa.Table.from_batches(batches, self.schema), run, self._engine.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
 
@@ -250,7 +271,9 @@ def _converted(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
         # DataFusion may know a way (a decimal compared with an int column); keep what was bound.
         if _numeric(value.type) and _numeric(field.type):
             return value
-        msg = f"parameter {field.name} is {value.as_py()!r} ({value.type}), but {field.type} is needed: {error}"
+        msg = (
+            f"parameter {field.name} is {value.as_py()!r} ({value.type}), but {field.type} is needed: {error}"
+        )
         raise InvalidInputError(msg) from error
 
 

@@ -103,14 +103,18 @@ class GenerationDataset:
         batch = rows.combine_chunks().to_batches()
         table = pa.Table.from_batches(batch, schema=rows.schema)
         fields = [base.schema.field(name) for name in base.primary_key]
-        merged = pa.Table.from_arrays([table.column(stored[f.name]).cast(f.type) for f in fields], schema=pa.schema(fields))
+        merged = pa.Table.from_arrays(
+            [table.column(stored[f.name]).cast(f.type) for f in fields], schema=pa.schema(fields)
+        )
         dead = np.zeros(table.num_rows, dtype=np.bool_)
         if self.has_tombstones:
             dead = table.column(TOMBSTONE).to_numpy()
         return LayerKeys(key_column(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
 
 
-def open_generation(base: BaseTable, region_id: str, generation: int, path: str, session: Any) -> GenerationDataset:  # noqa: ANN401
+def open_generation(
+    base: BaseTable, region_id: str, generation: int, path: str, session: Any
+) -> GenerationDataset:
     """Open a flushed generation.
 
     Raises:

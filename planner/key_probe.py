@@ -8,8 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-DENSE_SPAN = 1 << 26
-"""Integer keys within so narrow a span are tested against a table of flags (one byte each) first."""
+from memwal.errors import InvalidInputError
+
+MAX_SLOTS_PER_ROW = 16
+"""Integer keys whose span is at most so many times their number are found through a table of offsets."""
+
+_NONE = np.empty(0, dtype=np.uint32)
+_ABSENT = -1
 
 
 class KeyProbe:
@@ -21,8 +26,61 @@ class KeyProbe:
 
     def __init__(self, layers: Sequence[pa.Array]) -> None:
         if not layers:
-            msg = "KeyProbe needs at least one set of keys"
-            raise ValueError(msg)
+            raise InvalidInputError("KeyProbe was given no set of keys: it needs at least one")
+        self._layers = layers
+        self._sorted: list[np.ndarray] | None = None
+        self._hashed: _HashedLayers | None = None
+        if _is_signed_word(layers[0].type):
+            self._sorted = [_distinct(np.sort(layer.to_numpy().astype(np.int64))) for layer in layers]
+
+    def search(self, keys: pa.Array) -> list[np.ndarray]:
+        """For each set, the ascending positions (uint32) in `keys` whose key is in the set."""
+        if not len(keys):
+            return [_NONE for _ in self._layers]
+        if self._sorted is not None:
+            offsets = _OffsetTable.of(keys.to_numpy().astype(np.int64, copy=False))
+            if offsets is not None:
+                return [offsets.find(wanted) for wanted in self._sorted]
+        if self._hashed is None:
+            self._hashed = _HashedLayers(self._layers)
+        return self._hashed.search(keys)
+
+
+class _OffsetTable:
+    """Position of every key of a narrow span of integers, in which no key repeats."""
+
+    def __init__(self, lowest: int, table: np.ndarray) -> None:
+        self._lowest = lowest
+        self._table = table
+
+    @staticmethod
+    def of(keys: np.ndarray) -> _OffsetTable | None:
+        """None where the keys are spread too widely, or one of them repeats."""
+        lowest, highest = int(keys.min()), int(keys.max())
+        span = highest - lowest + 1
+        if span > MAX_SLOTS_PER_ROW * max(len(keys), 1 << 16):
+            return None
+        slots = keys - lowest
+        positions = np.arange(len(keys), dtype=np.int32)
+        table = np.full(span, _ABSENT, dtype=np.int32)
+        table[slots] = positions
+        # A repeated key kept only its last position.
+        return _OffsetTable(lowest, table) if np.array_equal(table[slots], positions) else None
+
+    def find(self, wanted: np.ndarray) -> np.ndarray:
+        """Ascending positions of these keys, which are ascending and distinct."""
+        first = np.searchsorted(wanted, self._lowest)
+        last = np.searchsorted(wanted, self._lowest + len(self._table) - 1, side="right")
+        found = self._table[wanted[first:last] - self._lowest]
+        found = found[found != _ABSENT]
+        found.sort()
+        return found.astype(np.uint32)
+
+
+class _HashedLayers:
+    """The sets of wanted keys behind one hash table, for keys of any type."""
+
+    def __init__(self, layers: Sequence[pa.Array]) -> None:
         self._layers = len(layers)
         encoded = pc.dictionary_encode(pa.concat_arrays(layers))
         self._wanted = encoded.dictionary
@@ -32,46 +90,29 @@ class KeyProbe:
         self._layer_of = layer_of[order]
         self._counts = np.bincount(codes, minlength=len(self._wanted))
         self._starts = np.cumsum(self._counts) - self._counts
-        self._flags, self._lowest = _flags(self._wanted)
 
     def search(self, keys: pa.Array) -> list[np.ndarray]:
-        """For each set, the ascending positions (uint32) in `keys` whose key is in the set."""
-        if not len(self._wanted) or not len(keys):
-            return [np.empty(0, dtype=np.uint32) for _ in range(self._layers)]
-        positions = self._candidates(keys)
-        if positions is not None:
-            keys = keys.take(pa.array(positions))
+        """As KeyProbe.search."""
         codes = pc.index_in(keys, value_set=self._wanted)
-        hits = np.flatnonzero(codes.is_valid().to_numpy(zero_copy_only=False))
-        found = codes.drop_null().to_numpy()
-        positions = hits if positions is None else positions[hits]
+        positions = np.flatnonzero(codes.is_valid().to_numpy(zero_copy_only=False)).astype(np.uint32)
         if self._layers == 1:
-            return [positions.astype(np.uint32)]
+            return [positions]
+        found = codes.drop_null().to_numpy()
         counts = self._counts[found]
-        rows = np.repeat(positions.astype(np.uint32), counts)
+        rows = np.repeat(positions, counts)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         layers = self._layer_of[np.repeat(self._starts[found], counts) + within]
         order = np.argsort(layers, kind="stable")
         cuts = np.cumsum(np.bincount(layers, minlength=self._layers))[:-1]
-        return [np.unique(part) for part in np.split(rows[order], cuts)]
-
-    def _candidates(self, keys: pa.Array) -> np.ndarray | None:
-        """Positions that may hold a wanted key, or None where nothing narrows them down cheaply."""
-        if self._flags is None:
-            return None
-        slots = keys.to_numpy().astype(np.int64, copy=False) - (self._lowest - 1)
-        np.clip(slots, 0, len(self._flags) - 1, out=slots)
-        return np.flatnonzero(self._flags[slots])
+        # The stable sort left the positions of a layer ascending.
+        return [_distinct(part) for part in np.split(rows[order], cuts)]
 
 
-def _flags(wanted: pa.Array) -> tuple[np.ndarray | None, int]:
-    if not len(wanted) or not pa.types.is_integer(wanted.type) or wanted.type == pa.uint64():
-        return None, 0
-    bounds = pc.min_max(wanted)
-    lowest, highest = bounds["min"].as_py(), bounds["max"].as_py()
-    if highest - lowest >= DENSE_SPAN or lowest <= -(2**62) or highest >= 2**62:
-        return None, 0
-    # One slot on either side stays false: everything outside the span is clipped onto it.
-    flags = np.zeros(highest - lowest + 3, dtype=np.bool_)
-    flags[wanted.to_numpy().astype(np.int64) - (lowest - 1)] = True
-    return flags, lowest
+def _distinct(ascending: np.ndarray) -> np.ndarray:
+    if len(ascending) < 2:
+        return ascending
+    return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
+
+
+def _is_signed_word(key_type: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(key_type))

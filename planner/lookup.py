@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -16,11 +16,15 @@ from execnodes import (
     RowFilter,
     TakeLastExec,
 )
+from execnodes.source import ColumnCache
 from memwal.bloom import KeyFilter, build_key_filter, load_key_filter
 from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset
 from planner.snapshot import TableSnapshot
+
+NODE_BYTES = 4_096
+"""What a planned lookup in one source is booked at in the cache."""
 
 
 def plan_lookup(
@@ -30,6 +34,7 @@ def plan_lookup(
     columns: Sequence[str],
     row_filter: RowFilter | None,
     cache: ByteCache,
+    column_cache: ColumnCache,
 ) -> ExecNode:
     """``CoalesceFirstExec(BloomFilterGuardExec(TakeLastExec(LanceScanExec))...)``, base table last.
 
@@ -39,17 +44,33 @@ def plan_lookup(
         keys: wanted.
         columns: to produce.
         row_filter: applied to the rows found.
-        cache: keeps key filters.
+        cache: keeps key filters, and the lookups of a snapshot, which are the same for all keys.
+        column_cache: where columns of flushed generations are kept.
     """
     base = snapshot.base
     filtered = frozenset() if row_filter is None else row_filter.columns
     needed = (*base.primary_key, *sorted({*columns, *filtered} - {*base.primary_key}))
-    inputs: list[ExecNode] = []
+    inputs = cache.compute(
+        ("lookups", snapshot.identity, scanned_regions, needed),
+        lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache)),
+        lambda nodes: NODE_BYTES * len(nodes),
+    )
+    return CoalesceFirstExec(inputs, keys, tuple(columns), row_filter)
+
+
+def _lookups(
+    snapshot: TableSnapshot,
+    scanned_regions: frozenset[str],
+    needed: tuple[str, ...],
+    cache: ByteCache,
+    column_cache: ColumnCache,
+) -> Iterator[ExecNode]:
+    base = snapshot.base
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
     for region in regions:
         if region.tail is not None:
             tail = MemTableScanExec(region.tail.source, needed, with_tombstone=True, by_key=True)
-            inputs.append(TakeLastExec(tail, base.primary_key))
+            yield TakeLastExec(tail, base.primary_key)
     for region in regions:
         for generation in reversed(region.generations):
             scan = LanceScanExec(
@@ -58,12 +79,12 @@ def plan_lookup(
                 (tuple(generation.fragment_rows),),
                 with_tombstone=generation.has_tombstones,
                 by_key=True,
+                cache=column_cache,
             )
             key_filter = _key_filter(base, generation, cache)
-            inputs.append(BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), key_filter))
+            yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), key_filter)
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
-    inputs.append(LanceScanExec(base.source, needed, (fragments,), by_key=True))
-    return CoalesceFirstExec(tuple(inputs), keys, tuple(columns), row_filter)
+    yield LanceScanExec(base.source, needed, (fragments,), by_key=True)
 
 
 def _key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:

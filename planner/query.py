@@ -6,18 +6,18 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import ExecNode, KeySet, MetricsSet, TaskContext
+from execnodes.coalesce_batches import coalesced
 from memwal.errors import LanceGatewayError, UnavailableError
 from planner.base_table import BaseTable
 from planner.lookup import plan_lookup
-from planner.predicates import Predicate, decode, key_predicate, key_values
+from planner.predicates import Predicate, decode, key_values
 from planner.pruning import RegionAssignment, RegionVerdict, Verdict, prune_regions
-from planner.row_filter import PredicateFilter
+from planner.row_filter import PredicateFilter, key_predicate
 from planner.scan import plan_scan
 from planner.snapshot import Consistency, TableSnapshot
 from planner.table import Table
@@ -48,7 +48,9 @@ class QueryRun:
         metrics: collects what the nodes do, where somebody asked.
     """
 
-    def __init__(self, options: ReadOptions, visibility: Visibility, metrics: MetricsSet | None = None) -> None:
+    def __init__(
+        self, options: ReadOptions, visibility: Visibility, metrics: MetricsSet | None = None
+    ) -> None:
         self.options = options
         self.visibility = visibility
         self.metrics = metrics
@@ -88,7 +90,10 @@ class QueryRun:
             found = self._snapshots.get(table.name)
             if found is None:
                 needed = dict.fromkeys(
-                    region_id for scan in self.scans if scan.table is table for region_id in scan.needed_regions
+                    region_id
+                    for scan in self.scans
+                    if scan.table is table
+                    for region_id in scan.needed_regions
                 )
                 found = table.snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
                 self._snapshots[table.name] = found
@@ -153,7 +158,8 @@ class TableScan:
         return tuple(
             one.region_id
             for one in self.verdicts
-            if one.region_id in self.kept_regions or not _decided_by_key(base, self._assignments[one.region_id])
+            if one.region_id in self.kept_regions
+            or not _decided_by_key(base, self._assignments[one.region_id])
         )
 
     @property
@@ -171,7 +177,7 @@ class TableScan:
             LanceGatewayError: something can't be read; also kept as the run's `failure`.
         """
         try:
-            yield from self.tree.execute(partition, TaskContext(metrics=self.run.metrics))
+            yield from coalesced(self.tree.execute(partition, TaskContext(metrics=self.run.metrics)))
         except LanceGatewayError as error:
             self.run.failure = self.run.failure or error
             raise
@@ -186,7 +192,13 @@ class TableScan:
         keys = self._keys or self._keys_of_predicate(base)
         if keys is not None:
             return plan_lookup(
-                snapshot, self.kept_regions, keys, self.columns, row_filter, self.table.cache
+                snapshot,
+                self.kept_regions,
+                keys,
+                self.columns,
+                row_filter,
+                self.table.cache,
+                self.table.columns,
             )
         return plan_scan(
             snapshot,
@@ -195,6 +207,7 @@ class TableScan:
             row_filter,
             self.partitions,
             self.run.visibility,
+            self.table.columns,
         )
 
     def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
@@ -219,5 +232,3 @@ def _decided_by_key(base: BaseTable, region: RegionAssignment) -> bool:
         return False
     sources = {source for one in spec.fields for source in one.source_ids}
     return all(base.field_names.get(source) in base.primary_key for source in sources)
-
-

@@ -70,7 +70,9 @@ def streamed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def translated(error: BaseException, bound: BoundStatement, failure: LanceGatewayError | None) -> LanceGatewayError:
+def translated(
+    error: BaseException, bound: BoundStatement, failure: LanceGatewayError | None
+) -> LanceGatewayError:
     """What a failed statement is told.
 
     Args:

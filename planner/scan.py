@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
-
 import heapq
+from collections.abc import Iterator, Sequence
 
 from execnodes import (
     DeduplicateExec,
@@ -17,10 +15,14 @@ from execnodes import (
     RowMask,
     UnionExec,
 )
+from execnodes.source import ColumnCache
 from planner.snapshot import TableSnapshot
 from planner.visibility import Visibility
 
 Groups = tuple[tuple[int, ...], ...]
+"""Fragment ids, one group per partition."""
+Unit = tuple[int, tuple[int, ...]]
+"""Rows, and the fragments that one partition reads together."""
 
 
 def plan_scan(
@@ -30,6 +32,7 @@ def plan_scan(
     row_filter: RowFilter | None,
     partitions: int,
     visibility: Visibility,
+    column_cache: ColumnCache,
 ) -> ExecNode:
     """``DeduplicateExec(UnionExec(LanceScanExec...))``, or a plain union where the table has no primary key.
 
@@ -40,23 +43,33 @@ def plan_scan(
         row_filter: applied exactly; may run below deduplication, because masks know superseded rows by address.
         partitions: how many.
         visibility: where masks come from.
+        column_cache: where columns of flushed generations are kept.
     """
     base = snapshot.base
     deduplicated = bool(base.primary_key) and snapshot.has_fresh_rows
     projected = tuple(columns)
-    sizes: list[Mapping[int, int]] = [{one.fragment_id: one.physical_rows for one in base.fragments}]
+    units: list[list[Unit]] = [[(one.physical_rows, (one.fragment_id,)) for one in base.fragments]]
     sources: list[LanceSource] = [base.source]
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
     generations = [one for region in regions for one in region.generations]
     for generation in generations:
-        sizes.append(generation.fragment_rows)
+        units.append([(generation.rows, tuple(generation.fragment_rows))])
         sources.append(generation.source(base))
     scans: list[ExecNode] = [
-        LanceScanExec(source, projected, groups, row_filter, with_row_address=deduplicated)
-        for source, groups in zip(sources, _balanced(sizes, partitions), strict=True)
+        LanceScanExec(
+            source,
+            projected,
+            groups,
+            row_filter,
+            with_row_address=deduplicated,
+            cache=None if source is base.source else column_cache,
+        )
+        for source, groups in zip(sources, _balanced(units, partitions), strict=True)
     ]
     tails = [region.tail for region in regions if region.tail is not None]
-    scans += [MemTableScanExec(one.source, projected, row_filter, with_row_address=deduplicated) for one in tails]
+    scans += [
+        MemTableScanExec(one.source, projected, row_filter, with_row_address=deduplicated) for one in tails
+    ]
     if not deduplicated:
         return scans[0] if len(scans) == 1 else UnionExec(tuple(scans))
     masks = visibility.masks(snapshot)
@@ -66,23 +79,14 @@ def plan_scan(
     return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
 
 
-def _balanced(sources: Sequence[Mapping[int, int]], partitions: int) -> Iterator[Groups]:
-    """Per source, its fragments in one group per partition; the largest fragments are placed first.
-
-    Args:
-        sources: fragment id -> rows, for each source.
-        partitions: how many groups.
-    """
+def _balanced(sources: Sequence[Sequence[Unit]], partitions: int) -> Iterator[Groups]:
+    """Per source, its fragments in one group per partition; the largest units are placed first."""
     loads = [(0, partition) for partition in range(partitions)]
-    heapq.heapify(loads)
     groups: list[list[list[int]]] = [[[] for _ in range(partitions)] for _ in sources]
-    order = count()
-    units = sorted(
-        ((-rows, next(order), index, fragment_id) for index, one in enumerate(sources) for fragment_id, rows in one.items())
-    )
-    for negative_rows, _, index, fragment_id in units:
+    units = [(rows, index, fragments) for index, source in enumerate(sources) for rows, fragments in source]
+    for rows, index, fragments in sorted(units, key=lambda unit: -unit[0]):
         load, partition = heapq.heappop(loads)
-        groups[index][partition].append(fragment_id)
-        heapq.heappush(loads, (load - negative_rows, partition))
+        groups[index][partition].extend(fragments)
+        heapq.heappush(loads, (load + rows, partition))
     for per_source in groups:
-        yield tuple(tuple(sorted(group)) for group in per_source)
+        yield tuple(tuple(group) for group in per_source)

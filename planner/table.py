@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from execnodes.source import ColumnCache
 from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
 from memwal.manifest import RegionManifest, list_regions, read_latest_manifest
@@ -41,17 +42,25 @@ class Table:
     Args:
         name: in the catalog.
         storage: directory of the table.
-        cache: for generations and WAL entries.
+        cache: for generations, WAL entries, keys and masks.
+        columns: columns of flushed generations.
         session: the `lance.Session` that all datasets share.
         executor: for reading several regions at a time.
     """
 
     def __init__(
-        self, name: str, storage: Storage, cache: ByteCache, session: Any, executor: Executor  # noqa: ANN401
+        self,
+        name: str,
+        storage: Storage,
+        cache: ByteCache,
+        columns: ColumnCache,
+        session: Any,  # noqa: ANN401 (lance types)
+        executor: Executor,
     ) -> None:
         self.name = name
         self.storage = storage
         self.cache = cache
+        self.columns = columns
         self._session = session
         self._executor = executor
         self._lock = threading.Lock()
@@ -89,7 +98,9 @@ class Table:
             self._base = opened
         return opened
 
-    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> tuple[RegionAssignment, ...]:
+    def assignments(
+        self, details: MemWalIndexDetails | None, consistency: Consistency
+    ) -> tuple[RegionAssignment, ...]:
         """All regions and the region values that their manifests record."""
         if details is None:
             return ()
@@ -257,4 +268,3 @@ class Table:
         tail = Tail(region_id, first, last, rows)
         self._tails[region_id] = (last, tail)
         return tail
-

@@ -80,6 +80,9 @@ class Visibility:
         base = snapshot.base
         generations: dict[str, RowMask] = {}
         tails: dict[str, RowMask] = {}
+        if base.storage.backend.scheme != "file":
+            # Far away, waiting is what costs; on a local disk Lance keeps all cores busy by itself.
+            list(self._executor.map(lambda one: self._keys(base, one), snapshot.generations))
         hidden = [self._superseded_by_generations(base, snapshot.generations)]
         for region in snapshot.regions.values():
             tail_keys = None
@@ -88,11 +91,13 @@ class Visibility:
                 tails[region.region_id] = _mask(tail_keys, newest(tail_keys), {0: region.tail.rows.num_rows})
                 hidden.append(self._superseded_by_tail(base, region.tail, tail_keys))
             visible = self._visible_in_region(base, region.generations)
-            for generation, rows in zip(region.generations, visible, strict=True):
+            for generation, newest_rows in zip(region.generations, visible, strict=True):
                 keys = self._keys(base, generation)
+                kept = newest_rows
                 if tail_keys is not None:
-                    rows &= ~pc.is_in(keys.keys, value_set=tail_keys.keys).to_numpy(zero_copy_only=False)
-                generations[generation.path] = _mask(keys, rows, generation.fragment_rows)
+                    in_tail = pc.is_in(keys.keys, value_set=tail_keys.keys)
+                    kept = newest_rows & ~in_tail.to_numpy(zero_copy_only=False)
+                generations[generation.path] = _mask(keys, kept, generation.fragment_rows)
         return SnapshotMasks(_base_mask(base, hidden), generations, tails)
 
     def _keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
@@ -104,19 +109,17 @@ class Visibility:
     def _visible_in_region(
         self, base: BaseTable, generations: tuple[GenerationDataset, ...]
     ) -> tuple[np.ndarray, ...]:
-        """For each generation of a region, which of its rows no later generation supersedes; fresh copies."""
+        """For each generation of a region, which of its rows no later generation supersedes."""
         paths = tuple(generation.path for generation in generations)
 
         def compute() -> tuple[np.ndarray, ...]:
-            layers = list(self._executor.map(lambda one: self._keys(base, one), generations))
-            return newest_of_layers(layers)
+            return newest_of_layers([self._keys(base, one) for one in generations])
 
-        kept = self._cache.compute(
+        return self._cache.compute(
             ("region", base.storage.uri, paths, base.primary_key),
             compute,
             lambda found: sum(rows.nbytes for rows in found) + ENTRY_OVERHEAD,
         )
-        return tuple(rows.copy() for rows in kept)
 
     def _superseded_by_generations(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
@@ -139,8 +142,7 @@ class Visibility:
             if unknown:
                 missing.setdefault(tuple(unknown), []).append(fragment)
         for unknown_generations, fragments in missing.items():
-            layers = list(self._executor.map(lambda one: self._keys(base, one), unknown_generations))
-            probe = KeyProbe([layer.keys for layer in layers])
+            probe = KeyProbe([self._keys(base, one).keys for one in unknown_generations])
             for fragment, per_layer in self._probe_fragments(base, fragments, probe):
                 for generation, offsets in zip(unknown_generations, per_layer, strict=True):
                     self._cache.put(key(fragment, generation), offsets, offsets.nbytes + ENTRY_OVERHEAD)
@@ -177,12 +179,13 @@ class Visibility:
         def search(fragment: Fragment) -> tuple[Fragment, list[np.ndarray]]:
             return fragment, probe.search(_physical_keys(base, fragment))
 
-        return self._executor.map(search, fragments)
+        local = base.storage.backend.scheme == "file"
+        return map(search, fragments) if local else self._executor.map(search, fragments)
 
 
 @dataclass(frozen=True, eq=False)
 class _TailProgress:
-    """Base rows superseded by the first `rows` rows of a tail."""
+    """Base rows superseded by the first `rows` rows of a tail; a row may be listed more than once."""
 
     rows: int
     offsets: Offsets
@@ -193,7 +196,7 @@ class _TailProgress:
 
     def extended(self, rows: int, more: Offsets) -> _TailProgress:
         both = {
-            fragment_id: np.union1d(self.offsets.get(fragment_id, _NONE), more.get(fragment_id, _NONE))
+            fragment_id: np.concatenate((self.offsets.get(fragment_id, _NONE), more.get(fragment_id, _NONE)))
             for fragment_id in {*self.offsets, *more}
         }
         return _TailProgress(rows, both)
@@ -208,18 +211,47 @@ def newest(layer: LayerKeys) -> np.ndarray:
 
 
 def newest_of_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
-    """For each layer, oldest first, which rows are the last of their key over all layers, and no tombstone."""
+    """For each layer, oldest first, which rows are the last of their key and no tombstone."""
     if not layers:
         return ()
-    codes = pc.dictionary_encode(pa.concat_arrays([layer.keys for layer in layers]))
+    keys = pa.concat_arrays([layer.keys for layer in layers])
+    visible = _last_of_narrow_integers(keys)
+    if visible is None:
+        visible = _last_of_any(keys)
+    visible &= ~np.concatenate([layer.dead for layer in layers])
+    cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
+    return tuple(np.split(visible, cuts))
+
+
+def _last_of_any(keys: pa.Array) -> np.ndarray:
+    codes = pc.dictionary_encode(keys)
     indices = codes.indices.to_numpy()
     rows = np.arange(len(indices))
     last = np.empty(len(codes.dictionary), dtype=np.int64)
     last[indices] = rows  # of repeated indices the last assignment stays
-    visible = last[indices] == rows
-    visible &= ~np.concatenate([layer.dead for layer in layers])
-    cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
-    return tuple(np.split(visible, cuts))
+    return last[indices] == rows
+
+
+def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
+    """As `_last_of_any`, by sorting one integer that holds key and row: several times as fast as hashing.
+
+    None where key and row don't fit into 63 bits together.
+    """
+    count = len(keys)
+    if not count or not pa.types.is_signed_integer(keys.type):
+        return None
+    values = keys.to_numpy().astype(np.int64, copy=False)
+    lowest = int(values.min())
+    if (int(values.max()) - lowest + 1) * count >= 1 << 63:
+        return None
+    packed = (values - lowest) * count + np.arange(count)
+    packed.sort()
+    sorted_keys = packed // count
+    is_last = np.ones(count, dtype=np.bool_)
+    np.not_equal(sorted_keys[1:], sorted_keys[:-1], out=is_last[:-1])
+    visible = np.zeros(count, dtype=np.bool_)
+    visible[packed[is_last] % count] = True
+    return visible
 
 
 def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:

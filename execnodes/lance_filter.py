@@ -1,0 +1,64 @@
+"""Lance's filter language: the SQL text that a Lance scanner pushes into pages and scalar indexes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+
+def column(name: str) -> str | None:
+    """A quoted column name, or None where Lance can't quote it."""
+    return None if "`" in name else f"`{name}`"
+
+
+def literal(value: pa.Scalar) -> str | None:
+    """A constant that Lance reads back with the same type and value, or None where it has no such literal."""
+    if not value.is_valid:
+        return None
+    kind = value.type
+    if pa.types.is_boolean(kind):
+        return "true" if value.as_py() else "false"
+    if pa.types.is_integer(kind):
+        return _integer(value.as_py())
+    if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        return _float(value.as_py(), "float" if pa.types.is_float32(kind) else "double")
+    if pa.types.is_decimal128(kind):
+        return f"cast('{value.as_py():f}' as decimal({kind.precision},{kind.scale}))"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        text = value.as_py().replace("'", "''")
+        return f"'{text}'"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return f"X'{value.as_py().hex()}'"
+    if pa.types.is_date32(kind):
+        return f"date '{value.as_py().isoformat()}'"
+    if pa.types.is_timestamp(kind) and kind.unit != "ns":
+        # Instants with a zone are shown in it; Lance reads a text without zone as UTC.
+        instant = value.cast(pa.timestamp("us")).as_py()
+        return f"timestamp '{instant.isoformat(sep=' ')}'"
+    return None
+
+
+def one_of(name: str, values: Sequence[pa.Scalar] | pa.Array) -> str | None:
+    """``name = value`` or ``name IN (...)``, or None where Lance can't say it."""
+    quoted = column(name)
+    texts = [literal(value) for value in values]
+    if quoted is None or not texts or any(text is None for text in texts):
+        return None
+    if len(texts) == 1:
+        return f"{quoted} = {texts[0]}"
+    return f"{quoted} IN ({', '.join(text for text in texts if text is not None)})"
+
+
+def _integer(value: int) -> str:
+    # Lance reads digits as int64 and negates them afterwards: -2^63 would overflow on the way.
+    return f"cast('{value}' as bigint)" if value == -(2**63) else str(value)
+
+
+def _float(value: float, type_name: str) -> str:
+    if math.isnan(value):
+        return f"cast('NaN' as {type_name})"
+    if math.isinf(value):
+        return f"cast('{'-' if value < 0 else ''}inf' as {type_name})"
+    return f"cast('{value!r}' as {type_name})"
