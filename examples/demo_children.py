@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,28 +68,24 @@ class Writer:
 class Gateway:
     """A server over `root`, ready when the constructor returns; `uri` is where it listens.
 
+    It takes the usual port, or any free one when something else listens there.
+
     Args:
         root: The directory of tables to serve.
         log: The file that receives its stderr.
     """
 
     def __init__(self, root: Path, log: Path) -> None:
-        program = Path(sys.executable).with_name("lance-gateway")
-        with log.open("w") as errors:
-            self.process = subprocess.Popen(
-                [program, "serve", "--root", root, "--port", str(free_port())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-        assert self.process.stdout is not None
-        first_line = self.process.stdout.readline()
-        found = re.search(r"grpc://\S+:\d+", first_line)
-        if found is None:
+        for port in (PORT, 0):
+            self.process = start_gateway(root, port, log)
+            assert self.process.stdout is not None
+            first_line = self.process.stdout.readline()
+            found = re.search(r"grpc://\S+:\d+", first_line)
+            if found is not None:
+                self.uri = found.group()
+                return
             self.close()
-            raise DemoError(f"the gateway did not start; it said {first_line!r}, see {log}")
-        self.uri = found.group()
+        raise DemoError(f"the gateway did not start; see {log}")
 
     def close(self) -> None:
         """Ask the server to drain and stop."""
@@ -109,7 +104,14 @@ def await_end(process: "subprocess.Popen[str]", name: str) -> None:
         raise DemoError(message) from None
 
 
-def free_port() -> int:
-    """Return the usual port, or 0 (any) when something else listens there."""
-    with socket.socket() as probe:
-        return 0 if probe.connect_ex(("127.0.0.1", PORT)) == 0 else PORT
+def start_gateway(root: Path, port: int, log: Path) -> "subprocess.Popen[str]":
+    """Start the console script that is installed beside this interpreter."""
+    program = Path(sys.executable).with_name("lance-gateway")
+    with log.open("w") as errors:
+        return subprocess.Popen(
+            [program, "serve", "--root", root, "--port", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )

@@ -7,8 +7,8 @@ from pathlib import Path
 import lance
 import numpy as np
 import pyarrow as pa
-from memwal.manifest import RegionManifest, commit_manifest
 
+from memwal.manifest import RegionManifest, commit_manifest
 from memwal.storage import Storage
 
 ORDER_COUNT = 300_000

@@ -21,6 +21,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 from demo_tables import make_orders
+
 from memwal.manifest import list_regions, read_latest_manifest
 from memwal.storage import Storage
 
@@ -50,7 +51,8 @@ class OrdersWriter:
         )
         self.ledger: dict[int, tuple[int, float]] = {}
         self.record(self.dataset.to_table(columns=["id", "customer_id", "amount"]))
-        self.next_id = max(self.ledger) + 1
+        self.changed: set[int] = set()
+        self.first_insert = self.next_id = max(self.ledger) + 1
         self.rng = np.random.default_rng(14)
 
     def record(self, rows: pa.Table) -> None:
@@ -73,6 +75,7 @@ class OrdersWriter:
             rows = make_orders(mine, self.rng)
             self.writers[bucket].put(rows)
             self.record(rows)
+            self.changed.update(mine[mine < self.first_insert].tolist())
             written.append(rows)
         return pa.concat_tables(written)
 
@@ -82,6 +85,7 @@ class OrdersWriter:
             self.writers[bucket].delete(pa.table({"id": mine}))
             for key in mine.tolist():
                 del self.ledger[key]
+                self.changed.discard(key)
 
     def insert(self, count: int) -> pa.Table:
         """Write `count` orders under ids that were never used."""
@@ -97,7 +101,7 @@ class OrdersWriter:
         self.delete(drawn[size:])
 
     def acknowledged(self) -> dict[str, object]:
-        """Summarise the ledger: number of orders, revenue, newest id, and revenue by customer segment."""
+        """Summarise the ledger: what questions should find, and what happened since the base table."""
         revenue: dict[str, float] = defaultdict(float)
         for customer, amount in self.ledger.values():
             revenue[self.segments[customer]] += amount
@@ -106,6 +110,10 @@ class OrdersWriter:
             "revenue": sum(revenue.values()),
             "newest": max(self.ledger),
             "by_segment": dict(revenue),
+            "inserted": self.next_id - self.first_insert,
+            "changed": len(self.changed),
+            "deleted": self.next_id - len(self.ledger),
+            "untouched": next(key for key in self.ledger if key not in self.changed),
         }
 
     def close(self) -> None:
