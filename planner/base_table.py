@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from execnodes.node import TOMBSTONE
 from execnodes.source import LanceSource
-from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError
+from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, read_index_details
 from memwal.storage import Storage
 
@@ -151,6 +151,15 @@ def field_names(dataset: Any) -> dict[int, str]:  # noqa: ANN401 (lance types)
 def brief(error: BaseException) -> str:
     """What Lance says, without the place in its source code."""
     return str(error).split(", /")[0].split(", rust/")[0].strip()
+
+
+def read_error(table: str, error: Exception) -> LanceGatewayError:
+    """What a table's rows not being readable means to the one who asked for them."""
+    reason = brief(error)
+    if "not found" in reason.lower() or "no such file" in reason.lower():
+        msg = f"table {table!r}: a file vanished while it was read ({reason}): run the query again"
+        return UnavailableError(msg)
+    return CorruptDataError(f"table {table!r} can't be read: {reason}")
 
 
 def _primary_key(schema: pa.Schema) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ class Catalog:
         """
         storage = Storage.open(root, storage_options)
         if not storage.exists("")[0] and not storage.list():
-            msg = f"root {root!r} does not exist: give a directory (or s3://bucket/prefix) that holds <name>.lance tables"
+            msg = f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
             raise NotFoundError(msg)
         return Catalog(storage, cache_bytes=cache_bytes)
 
@@ -82,7 +82,9 @@ class Catalog:
         """Whether a table of that name exists."""
         if name in self._tables:
             return True
-        return (_plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}")[0]) or name in self.table_names()
+        if self.storage.backend.scheme == "file":
+            return _plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}")[0]
+        return name in self.table_names()
 
     def table(self, name: str) -> Table:
         """The table of that name.

@@ -55,8 +55,8 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def _expected_bytes(kind: pa.DataType, rows: int) -> int:
     """A guess before anything is read; what turns out larger is simply not kept."""
     if pa.types.is_fixed_size_list(kind):
-        return kind.list_size * _expected_bytes(kind.value_type, rows)
+        return int(kind.list_size) * _expected_bytes(kind.value_type, rows)
     try:
-        return rows * max(kind.bit_width // 8, 1)
+        return rows * max(int(kind.bit_width) // 8, 1)
     except ValueError:
         return rows * 64

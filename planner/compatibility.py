@@ -25,7 +25,7 @@ def check(pylance: str | None = None, datafusion: str | None = None) -> None:
     wanted = DATAFUSION_OF_PYLANCE.get(pylance.partition(".")[0])
     if wanted is None:
         known = ", ".join(DATAFUSION_OF_PYLANCE)
-        msg = f"pylance {pylance} is not supported (known major versions: {known}): pip install 'pylance==14.0.*'"
+        msg = f"pylance {pylance} is not supported, major versions {known} are: pip install 'pylance==14.0.*'"
         raise PreconditionError(msg)
     if datafusion.partition(".")[0] != wanted:
         msg = (

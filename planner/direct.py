@@ -1,7 +1,8 @@
 """Statements that are nothing but one scan, or its row count, need DataFusion for planning only.
 
-DataFusion would count(*) by making a column of ones as long as the table, and would pass a plain scan's batches
-through one more pair of hands. Its plan says exactly when nothing else is asked for, pushed-down conjuncts included.
+DataFusion would count(*) by making a column of ones as long as the table, and would pass a plain scan's
+batches through one more pair of hands. Its plan says exactly when nothing else is asked for, pushed-down
+conjuncts included.
 """
 
 from __future__ import annotations

@@ -203,7 +203,8 @@ class PreparedQuery:
 
     def _typed(self, parameters: Sequence[pa.Scalar]) -> tuple[pa.Scalar, ...]:
         if len(parameters) != len(self.parameter_schema):
-            msg = f"the statement has {len(self.parameter_schema)} parameter(s), but {len(parameters)} were bound"
+            wanted = len(self.parameter_schema)
+            msg = f"the statement has {wanted} parameter(s), but {len(parameters)} were bound"
             raise InvalidInputError(msg)
         return tuple(
             _converted(value, field) for value, field in zip(parameters, self.parameter_schema, strict=True)

@@ -113,7 +113,11 @@ class GenerationDataset:
 
 
 def open_generation(
-    base: BaseTable, region_id: str, generation: int, path: str, session: Any
+    base: BaseTable,
+    region_id: str,
+    generation: int,
+    path: str,
+    session: Any,  # noqa: ANN401 (lance types)
 ) -> GenerationDataset:
     """Open a flushed generation.
 
@@ -138,7 +142,7 @@ def vanished(base: BaseTable, path: str, error: Exception) -> Exception:
     if "not found" in reason.lower() or "no such file" in reason.lower():
         msg = (
             f"table {base.name!r}: flushed generation {place} is gone, but the MemWAL index of base version "
-            f"{base.version} does not say that it was merged. Restore the directory, or merge what replaced it"
+            f"{base.version} does not say that it was merged. Restore the directory"
         )
         return GenerationVanishedError(msg)
     msg = f"table {base.name!r}: flushed generation {place} can't be read: {reason}"

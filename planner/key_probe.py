@@ -71,7 +71,7 @@ class _OffsetTable:
         """Ascending positions of these keys, which are ascending and distinct."""
         first = np.searchsorted(wanted, self._lowest)
         last = np.searchsorted(wanted, self._lowest + len(self._table) - 1, side="right")
-        found = self._table[wanted[first:last] - self._lowest]
+        found: np.ndarray = self._table[wanted[first:last] - self._lowest]
         found = found[found != _ABSENT]
         found.sort()
         return found.astype(np.uint32)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from execnodes import ExecNode, KeySet, MetricsSet, TaskContext
 from execnodes.coalesce_batches import coalesced
 from memwal.errors import LanceGatewayError, UnavailableError
-from planner.base_table import BaseTable
+from planner.base_table import BaseTable, read_error
 from planner.lookup import plan_lookup
 from planner.predicates import Predicate, decode, key_values
 from planner.pruning import RegionAssignment, RegionVerdict, Verdict, prune_regions
@@ -181,6 +181,10 @@ class TableScan:
         except LanceGatewayError as error:
             self.run.failure = self.run.failure or error
             raise
+        except (OSError, ValueError, pa.ArrowException) as error:
+            # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
+            self.run.failure = self.run.failure or read_error(self.table.name, error)
+            raise self.run.failure from error
 
     def _plan(self) -> ExecNode:
         snapshot = self.run.snapshot(self.table)
@@ -221,7 +225,7 @@ class TableScan:
         for name in self.columns:
             index = base.schema.get_field_index(name)
             if index < 0 or not base.schema.field(index).type.equals(self.schema.field(name).type):
-                msg = f"column {name!r} of table {base.name!r} was altered while the query was planned; run it again"
+                msg = f"column {name!r} of table {base.name!r} was altered just now: run the query again"
                 raise UnavailableError(msg)
 
 

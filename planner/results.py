@@ -15,8 +15,9 @@ _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 _PLANNING = ("Error during planning:", "Schema error:", "type_coercion", "This feature is not implemented:")
 _DATA = ("Arrow error:", "Cast error", "Divide by zero", "Overflow", "Parser error", "Invalid argument error")
 _WRAPPERS = re.compile(
-    r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|caused by\s*|Optimizer rule '.*?' failed\s*"
-    r"|Arrow error: External error: |Error during planning: |Execution error: |Invalid argument error: )+",
+    r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|caused by\s*"
+    r"|Optimizer rule '.*?' failed\s*|Arrow error: External error: |Error during planning: "
+    r"|Execution error: |Invalid argument error: )+",
     re.DOTALL,
 )
 

@@ -40,7 +40,7 @@ def plan_scan(
         snapshot: of the table; may have more regions than are scanned: their rows only supersede.
         scanned_regions: regions that may have matching rows.
         columns: to produce.
-        row_filter: applied exactly; may run below deduplication, because masks know superseded rows by address.
+        row_filter: applied exactly, below deduplication: masks know superseded rows by address.
         partitions: how many.
         visibility: where masks come from.
         column_cache: where columns of flushed generations are kept.

@@ -229,7 +229,8 @@ def _last_of_any(keys: pa.Array) -> np.ndarray:
     rows = np.arange(len(indices))
     last = np.empty(len(codes.dictionary), dtype=np.int64)
     last[indices] = rows  # of repeated indices the last assignment stays
-    return last[indices] == rows
+    visible: np.ndarray = last[indices] == rows
+    return visible
 
 
 def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
