@@ -87,7 +87,7 @@ _STRINGS = frozenset({pa.string(), pa.large_string(), pa.string_view()})
 _BINARIES = frozenset({pa.binary(), pa.large_binary(), pa.binary_view()})
 
 
-def find_key_query(  # noqa: PLR0911 -- every other form leaves
+def find_key_query(
     text: SqlText,
     site: TableSite,
     *,

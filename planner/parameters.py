@@ -224,7 +224,7 @@ def _plain(value: pa.Scalar) -> pa.Scalar:
     return value
 
 
-def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0911, PLR0912 -- one line per family of types
+def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 -- one line per family of types
     """SQL text of a valid scalar whose value is exact and whose type is near enough to be cast."""
     dtype, types = value.type, pa.types
     if types.is_boolean(dtype):
@@ -300,7 +300,7 @@ def _is_binary(dtype: pa.DataType) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _type_name(dtype: pa.DataType) -> str:  # noqa: PLR0911 -- one line per family of types
+def _type_name(dtype: pa.DataType) -> str:
     """The type in the notation of arrow_cast, quotes doubled for use inside a string literal.
 
     Raises:

@@ -273,7 +273,7 @@ _FAMILIES: Final = (
 )
 
 
-def describe(predicate: Predicate) -> str:  # noqa: PLR0911 -- one line per kind of node
+def describe(predicate: Predicate) -> str:
     """The predicate as SQL-like text, e.g. `id = 7 AND s IS NULL`."""
     match predicate:
         case And(operands):
