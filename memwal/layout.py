@@ -1,5 +1,6 @@
 """Where the files of MemWAL are, below a table's directory."""
 
+from functools import lru_cache
 from typing import Final
 
 from memwal.errors import InvalidInputError
@@ -8,6 +9,7 @@ MEM_WAL: Final = "_mem_wal"
 _BITS: Final = 64
 
 
+@lru_cache(maxsize=4096)
 def bit_reversed(number: int) -> str:
     """Returns the 64 binary digits of a number, lowest first: sequential files spread over an object store.
 

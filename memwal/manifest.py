@@ -1,6 +1,7 @@
 """Region manifests: the versioned state of a region, and how to find and commit its newest version."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from memwal.layout import (
 from memwal.storage import Storage
 from protos import mem_wal_pb2
 
+_REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WIDEST_PROBE: Final = 64
 _READ_ATTEMPTS: Final = 3
 
@@ -80,11 +82,7 @@ class RegionManifest:
     origin: bytes = field(default=b"", repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        try:
-            canonical = str(UUID(self.region_id))
-        except ValueError:
-            canonical = ""
-        if canonical != self.region_id:
+        if _REGION_ID.fullmatch(self.region_id) is None:
             msg = f"Region id {self.region_id!r} is not a UUID in its usual lower-case form"
             raise InvalidInputError(msg)
         if self.version < 1:
@@ -160,7 +158,9 @@ class RegionManifest:
 
 def list_regions(table: Storage) -> tuple[str, ...]:
     """Returns the ids of all regions that have a directory, in ascending order."""
-    return tuple(entry.name for entry in table.list(MEM_WAL) if entry.is_dir and _is_region_id(entry.name))
+    return tuple(
+        entry.name for entry in table.list(MEM_WAL) if entry.is_dir and _REGION_ID.fullmatch(entry.name)
+    )
 
 
 def read_latest_manifest(
@@ -249,13 +249,6 @@ def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
 def _flushed_generation(message: mem_wal_pb2.FlushedGeneration) -> FlushedGeneration:
     rows = message.physical_rows if message.HasField("physical_rows") else None
     return FlushedGeneration(message.generation, message.path, rows)
-
-
-def _is_region_id(name: str) -> bool:
-    try:
-        return str(UUID(name)) == name
-    except ValueError:
-        return False
 
 
 def _verified(data: bytes, region_id: str, version: int, source: str) -> RegionManifest:

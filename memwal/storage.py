@@ -1,7 +1,6 @@
 """Files of a table, wherever it lives: one small interface over local directories and S3.
 
-Reads and listings go through `pyarrow.fs`; atomic and conditional writes, which `pyarrow.fs` does not have,
-through `obstore`.
+Files are read through `pyarrow.fs` and written, atomically and on condition, through `obstore`.
 """
 
 import os

@@ -50,6 +50,12 @@ def test_an_absent_directory_lists_nothing(storage: Storage):
     assert storage.list("nowhere") == ()
 
 
+def test_an_entry_that_vanishes_while_its_directory_is_listed_is_left_out(tmp_path: Path):
+    (tmp_path / "kept").write_bytes(b"1")
+    (tmp_path / "dangling").symlink_to(tmp_path / "gone")
+    assert Storage.open(str(tmp_path)).list() == (Entry("kept", is_dir=False, size=1),)
+
+
 def test_a_file_is_created_only_once(storage: Storage):
     assert storage.put_if_absent("m/1", b"first")
     assert not storage.put_if_absent("m/1", b"second")

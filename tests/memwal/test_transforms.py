@@ -176,6 +176,11 @@ class TestBucketsOfTheSpecification:
         assert theirs[:2] == [(one & 0x7FFFFFFF) % 1024 for one in hashes[:2]]
         assert theirs[2] != (hashes[2] & 0x7FFFFFFF) % 1024
 
+    def test_the_smallest_hash_has_an_absolute_value(self):
+        smallest = -2089875627
+        assert mmh3.hash(struct.pack("<i", smallest), 0) == -(2**31)
+        self.check(pa.array([smallest], pa.int32()), lambda value: struct.pack("<i", value))
+
 
 class TestMultiBucket:
     def test_fields_hash_as_their_joined_bytes(self):
