@@ -27,10 +27,14 @@ _MAX_ENUMERATED: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a range."""
+    """One end of a range; `key` is the value's `order_key`."""
 
     value: pa.Scalar
     inclusive: bool
+    key: Any = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", order_key(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +58,12 @@ class ColumnSet:
 
     def admits(self, key: Any) -> bool:  # noqa: ANN401 -- of any orderable type
         """Whether a value that is not NULL, given by its `order_key`, lies within bounds and exclusions."""
-        if key in self.excluded:
+        lower, upper = self.lower, self.upper
+        if lower is not None and (key < lower.key or (key == lower.key and not lower.inclusive)):
             return False
-        if self.lower is not None:
-            low = order_key(self.lower.value)
-            if key < low or (key == low and not self.lower.inclusive):
-                return False
-        if self.upper is not None:
-            high = order_key(self.upper.value)
-            if key > high or (key == high and not self.upper.inclusive):
-                return False
-        return True
+        if upper is not None and (key > upper.key or (key == upper.key and not upper.inclusive)):
+            return False
+        return key not in self.excluded
 
     def intersect(self, other: ColumnSet) -> ColumnSet:
         """Values that both sets admit."""
@@ -191,10 +190,9 @@ def _merge(one: Box, other: Box) -> Box | None:
 def _tighter(one: Bound | None, other: Bound | None, *, larger: bool) -> Bound | None:
     if one is None or other is None:
         return one or other
-    left, right = order_key(one.value), order_key(other.value)
-    if left == right:
+    if one.key == other.key:
         return other if one.inclusive else one
-    return one if (left > right) is larger else other
+    return one if (one.key > other.key) is larger else other
 
 
 def _enumerated(values: ColumnSet) -> ColumnSet:
@@ -213,7 +211,7 @@ def _enumerated(values: ColumnSet) -> ColumnSet:
     values = replace(values, lower=lower, upper=upper)
     if lower is None or upper is None:
         return values
-    low, high = order_key(lower.value), order_key(upper.value)
+    low, high = lower.key, upper.key
     if high - low >= _MAX_ENUMERATED or not (lower.inclusive and upper.inclusive):
         return values
     keys = [key for key in range(low, high + 1) if key not in values.excluded]
@@ -226,7 +224,7 @@ def _is_discrete(dtype: pa.DataType) -> bool:
 
 def _step(bound: Bound, dtype: pa.DataType, by: int) -> Bound:
     try:
-        return Bound(_from_key(order_key(bound.value) + by, dtype), inclusive=True)
+        return Bound(_from_key(bound.key + by, dtype), inclusive=True)
     except (pa.ArrowException, OverflowError):
         return bound  # the last value of the type: nothing lies beyond it
 

@@ -110,12 +110,14 @@ class _SpecJudge:
         self._others: list[dict[int, FieldSet]] = []
         by_field = [one.admissible(boxes) for one in self._fields]
         for at in range(len(boxes)):
-            self._add({i: known[at] for i, known in enumerate(by_field) if known[at] is not None})
+            self._add({i: one for i, known in enumerate(by_field) if (one := known[at]) is not None})
         self._verdicts: dict[tuple[bytes | None, ...], tuple[Verdict, str]] = {}
 
     def verdict(self, values: Mapping[str, bytes]) -> tuple[Verdict, str]:
         """The verdict for the regions that record these values, and its reason."""
-        raw = tuple(values.get(one.name) for one in self._fields)
+        if len(self._fields) == 1 and self._is_possible:
+            return self._judge_single(values.get(self._fields[0].name))
+        raw = tuple([values.get(one.name) for one in self._fields])
         found = self._verdicts.get(raw)
         if found is None:
             found = self._verdicts[raw] = self._judge(raw)
@@ -130,6 +132,20 @@ class _SpecJudge:
             self._listed.setdefault(tuple(alternative), set()).update(product(*lists))
         elif alternative not in self._others:
             self._others.append(alternative)
+
+    def _judge_single(self, raw: bytes | None) -> tuple[Verdict, str]:
+        """As `_judge`, for the usual spec of one field, quickly: there may be thousands of regions."""
+        keys, text = self._fields[0].recorded(raw)
+        for positions, combinations in self._listed.items():
+            for key in keys:
+                if (key,) in combinations:
+                    return Verdict.ROWS_MIGHT_MATCH, f"{text} admits {self._text}"
+            if not keys:
+                return Verdict.ROWS_MIGHT_MATCH, self._kept([(keys, text)], positions)
+        for alternative in self._others:
+            if not alternative or not keys or any(map(alternative[0].admits, keys)):
+                return Verdict.ROWS_MIGHT_MATCH, self._kept([(keys, text)], tuple(alternative))
+        return Verdict.ROWS_CANNOT_MATCH, f"{text} excludes {self._text}"
 
     def _judge(self, raw: tuple[bytes | None, ...]) -> tuple[Verdict, str]:
         if not self._is_possible:

@@ -113,10 +113,10 @@ class SpecField:
         """The possible keys of a recorded value and its text; no keys and the reason if it is not known."""
         if raw is None:
             return (), f"no value is recorded for {self.text}"
-        keys = _recorded_keys(self._result, raw)
+        keys, text = _recorded(self._result, raw)
         if not keys:
             return (), f"the value recorded for {self.text} (0x{raw.hex()}) tells nothing as {self._result}"
-        return keys, f"{self.text} = {_recorded_text(self._result, raw)}"
+        return keys, f"{self.text} = {text}"
 
     def _combinations(self, box: Box) -> list[tuple[pa.Scalar, ...]] | None:
         """Every combination of the listed values of the source columns; None unless all are listed."""
@@ -179,9 +179,8 @@ class SpecField:
             image = self._transforms[0].apply([pa.array([bound.value], self._types[0])]).cast(self._dtype)[0]
         except (LanceGatewayError, pa.ArrowException):
             return None
-        if not image.is_valid or _is_nan(order_key(image)):
-            return None
-        return Bound(image, inclusive=True)
+        end = Bound(image, inclusive=True)
+        return end if image.is_valid and not _is_nan(end.key) else None
 
 
 def _plain_type(dtype: pa.DataType) -> pa.DataType:
@@ -212,28 +211,21 @@ def _is_nan(key: Any) -> bool:  # noqa: ANN401 -- of any type
 
 
 @lru_cache(maxsize=65_536)
-def _recorded_keys(result_type: str, raw: bytes) -> tuple[Any, ...]:
-    """What a recorded value can mean; () if it has no meaning for that type, or none that can be compared."""
+def _recorded(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
+    """What a recorded value can mean, and its text; () if it means nothing that can be compared."""
     try:
         value = decode_raw(parse_result_type(result_type), raw, source=result_type)
     except LanceGatewayError:
-        return ()
+        return (), ""
     if not value.is_valid:
-        return (None,)
+        return (None,), "NULL"
     key = order_key(value)
     if _is_nan(key):
-        return ()
-    # No bytes are an empty text, or the NULL of a writer that had nothing better to write.
-    return (key,) if raw else (key, None)
-
-
-@lru_cache(maxsize=65_536)
-def _recorded_text(result_type: str, raw: bytes) -> str:
-    value = decode_raw(parse_result_type(result_type), raw, source=result_type)
-    if not value.is_valid:
-        return "NULL"
+        return (), ""
     is_number = pa.types.is_primitive(value.type) and not pa.types.is_temporal(value.type)
-    return str(value) if is_number else f"'{value}'"
+    text = str(value) if is_number else f"'{value}'"
+    # No bytes are an empty text, or the NULL of a writer that had nothing better to write.
+    return (key,) if raw else (key, None), text
 
 
 def _samples(part: str, values: ColumnSet) -> pa.Array | None:
@@ -247,7 +239,7 @@ def _samples(part: str, values: ColumnSet) -> pa.Array | None:
         step, storage = 1, pa.int32()
     else:
         return None
-    low, high = order_key(values.lower.value), order_key(values.upper.value)
+    low, high = values.lower.key, values.upper.key
     if (high - low) // step > _ALL_SAMPLES[part]:
         return None
     return pa.array([*range(low, high, step), high], storage).cast(dtype)
