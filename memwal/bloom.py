@@ -182,7 +182,8 @@ def load_key_filter(
     Args:
         table: the table's directory.
         generation_path: the generation's directory below it, as `layout.generation_directory` makes it.
-        key_types: types of the primary key's columns, in key order.
+        key_types: types of the primary key's columns in the generation itself, in key order: Lance hashes an
+            int32 otherwise than an int64 of equal value.
         rows: how many rows the generation holds.
 
     Returns:
@@ -239,7 +240,7 @@ def lance_key_hash(values: Sequence[object], types: Sequence[pa.DataType]) -> in
         message += b"\x00"
         try:
             message += _hashed_form(value, data_type)
-        except (struct.error, AttributeError, TypeError) as error:
+        except (struct.error, TypeError, ValueError) as error:
             msg = f"Key value {value!r} is none of a {data_type} column: {error}"
             raise InvalidInputError(msg) from error
     return siphash13(bytes(message))

@@ -1,5 +1,6 @@
 """Wire messages, generated from the `.proto` files in this folder by `python -m protos.generate`.
 
-- `mem_wal_pb2`: region manifests, MemWAL index details, and the fields of a base table's manifest that lead to them.
+- `mem_wal_pb2`: region manifests, MemWAL index details, and the fields of a base table's manifest that lead
+  to them.
 - `generate`: the script that writes these modules, and with `--check` verifies that they are up to date.
 """

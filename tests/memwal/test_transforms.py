@@ -2,6 +2,7 @@
 
 import datetime as dt
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import mmh3
 import pyarrow as pa
 import pytest
 
-from memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.index_details import RegionField, RegionSpec
 from memwal.transforms import (
     TRANSFORMS,
@@ -19,8 +20,6 @@ from memwal.transforms import (
     BucketHash,
     MultiBucket,
     Truncate,
-    decode_region_value,
-    encode_region_value,
     region_values,
     transform_of,
 )
@@ -286,6 +285,14 @@ class TestExpressions:
             range(1, 50_001)
         )
 
+    def test_threads_may_evaluate_at_the_same_time(self):
+        def evaluate(number: int) -> list[object]:
+            field = field_of(None, expression=f"col0 * {number}", result="int64")
+            return values(field, pa.array([1, 2])).to_pylist()
+
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(evaluate, range(64))) == [[at, 2 * at] for at in range(64)]
+
     def test_a_constant_needs_no_column(self):
         spec = RegionSpec(1, (RegionField("f", (), None, "1 + 1", "int32"),))
         assert region_values(spec, {5: pa.array(["x", "y"])}) == (pa.array([2, 2], pa.int32()),)
@@ -383,62 +390,6 @@ def test_a_senseless_parameter_is_named(field: RegionField, message: str):
 def test_transforms_of_one_column_refuse_others():
     with pytest.raises(InvalidInputError, match="'bucket' takes one column, got 2"):
         Bucket(4).apply([pa.array([1]), pa.array([2])])
-
-
-class TestRecordedValues:
-    @pytest.mark.parametrize(
-        ("result_type", "value", "raw"),
-        [
-            ("int32", 258, b"\x02\x01\0\0"),
-            ("int32", -1, b"\xff\xff\xff\xff"),
-            ("int64", 1, b"\1" + b"\0" * 7),
-            ("uint8", 255, b"\xff"),
-            ("utf8", "é", "é".encode()),
-            ("string", "", b""),
-            ("large_utf8", "x", b"x"),
-            ("binary", b"\0\1", b"\0\1"),
-            ("bool", True, b"\1"),
-            ("boolean", False, b"\0"),
-            ("float", 1.25, struct.pack("<f", 1.25)),
-            ("double", 1.25, struct.pack("<d", 1.25)),
-            ("date32", dt.date(1970, 1, 3), b"\2\0\0\0"),
-            ("date32:day", dt.date(1969, 12, 31), b"\xff" * 4),
-            ("timestamp[us]", TIMES[1], struct.pack("<q", 1709183160000000)),
-            ("timestamp:us:-", TIMES[1], struct.pack("<q", 1709183160000000)),
-            ("timestamp[s, tz=UTC]", TIMES[1].replace(tzinfo=dt.UTC), struct.pack("<q", 1709183160)),
-            ("int32", None, b""),
-        ],
-    )
-    def test_values_are_raw_little_endian_bytes(self, result_type: str, value: object, raw: bytes):
-        field = field_of("identity", result=result_type)
-        assert encode_region_value(field, value) == raw
-        assert decode_region_value(field, raw) == value
-
-    def test_arrow_scalars_are_encoded_as_the_result_type(self):
-        assert encode_region_value(field_of("identity"), pa.scalar(1, pa.int64())) == b"\1\0\0\0"
-
-    @pytest.mark.parametrize(
-        ("result_type", "raw", "message"),
-        [
-            ("int32", b"\1", "has 1 bytes, but a value of type int32 has 4"),
-            ("int64", b"\1\0\0\0", "has 4 bytes, but a value of type int64 has 8"),
-            ("utf8", b"\xff", "is not UTF-8"),
-        ],
-    )
-    def test_bytes_of_another_type_are_named(self, result_type: str, raw: bytes, message: str):
-        with pytest.raises(CorruptDataError, match=f"Region field 'f': .* {message}"):
-            decode_region_value(field_of("identity", result=result_type), raw)
-
-    def test_values_of_another_type_are_named(self):
-        for value in (2**40, "x", 1.5):
-            with pytest.raises(InvalidInputError, match="is no int32"):
-                encode_region_value(field_of("identity"), value)
-        with pytest.raises(UnsupportedError, match="NULL of type string has no raw form"):
-            encode_region_value(field_of("identity", result="utf8"), None)
-
-    def test_an_unknown_result_type_is_named(self):
-        with pytest.raises(UnsupportedError, match=r"'list<int32>' are not supported; known are bool"):
-            decode_region_value(field_of("identity", result="list<int32>"), b"")
 
 
 def test_keys_spread_evenly():
