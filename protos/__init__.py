@@ -2,5 +2,7 @@
 
 - `mem_wal_pb2`: region manifests, MemWAL index details, and the fields of a base table's manifest that lead
   to them.
+- `flight_pb2` and `flight_sql_pb2`: what travels inside Flight tickets, descriptors and actions.
+- `gateway_pb2`: the gateway's own tickets and handles.
 - `generate`: the script that writes these modules, and with `--check` verifies that they are up to date.
 """
