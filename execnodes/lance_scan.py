@@ -89,7 +89,7 @@ class LanceScanExec(ExecNode):
         needed = self._with_columns_of(residual)
         for batch in self._scanner(group, needed, pushed).to_batches():
             if batch.num_rows:
-                yield self._finish(batch, needed, residual, context)
+                yield self._finish(batch, needed, residual, context, exact=pushed is not None)
 
     def count(self, partition: int) -> int:
         """Rows of the partition, tombstones and superseded versions included; reads metadata only."""
@@ -145,6 +145,8 @@ class LanceScanExec(ExecNode):
         columns: tuple[str, ...],
         residual: RowFilter | None,
         context: TaskContext,
+        *,
+        exact: bool = False,
     ) -> pa.RecordBatch:
         fields = [self.source.schema.field(name) for name in columns]
         arrays = read_as(batch, fields, self.source.stored_names)
@@ -154,7 +156,7 @@ class LanceScanExec(ExecNode):
             return rows_without_columns(batch.num_rows)
         table_fields = [*fields, *(self.schema.field(name) for name in internal)]
         result = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(table_fields))
-        if self.by_key and context.keys is not None:
+        if self.by_key and context.keys is not None and not (exact and len(context.keys.columns) == 1):
             result = context.keys.select(result)
         if residual is not None:
             result = result.filter(residual.matches(result)).select(self.schema.names)

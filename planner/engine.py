@@ -218,14 +218,14 @@ class PreparedQuery:
         if query is None:
             return None
         table = self._engine.catalog.table(query.table)
-        schema = table.base().schema
-        keys = query.keys(parameters, schema)
+        base = table.base()
+        keys = query.keys(parameters, base.schema)
         if keys is None:
             return None
         if not keys.num_rows:
             return iter(())
         run = self._engine._run(settings, None)  # noqa: SLF001 (the engine's own other half)
-        scan = run.add_scan(table, schema, [column for column, _ in query.columns], keys=KeySet(keys))
+        scan = run.add_scan(table, base, [column for column, _ in query.columns], keys=KeySet(keys))
         return (streamed(batch, self.schema) for batch in scan.batches(0))
 
     def _plan(

@@ -31,7 +31,8 @@ class TableLeaf(pads.Dataset):
         self._run = run
         self._table = table
         self._partitions = partitions
-        self._schema = table.base().schema
+        self._base = table.base()
+        self._schema = self._base.schema
         self._columns: tuple[str, ...] = tuple(self._schema.names)
 
     @property
@@ -47,7 +48,7 @@ class TableLeaf(pads.Dataset):
     def get_fragments(self, filter: pc.Expression | None = None) -> list[Partition]:  # noqa: A002
         """DataFusion plans a scan: one fragment per partition. Nothing is read yet."""
         scan = self._run.add_scan(
-            self._table, self._schema, self._columns, filter, partitions=self._partitions
+            self._table, self._base, self._columns, filter, partitions=self._partitions
         )
         return [Partition(scan, number) for number in range(self._partitions)]
 

@@ -63,7 +63,7 @@ class QueryRun:
     def add_scan(
         self,
         table: Table,
-        schema: pa.Schema,
+        base: BaseTable,
         columns: Sequence[str],
         expression: pc.Expression | None = None,
         *,
@@ -74,13 +74,13 @@ class QueryRun:
 
         Args:
             table: to read.
-            schema: of the table, as the statement was planned with.
+            base: version of the table that the statement was planned with; what is read may be newer.
             columns: to produce.
             expression: the reference's own conjuncts, to be applied exactly.
             keys: instead of an expression, the primary keys that are wanted.
             partitions: that will be asked for.
         """
-        scan = TableScan(self, table, schema, tuple(columns), expression, keys, partitions)
+        scan = TableScan(self, table, base, tuple(columns), expression, keys, partitions)
         self.scans.append(scan)
         return scan
 
@@ -107,7 +107,7 @@ class TableScan:
         self,
         run: QueryRun,
         table: Table,
-        schema: pa.Schema,
+        base: BaseTable,
         columns: tuple[str, ...],
         expression: pc.Expression | None,
         keys: KeySet | None,
@@ -115,7 +115,8 @@ class TableScan:
     ) -> None:
         self.run = run
         self.table = table
-        self.schema = schema
+        self.base = base
+        self.schema = base.schema
         self.columns = columns
         self.expression = expression
         self.partitions = partitions
@@ -133,7 +134,7 @@ class TableScan:
     @cached_property
     def verdicts(self) -> tuple[RegionVerdict, ...]:
         """For every region of the table, whether it may have matching rows, and why not."""
-        base = self.table.base()
+        base = self.base
         regions = self.table.assignments(base.details, self.run.options.consistency)
         self._assignments: dict[str, RegionAssignment] = {one.region_id: one for one in regions}
         unrestricted = self.expression is None and self._keys is None
@@ -154,12 +155,11 @@ class TableScan:
         A pruned region has no matching row. But where its value is derived from more than the key, the base
         table may have an older version of one of its rows that does match.
         """
-        base = self.table.base()
+        kept = self.kept_regions
         return tuple(
             one.region_id
             for one in self.verdicts
-            if one.region_id in self.kept_regions
-            or not _decided_by_key(base, self._assignments[one.region_id])
+            if one.region_id in kept or not _decided_by_key(self.base, self._assignments[one.region_id])
         )
 
     @property
