@@ -31,6 +31,7 @@ __all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "Table
 _OFFERED = "SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE and SHOW TABLES | COLUMNS | FUNCTIONS"
 _WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|COPY|REPLACE|UPSERT|LOAD")
 _SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
+_NOT_PLAIN = re.compile("[^a-z0-9_]")
 _SYSTEM_SCHEMA = "information_schema"
 _DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
 
@@ -123,6 +124,10 @@ class BoundStatement:
         found = _DATAFUSION_POSITION.search(message)
         summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
         summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
+        if found is None and summary.endswith("EOF"):
+            return InvalidInputError(
+                at_position(self.sql, len(self.sql.rstrip()), f"Syntax error: {summary},")
+            )
         if found is None:
             return InvalidInputError(f"Syntax error: {summary}")
         line, column = int(found[1]), int(found[2])
@@ -288,6 +293,8 @@ class _Binder:
             if begin > position:
                 pieces.append(_Piece(text.sql[position:begin], position, verbatim=True))
             pieces.extend(replacement)
+            if text.sql.startswith('"', end) and replacement:
+                pieces.append(_Piece(" ", end, verbatim=False))  # two quoted names must not become one
             position = end
         pieces.append(_Piece(text.sql[position:], position, verbatim=True))
         return pieces
@@ -325,7 +332,7 @@ class _Binder:
         sql = self._resolver.view_sql(name)
         if sql is None:  # deleted since its name was resolved
             raise self._unknown(name)
-        pieces = self._rewrite(inner.read(sql), 0, inner)
+        pieces = self._rewrite(inner.read(sql.strip()), 0, inner)
         body = "".join(piece.text for piece in pieces if isinstance(piece, _Piece))
         return [_Piece(f"({body}\n)" + (f" AS {quote(name)}" if alias else ""), origin, verbatim=False)]
 
@@ -355,7 +362,7 @@ class _Binder:
         if not names:
             return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
         near = [other for other in names if fold(other) == fold(name)]
-        if near:
+        if near and near[0] != fold(near[0]):
             hint = f'; write "{near[0]}" in double quotes, since unquoted names are lower-cased'
         else:
             near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
@@ -366,14 +373,18 @@ class _Binder:
         )
 
     def _private(self, table: str) -> str:
-        """The next private name of a table; it never equals the name of a CTE that could capture it."""
-        number = self._counts.get(table, 0) + 1
-        while f"{table}#{number}" in self._common_tables:
+        """The next private name of a table.
+
+        It needs no quotes wherever SQL is parsed, and never equals the name of a CTE that could capture it.
+        """
+        stem = _NOT_PLAIN.sub("_", fold(table))
+        stem = f"_{stem}" if stem[:1].isdigit() else stem
+        number = self._counts.get(stem, 0) + 1
+        while f"{stem}#{number}" in self._common_tables:
             number += 1
-        self._counts[table] = number
-        reference = TableReference(f"{table}#{number}", table)
-        self.references.append(reference)
-        return reference.private_name
+        self._counts[stem] = number
+        self.references.append(TableReference(f"{stem}#{number}", table))
+        return f"{stem}#{number}"
 
     def _qualified_columns(
         self, found: References, text: SqlText
