@@ -5,6 +5,7 @@ parameters match), runs the families below and writes one Markdown report: media
 
 - `scans`: group-by, filtered scan and count(*) over base + generations, engine warm
 - `first_touch`: the first group-by of a fresh process, against the floor's first group-by
+- `lsm_scanner`: the scans once more, against Lance's own `LsmScanner`
 - `lookups`: point lookups in process, by a prepared statement
 - `adbc_lookups`: the same lookups by ADBC, against a server process
 - `planning`: a key lookup over 1, 10, 100 and 1,000 regions, pruned and unpruned

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from planner.catalog import Catalog
-from planner.engine import QueryEngine
-
 from benchmarks.report import Finding
 from benchmarks.settings import BenchSettings
 from benchmarks.table import BenchTable, TableShape, ensure_table
+from planner.catalog import Catalog
+from planner.engine import QueryEngine
 
 
 @dataclass(frozen=True, slots=True)

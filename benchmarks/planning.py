@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from planner.engine import SessionSettings
-
 from benchmarks.context import BenchContext, open_engine
 from benchmarks.queries import TABLE_NAME
 from benchmarks.report import Finding, milliseconds
 from benchmarks.table import TableShape
 from benchmarks.timing import Samples, interleave, timed
+from planner.engine import SessionSettings
 
 _BASE_ROWS = 100_000
 _FRESH_ROWS = 20_000

@@ -8,6 +8,7 @@ from benchmarks import (
     first_touch,
     generations_cost,
     lookups,
+    lsm_scanner,
     memory,
     planning,
     scans,
@@ -21,6 +22,7 @@ from memwal.errors import InvalidInputError
 FAMILIES: dict[str, Family] = {
     "scans": scans.run,
     "first_touch": first_touch.run,
+    "lsm_scanner": lsm_scanner.run,
     "lookups": lookups.run,
     "adbc_lookups": adbc_lookups.run,
     "planning": planning.run,

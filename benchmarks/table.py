@@ -12,14 +12,14 @@ import lance
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from memwal.index_details import read_index_details
-from memwal.transforms import encode_region_value
 
 from benchmarks.answers import Answers
 from benchmarks.queries import FILTERED_QTY, TABLE_NAME
 from memwal.errors import InvalidInputError
+from memwal.index_details import read_index_details
 from memwal.manifest import RegionManifest, commit_manifest
 from memwal.storage import Storage
+from memwal.transforms import encode_region_value
 
 GROUPS = 100
 

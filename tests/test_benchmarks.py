@@ -9,7 +9,7 @@ from benchmarks.table import TableShape, ensure_table
 from benchmarks.timing import interleave
 from memwal.errors import InvalidInputError
 
-IN_PROCESS = ("scans", "lookups", "planning", "generations_cost")
+IN_PROCESS = ("scans", "lsm_scanner", "lookups", "planning", "generations_cost")
 
 
 def small(data_dir: Path) -> BenchSettings:
