@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ class LanceScanExec(ExecNode):
         with_row_address: append `_rowaddr`.
         with_tombstone: append `_tombstone` (flushed generations have it).
         by_key: read only the keys that the task context still wants.
-        cache: where the columns of a small dataset may be kept; then the whole dataset is one partition's.
+        cache: where decoded columns may be kept.
     """
 
     source: LanceSource
@@ -80,11 +80,10 @@ class LanceScanExec(ExecNode):
         if not self.schema.names and self.row_filter is None and not self.by_key:
             yield rows_without_columns(self.count(partition))
             return
-        kept = self._from_cache(context)
-        if kept is not None:
-            if kept.num_rows:
-                yield kept
-            return
+        if self.cache is not None:
+            group = yield from self._from_cache(group, self.cache, context)
+            if not group:
+                return
         pushed, residual = self._split_filter(context)
         needed = self._with_columns_of(residual)
         for batch in self._scanner(group, needed, pushed).to_batches():
@@ -97,12 +96,23 @@ class LanceScanExec(ExecNode):
         fragments = (dataset.get_fragment(fragment_id) for fragment_id in self.fragment_groups[partition])
         return sum(fragment.physical_rows - fragment.num_deletions for fragment in fragments)
 
-    def _from_cache(self, context: TaskContext) -> pa.RecordBatch | None:
-        if self.cache is None:
-            return None
+    def _from_cache(
+        self, group: tuple[int, ...], cache: ColumnCache, context: TaskContext
+    ) -> Generator[pa.RecordBatch, None, tuple[int, ...]]:
+        """Produce what the cache has or may keep; returns the fragments that must be scanned."""
         needed = self._with_columns_of(self.row_filter)
-        batch = self.cache.read(self.source, self._stored(needed))
-        return None if batch is None else self._finish(batch, needed, self.row_filter, context)
+        stored = self._stored(needed)
+        remaining = []
+        for fragment_id in group:
+            rows = cache.read(self.source, fragment_id, stored)
+            if rows is None:
+                remaining.append(fragment_id)
+                continue
+            for start in range(0, rows.num_rows, BATCH_ROWS):
+                batch = self._finish(rows.slice(start, BATCH_ROWS), needed, self.row_filter, context)
+                if batch.num_rows:
+                    yield batch
+        return tuple(remaining)
 
     def _with_columns_of(self, row_filter: RowFilter | None) -> tuple[str, ...]:
         if row_filter is None:

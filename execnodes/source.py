@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,10 +51,13 @@ class LanceSource:
 
 
 class ColumnCache(Protocol):
-    """Decoded columns of small immutable datasets."""
+    """Decoded columns of immutable datasets."""
 
-    def read(self, source: LanceSource, columns: Sequence[str]) -> pa.RecordBatch | None:
-        """Stored columns of all live rows in order of address, and `_rowaddr` last.
+    def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
+        """Whether a scan of so many rows of these types may use the cache."""
+
+    def read(self, source: LanceSource, fragment_id: int, columns: Sequence[str]) -> pa.RecordBatch | None:
+        """Stored columns of all live rows of a fragment in order of address, and `_rowaddr` last.
 
         Returns:
             None where the columns are too large to keep: read the dataset instead.

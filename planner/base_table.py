@@ -44,7 +44,7 @@ class BaseTable:
         storage: directory of the table.
         dataset: the `lance.LanceDataset` at `version`.
         version: of the dataset.
-        schema: Arrow schema of the table's columns.
+        schema: Arrow schema of the table's columns, all nullable: a tombstone has nothing but its key.
         field_names: Lance field id -> top-level column name.
         primary_key: key columns in key order; empty where the table declares none.
         details: MemWAL index, or None where the table has none.
@@ -68,6 +68,11 @@ class BaseTable:
             files = tuple(file.path for file in metadata.files)
             found.append(Fragment(fragment.fragment_id, metadata.physical_rows, files))
         return tuple(found)
+
+    @cached_property
+    def physical_rows(self) -> int:
+        """Rows stored, deleted ones included."""
+        return sum(fragment.physical_rows for fragment in self.fragments)
 
     @cached_property
     def source(self) -> LanceSource:
@@ -136,7 +141,7 @@ def open_base_table(name: str, storage: Storage, version: int | None, session: A
         storage=storage,
         dataset=dataset,
         version=dataset.version,
-        schema=schema.remove_metadata(),
+        schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
         field_names=field_names(dataset),
         primary_key=_primary_key(schema),
         details=read_index_details(storage, dataset.version),

@@ -13,7 +13,7 @@ import pyarrow as pa
 from memwal.errors import CorruptDataError, NotFoundError
 from memwal.storage import Storage
 from planner.byte_cache import ByteCache
-from planner.column_cache import GenerationColumns
+from planner.column_cache import DecodedColumns
 from planner.table import Table
 
 CATALOG = "lance"
@@ -39,7 +39,7 @@ class Catalog:
         self.storage = storage
         # Masks cost more to make than columns cost to read: neither may push the other out.
         self.cache = ByteCache(cache_bytes // 2)
-        self._columns = GenerationColumns(ByteCache(cache_bytes // 2))
+        self._columns = DecodedColumns(cache_bytes // 2)
         self.executor = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._session = lance.Session(
             index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES

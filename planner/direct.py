@@ -44,7 +44,7 @@ def direct_shape(frame: DataFrame) -> DirectShape | None:
 
 
 def direct_batches(shape: DirectShape, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
-    """The statement's result.
+    """The statement's result; planned at once, read lazily.
 
     Args:
         shape: as `direct_shape` found it.
@@ -53,11 +53,12 @@ def direct_batches(shape: DirectShape, frame: DataFrame, run: QueryRun) -> Itera
     """
     frame.execution_plan()
     (scan,) = run.scans
-    if shape is DirectShape.COUNT:
-        rows = sum(batch.num_rows for batch in _all_batches(scan))
-        yield pa.record_batch([pa.array([rows], pa.int64())], names=["count"])
-        return
-    yield from _all_batches(scan)
+    return _counted(scan) if shape is DirectShape.COUNT else _all_batches(scan)
+
+
+def _counted(scan: TableScan) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in _all_batches(scan))
+    yield pa.record_batch([pa.array([rows], pa.int64())], names=["count"])
 
 
 def _all_batches(scan: TableScan) -> Iterator[pa.RecordBatch]:

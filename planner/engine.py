@@ -56,6 +56,9 @@ class SessionSettings:
             raise InvalidInputError(msg)
 
 
+_UNPUSHABLE = "'BooleanScalar' and 'Expression'"
+"""DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't."""
+
 DEFAULT_SETTINGS = SessionSettings()
 
 
@@ -113,15 +116,28 @@ class QueryEngine:
         return QueryRun(options, self.visibility, metrics)
 
     def _frame(
-        self, bound: BoundStatement, run: QueryRun, parameters: Sequence[pa.Scalar] | None
+        self,
+        bound: BoundStatement,
+        run: QueryRun,
+        parameters: Sequence[pa.Scalar] | None,
+        *,
+        pushdown: bool = True,
     ) -> DataFrame:
         """The statement as DataFusion plans it.
+
+        Args:
+            bound: the statement.
+            run: its execution.
+            parameters: their values; None leaves placeholders in place.
+            pushdown: whether leaves are handed their conjuncts.
 
         Raises:
             LanceGatewayError: DataFusion refuses it.
         """
         text = bound.render(parameters)
         context = self._context()
+        if not pushdown:
+            context.remove_optimizer_rule("push_down_filter")
         tables = list(dict.fromkeys(reference.table for reference in bound.references))
         for reference in bound.references:
             # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
@@ -195,10 +211,7 @@ class PreparedQuery:
             return self._explain(values, chosen)
         batches = self._lookup(chosen, values)
         if batches is None:
-            planned, self._planned = self._planned, None
-            if planned is None or chosen != self._settings:
-                planned = self._plan(chosen, values, None)
-            batches = self._batches(*planned)
+            batches = self._batches(chosen, values)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
     def _typed(self, parameters: Sequence[pa.Scalar]) -> tuple[pa.Scalar, ...]:
@@ -222,41 +235,71 @@ class PreparedQuery:
         keys = query.keys(parameters, base.schema)
         if keys is None:
             return None
+        columns = [column for column, _ in query.columns]
+        if any(name not in base.schema.names for name in columns):
+            raise self._altered()
+        self._check(pa.schema([base.schema.field(column).with_name(name) for column, name in query.columns]))
         if not keys.num_rows:
             return iter(())
         run = self._engine._run(settings, None)  # noqa: SLF001 (the engine's own other half)
-        scan = run.add_scan(table, base, [column for column, _ in query.columns], keys=KeySet(keys))
+        scan = run.add_scan(table, base, columns, keys=KeySet(keys))
         return (streamed(batch, self.schema) for batch in scan.batches(0))
 
     def _plan(
-        self, settings: SessionSettings, parameters: Sequence[pa.Scalar], metrics: MetricsSet | None
+        self,
+        settings: SessionSettings,
+        parameters: Sequence[pa.Scalar],
+        metrics: MetricsSet | None = None,
+        *,
+        pushdown: bool = True,
     ) -> tuple[DataFrame, QueryRun]:
+        planned, self._planned = self._planned, None
+        if planned is not None and pushdown and settings == self._settings:
+            return planned
         run = self._engine._run(settings, metrics)  # noqa: SLF001
-        frame = self._engine._frame(self._bound, run, parameters)  # noqa: SLF001
-        if not normalised(frame.schema()).equals(self.schema):
-            msg = (
-                "the result of this statement has changed since it was prepared (a table was altered): "
-                f"prepare it again: {self.sql}"
-            )
-            raise PreconditionError(msg)
+        frame = self._engine._frame(self._bound, run, parameters, pushdown=pushdown)  # noqa: SLF001
+        self._check(frame.schema())
         return frame, run
 
-    def _batches(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+    def _check(self, schema: pa.Schema) -> None:
+        if not normalised(schema).equals(self.schema):
+            raise self._altered()
+
+    def _altered(self) -> PreconditionError:
+        msg = "the result of this statement has changed since it was prepared, because a table was altered"
+        return PreconditionError(f"{msg}: prepare it again: {self.sql}")
+
+    def _batches(
+        self, settings: SessionSettings, parameters: Sequence[pa.Scalar]
+    ) -> Iterator[pa.RecordBatch]:
+        frame, run = self._plan(settings, parameters)
         try:
-            shape = None if len(self._bound.references) != 1 else direct_shape(frame)
-            if shape is None:
-                batches: Iterator[pa.RecordBatch] = iter(pa.RecordBatchReader.from_stream(frame))
-            else:
-                batches = direct_batches(shape, frame, run)
+            try:
+                batches = self._opened(frame, run)
+            except Exception as error:
+                if _UNPUSHABLE not in str(error):
+                    raise
+                frame, run = self._plan(settings, parameters, pushdown=False)
+                batches = self._opened(frame, run)
             for batch in batches:
                 yield streamed(batch, self.schema)
         except Exception as error:
             raise translated(error, self._bound, run.failure) from error
 
+    def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+        """Physically planned, not yet read."""
+        shape = None if len(self._bound.references) != 1 else direct_shape(frame)
+        if shape is None:
+            return iter(pa.RecordBatchReader.from_stream(frame))
+        return direct_batches(shape, frame, run)
+
     def _explain(self, parameters: Sequence[pa.Scalar], settings: SessionSettings) -> pa.RecordBatchReader:
         analyzed = self._bound.kind is StatementKind.EXPLAIN_ANALYZE
         frame, run = self._plan(settings, parameters, MetricsSet() if analyzed else None)
-        batches = list(self._batches(frame, run))
+        try:
+            batches = list(self._opened(frame, run))
+        except Exception as error:
+            raise translated(error, self._bound, run.failure) from error
         table = explained(pa.Table.from_batches(batches, self.schema), run, self._engine.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
 

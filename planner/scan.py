@@ -55,6 +55,9 @@ def plan_scan(
     for generation in generations:
         units.append([(generation.rows, tuple(generation.fragment_rows))])
         sources.append(generation.source(base))
+    types = [base.schema.field(name).type for name in projected]
+    # A filter is Lance's business in the base table: it has statistics and indexes.
+    keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
     scans: list[ExecNode] = [
         LanceScanExec(
             source,
@@ -62,7 +65,7 @@ def plan_scan(
             groups,
             row_filter,
             with_row_address=deduplicated,
-            cache=None if source is base.source else column_cache,
+            cache=None if source is base.source and not keep_base else column_cache,
         )
         for source, groups in zip(sources, _balanced(units, partitions), strict=True)
     ]

@@ -71,8 +71,9 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the newest base version."""
-        return self.base().schema
+        """Columns of the newest base version, as it declares them."""
+        declared: pa.Schema = self.base().dataset.schema
+        return declared
 
     @property
     def primary_key(self) -> tuple[str, ...]:

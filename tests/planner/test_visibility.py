@@ -1,0 +1,174 @@
+"""What decides which row is the newest: probes, layers, and the caches behind them."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from execnodes import LanceSource
+from planner.byte_cache import ByteCache
+from planner.column_cache import DecodedColumns
+from planner.fresh_rows import LayerKeys
+from planner.key_column import key_column
+from planner.key_probe import KeyProbe
+from planner.visibility import by_fragment, newest_of_layers
+
+NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    layers=st.lists(st.lists(NARROW | WIDE, max_size=8), min_size=1, max_size=4),
+    stored=st.lists(NARROW | WIDE, max_size=30),
+    as_text=st.booleans(),
+)
+def test_a_probe_finds_every_row_of_every_wanted_key(
+    layers: list[list[int]], stored: list[int], as_text: bool
+) -> None:
+    def column(values: list[int]) -> pa.Array:
+        return pa.array(map(str, values), pa.string()) if as_text else pa.array(values, pa.int64())
+
+    found = KeyProbe([column(layer) for layer in layers]).search(column(stored))
+    assert [one.tolist() for one in found] == [
+        [at for at, key in enumerate(stored) if key in layer] for layer in layers
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    layers=st.lists(st.lists(st.tuples(NARROW | WIDE, st.booleans()), max_size=8), min_size=1, max_size=4),
+    as_text=st.booleans(),
+)
+def test_the_last_row_of_a_key_is_the_newest_unless_it_is_a_tombstone(
+    layers: list[list[tuple[int, bool]]], as_text: bool
+) -> None:
+    last: dict[int, tuple[int, int]] = {}
+    for number, layer in enumerate(layers):
+        last.update({key: (number, row) for row, (key, _) in enumerate(layer)})
+    built = [
+        LayerKeys(
+            pa.array(
+                [str(key) if as_text else key for key, _ in layer], pa.string() if as_text else pa.int64()
+            ),
+            np.arange(len(layer), dtype=np.uint64),
+            np.array([dead for _, dead in layer], dtype=np.bool_),
+        )
+        for layer in layers
+    ]
+    assert [one.tolist() for one in newest_of_layers(built)] == [
+        [last[key] == (number, row) and not dead for row, (key, dead) in enumerate(layer)]
+        for number, layer in enumerate(layers)
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=3), st.integers(-99, 99)), max_size=12)
+)
+def test_composite_keys_are_equal_as_one_column_exactly_if_all_parts_are(
+    rows: list[tuple[str, bytes, int]],
+) -> None:
+    texts, blobs, numbers = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    table = pa.table(
+        {
+            "a": pa.array(texts, pa.string()),
+            "b": pa.array(blobs, pa.binary()),
+            "c": pa.array(numbers, pa.int16()),
+        }
+    )
+    assert len(set(key_column(table).to_pylist())) == len(set(rows))
+
+
+def test_addresses_are_split_by_fragment() -> None:
+    addresses = np.array([(3 << 32) | 5, 1, (3 << 32) | 2], dtype=np.uint64)
+    assert {key: value.tolist() for key, value in by_fragment(addresses).items()} == {0: [1], 3: [5, 2]}
+
+
+class TestByteCache:
+    def test_the_least_recently_used_value_leaves_when_room_is_needed(self) -> None:
+        cache = ByteCache(10)
+        cache.put("a", 1, 4)
+        cache.put("b", 2, 4)
+        assert cache.get("a") == 1
+        cache.put("c", 3, 4)
+        assert (cache.get("a"), cache.get("b"), cache.get("c")) == (1, None, 3)
+        assert cache.nbytes == 8
+
+    def test_what_is_larger_than_the_cache_is_handed_out_but_not_kept(self) -> None:
+        cache = ByteCache(10)
+        assert cache.compute("a", lambda: "large", lambda _: 11) == "large"
+        assert cache.get("a") is None
+
+    def test_a_value_is_computed_once_however_many_ask(self) -> None:
+        cache, calls = ByteCache(10), []
+        everyone_asked = threading.Barrier(4)
+
+        def make() -> str:
+            calls.append(1)
+            return "value"
+
+        def ask(_: int) -> str:
+            everyone_asked.wait()
+            return cache.compute("key", make, lambda _: 1)
+
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(ask, range(4))) == ["value"] * 4
+        assert calls == [1]
+
+    def test_a_failure_is_not_kept(self) -> None:
+        cache = ByteCache(10)
+
+        def fail() -> str:
+            raise OSError("gone")
+
+        with pytest.raises(OSError, match="gone"):
+            cache.compute("key", fail, lambda _: 1)
+        assert cache.compute("key", lambda: "back", lambda _: 1) == "back"
+
+    def test_no_room_at_all_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="a cache needs room: 0 bytes given"):
+            ByteCache(0)
+
+
+class TestDecodedColumns:
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> LanceSource:
+        table = pa.table({"id": range(6), "v": list("abcdef")})
+        dataset = lance.write_dataset(table, str(tmp_path / "t.lance"))
+        return LanceSource("t", dataset, table.schema, {"id": "id", "v": "v"})
+
+    def test_columns_come_with_their_row_addresses(self, source: LanceSource) -> None:
+        batch = DecodedColumns(1 << 20).read(source, 0, ["v"])
+        assert batch is not None
+        assert batch.to_pydict() == {"v": list("abcdef"), "_rowaddr": list(range(6))}
+
+    def test_deleted_rows_are_absent_and_older_versions_keep_theirs(self, source: LanceSource) -> None:
+        columns = DecodedColumns(1 << 20)
+        columns.read(source, 0, ["id"])
+        newer = lance.dataset(source.dataset.uri)  # type: ignore[attr-defined]
+        newer.delete("id in (0, 3)")
+        after = columns.read(LanceSource("t", newer, source.schema, source.stored_names), 0, ["id"])
+        before = columns.read(source, 0, ["id"])
+        assert after is not None
+        assert before is not None
+        assert after.to_pydict() == {"id": [1, 2, 4, 5], "_rowaddr": [1, 2, 4, 5]}
+        assert before.num_rows == 6
+
+    def test_a_scan_larger_than_half_the_budget_does_not_use_the_cache(self) -> None:
+        columns = DecodedColumns(1600)
+        assert columns.fits([pa.int64()], 100)
+        assert not columns.fits([pa.int64()], 101)
+        assert not columns.fits([pa.list_(pa.float32(), 128)], 2)
+
+    def test_wide_columns_are_left_to_lance(self, tmp_path: Path) -> None:
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(1 << 20, dtype=np.float32)), 1 << 10)
+        table = pa.table({"v": pa.concat_arrays([vectors] * 5)})
+        dataset = lance.write_dataset(table, str(tmp_path / "v.lance"))
+        source = LanceSource("v", dataset, table.schema, {"v": "v"})
+        assert DecodedColumns(1 << 30).read(source, 0, ["v"]) is None
