@@ -47,9 +47,11 @@ class TableLeaf(pads.Dataset):
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[Partition]:  # noqa: A002
         """DataFusion plans a scan: one fragment per partition. Nothing is read yet."""
-        if isinstance(filter, pa.Scalar):
-            filter = pc.scalar(filter)  # conjuncts that fold to a constant arrive bare
-        scan = self._run.add_scan(self._table, self._base, self._columns, filter, partitions=self._partitions)
+        # Conjuncts that fold to a constant arrive as a bare scalar.
+        conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
+        scan = self._run.add_scan(
+            self._table, self._base, self._columns, conjuncts, partitions=self._partitions
+        )
         return [Partition(scan, number) for number in range(self._partitions)]
 
 
