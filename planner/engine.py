@@ -297,7 +297,7 @@ class PreparedQuery:
         analyzed = self._bound.kind is StatementKind.EXPLAIN_ANALYZE
         frame, run = self._plan(settings, parameters, MetricsSet() if analyzed else None)
         try:
-            batches = list(self._opened(frame, run))
+            batches = [streamed(batch, self.schema) for batch in self._opened(frame, run)]
         except Exception as error:
             raise translated(error, self._bound, run.failure) from error
         table = explained(pa.Table.from_batches(batches, self.schema), run, self._engine.partitions)
