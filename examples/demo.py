@@ -9,12 +9,14 @@ import argparse
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 from demo_children import DemoError, Gateway, Writer
 from demo_tables import ORDER_COUNT, create_tables
 from rich.console import Console
@@ -22,7 +24,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from gateway.client import GatewayClient
+from gateway.client import GatewayClient, error_text
 
 TOTALS = "SELECT count(*) AS orders, sum(amount) AS revenue, max(id) AS newest FROM {table}"
 BY_SEGMENT = """\
@@ -30,6 +32,8 @@ SELECT c.segment, count(*) AS orders, sum(o.amount) AS revenue
 FROM orders o JOIN customers c ON c.customer_id = o.customer_id
 GROUP BY c.segment
 ORDER BY revenue DESC"""
+
+Rows = list[dict[str, Any]]
 
 console = Console(highlight=False)
 
@@ -42,35 +46,32 @@ class Demo:
     writer: Writer
     client: GatewayClient
 
-    def ask(self, question: str) -> tuple[list[dict[str, Any]], float]:
+    def ask(self, question: str) -> tuple[Rows, float]:
         """Ask the gateway; return the rows and the milliseconds until the last one was here."""
-        started = time.perf_counter()
-        answer = self.client.query(question).read_all()
-        elapsed = (time.perf_counter() - started) * 1_000
-        return answer.to_pylist(), elapsed
+        try:
+            return timed(lambda: self.client.query(question).read_all().to_pylist())
+        except pa.ArrowException as error:
+            raise DemoError(f"{question}: {error_text(error)}; see {self.root}/gateway.log") from error
 
-    def plain_lance(self, question: str) -> list[dict[str, Any]]:
+    def ask_plain_lance(self, question: str) -> tuple[Rows, float]:
         """Ask the base table, which is all that an ordinary Lance reader sees."""
-        query = lance.dataset(str(self.root / "orders.lance")).sql(question.format(table="dataset")).build()
-        return [row for batch in query.to_batch_records() for row in batch.to_pylist()]
+        orders = lance.dataset(str(self.root / "orders.lance"))
+        query = orders.sql(question.format(table="dataset")).build()
+        return timed(lambda: [row for batch in query.to_batch_records() for row in batch.to_pylist()])
 
     def show_totals(self) -> None:
         """Put one question to both while the writer holds still."""
         question = TOTALS.format(table="orders")
         heading("1. The same question, asked of plain Lance and of the gateway", question)
         with self.writer.paused() as acknowledged:
-            started = time.perf_counter()
-            (stale,) = self.plain_lance(TOTALS)
-            plain = (time.perf_counter() - started) * 1_000
+            (stale,), plain_first = self.ask_plain_lance(TOTALS)
+            _, plain_again = self.ask_plain_lance(TOTALS)
             (fresh,), first = self.ask(question)
             _, again = self.ask(question)
-        shown = Table("", "orders", "revenue", "newest id", "time")
-        for who, row, took in (
-            ("plain Lance", stale, f"{plain:.0f} ms"),
-            ("Lance Gateway", fresh, f"{first:.0f} ms, asked again {again:.0f} ms"),
-            ("acknowledged by the writer", acknowledged, ""),
-        ):
-            shown.add_row(who, f"{row['orders']:,}", f"{row['revenue']:,.2f}", f"{row['newest']:,}", took)
+        shown = Table("", "orders", "revenue", "newest id", "first", "again")
+        shown.add_row("plain Lance", *totals(stale), f"{plain_first:.0f} ms", f"{plain_again:.0f} ms")
+        shown.add_row("Lance Gateway", *totals(fresh), f"{first:.0f} ms", f"{again:.0f} ms")
+        shown.add_row("acknowledged", *totals(acknowledged))
         console.print(shown)
         console.print(
             "Since the base table was written, {inserted:,} orders were inserted, {changed:,} changed and "
@@ -81,11 +82,11 @@ class Demo:
     def show_freshness(self) -> None:
         """Look for orders at the moment in which their writes return, while other writes go on."""
         heading("2. Written a moment ago, found by SQL", "SELECT id, amount, status FROM orders WHERE id = ?")
-        shown = Table("order", "amount", "status", "found after its write returned", "in plain Lance")
+        shown = Table("order", "amount", "status", "found after", "in plain Lance")
         for _ in range(3):
             written = self.writer.tell("mark")
             rows, milliseconds = self.ask(f"SELECT id, amount, status FROM orders WHERE id = {written['id']}")
-            known = self.plain_lance(f"SELECT id FROM {{table}} WHERE id = {written['id']}")
+            known, _ = self.ask_plain_lance(f"SELECT id FROM {{table}} WHERE id = {written['id']}")
             shown.add_row(
                 f"{written['id']:,}",
                 f"{written['amount']:,.2f}",
@@ -124,6 +125,18 @@ class Demo:
                 console.print(Text(row["plan"].rstrip()), soft_wrap=True)
 
 
+def timed(answer: Callable[[], Rows]) -> tuple[Rows, float]:
+    """Wait for an answer; return it with the milliseconds that it took."""
+    started = time.perf_counter()
+    rows = answer()
+    return rows, (time.perf_counter() - started) * 1_000
+
+
+def totals(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Format an answer to `TOTALS`."""
+    return f"{row['orders']:,}", f"{row['revenue']:,.2f}", f"{row['newest']:,}"
+
+
 def heading(text: str, sql: str = "") -> None:
     """Start a section; show the SQL that it is about."""
     console.print()
@@ -141,9 +154,15 @@ def expect(what: str, got: object, acknowledged: object) -> None:
 def show_connection(uri: str) -> None:
     """Print lines to paste."""
     heading("5. Connect")
+    program = Path(sys.executable).with_name("lance-gateway")
+    if program.is_relative_to(Path.cwd()):
+        program = program.relative_to(Path.cwd())
     for client, line in (
-        ("shell", f'lance-gateway sql "SELECT count(*) FROM orders" --uri {uri}'),
-        ("Python", f'adbc_driver_flightsql.dbapi.connect("{uri}")'),
+        ("shell", f'{program} sql "SELECT count(*) FROM orders" --uri {uri}'),
+        (
+            "Python",
+            f'from adbc_driver_flightsql import dbapi; db = dbapi.connect("{uri}", autocommit=True)',
+        ),
         ("JDBC", f"jdbc:arrow-flight-sql://{uri.removeprefix('grpc://')}/?useEncryption=false"),
     ):
         console.print(f"{client:7} {line}", soft_wrap=True, markup=False)
