@@ -81,7 +81,10 @@ class Demo:
 
     def show_freshness(self) -> None:
         """Look for orders at the moment in which their writes return, while other writes go on."""
-        heading("2. Written a moment ago, found by SQL", "SELECT id, amount, status FROM orders WHERE id = ?")
+        heading(
+            "2. From the return of a write to its row in an answer",
+            "SELECT id, amount, status FROM orders WHERE id = ?",
+        )
         shown = Table("order", "amount", "status", "found after", "in plain Lance")
         for _ in range(3):
             written = self.writer.tell("mark")
