@@ -36,8 +36,8 @@ __all__ = [
     "Predicate",
     "decode",
     "describe",
-    "key_predicate",
     "key_values",
+    "value_text",
 ]
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -111,10 +111,15 @@ _FLIPPED: Final[dict[Operator, Operator]] = {"=": "=", "!=": "!=", "<": ">", ">"
 _MATCH_NULLS: Final = 0  # null_matching_behavior of is_in: NULL is a member if the list has a NULL
 
 
-def decode(expression: pc.Expression | None, schema: pa.Schema) -> Predicate:
-    """What an expression over the columns of `schema` says; no expression says nothing (`TRUE`)."""
+def decode(expression: pc.Expression | pa.BooleanScalar | None, schema: pa.Schema) -> Predicate:
+    """What an expression over the columns of `schema` says; no expression says nothing (`TRUE`).
+
+    DataFusion pushes a condition that it has folded to a constant as a scalar, which is no expression.
+    """
     if expression is None:
         return TRUE
+    if isinstance(expression, pa.BooleanScalar):
+        return TRUE if expression.as_py() else FALSE
     node = read_expression(expression)
     return _ANYTHING if node is None else _decode(node, schema, negated=False)
 
@@ -161,7 +166,7 @@ def _disjunction(operands: Iterable[Predicate]) -> Predicate:
 
 def _null_test(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     column = node.arguments[0]
-    if not isinstance(column, Field) or _column_type(column, schema) is None:
+    if not isinstance(column, Field) or not _is_column(column, schema):
         return _ANYTHING
     if node.options is not None and node.options["nan_is_null"].as_py():
         return _ANYTHING
@@ -215,12 +220,19 @@ _FUNCTIONS: Final[dict[str, Callable[..., Predicate]]] = {
 }
 
 
+def _is_column(node: Node, schema: pa.Schema) -> bool:
+    return isinstance(node, Field) and len(schema.get_all_field_indices(node.name)) == 1
+
+
 def _column_type(node: Node, schema: pa.Schema) -> pa.DataType | None:
-    """The type of a plain column (of its values, for a dictionary); None for anything else."""
-    if not isinstance(node, Field) or len(schema.get_all_field_indices(node.name)) != 1:
+    """The type of a column of simple values (of the values themselves, for a dictionary), else None."""
+    if not isinstance(node, Field) or not _is_column(node, schema):
         return None
     dtype = schema.field(node.name).type
-    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    if pa.types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    is_simple = not pa.types.is_nested(dtype) and not pa.types.is_interval(dtype)
+    return dtype if is_simple and not isinstance(dtype, pa.BaseExtensionType) else None
 
 
 def _exact(values: pa.Array, dtype: pa.DataType) -> pa.Array | None:
@@ -301,24 +313,20 @@ def _listed(values: Sequence[pa.Scalar]) -> str:
 
 
 def _shown(value: pa.Scalar) -> str:
-    text = str(value)
-    text = text if len(text) <= 40 else text[:37] + "..."
-    return f"'{text}'" if _is_text(value.type) or pa.types.is_temporal(value.type) else text
+    text = value_text(value)
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
-def key_predicate(keys: pa.Table) -> Predicate:
-    """The predicate that exactly the rows with one of these keys satisfy.
-
-    Args:
-        keys: Distinct full primary keys without NULLs, one column per key column.
-    """
-    if keys.num_columns == 1:
-        return InList(keys.column_names[0], tuple(keys.column(0)))
-    rows = zip(*keys.columns, strict=True)
-    return _disjunction(
-        And(tuple(Comparison(name, "=", value) for name, value in zip(keys.column_names, row, strict=True)))
-        for row in rows
-    )
+def value_text(value: pa.Scalar) -> str:
+    """A value as SQL-like text; temporal ones as Arrow formats them, since Python knows no nanoseconds."""
+    if _is_text(value.type):
+        return f"'{value.as_py()}'"
+    if not pa.types.is_temporal(value.type):
+        return str(value.as_py())
+    try:
+        return f"'{value.cast(pa.string())}'"
+    except pa.ArrowException:
+        return f"{value.value} {value.type}"
 
 
 # Finite keys

@@ -22,6 +22,7 @@ from memwal.index_details import RegionField
 from memwal.raw_values import decode_raw, parse_result_type
 from memwal.transforms import BucketHash, DatePart, Identity, Transform, transform_of
 from planner.admissible import Bound, Box, ColumnSet, order_key
+from planner.predicates import value_text
 
 __all__ = ["FieldSet", "SpecField"]
 
@@ -222,10 +223,8 @@ def _recorded(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
     key = order_key(value)
     if _is_nan(key):
         return (), ""
-    is_number = pa.types.is_primitive(value.type) and not pa.types.is_temporal(value.type)
-    text = str(value) if is_number else f"'{value}'"
     # No bytes are an empty text, or the NULL of a writer that had nothing better to write.
-    return (key,) if raw else (key, None), text
+    return (key,) if raw else (key, None), value_text(value)
 
 
 def _samples(part: str, values: ColumnSet) -> pa.Array | None:

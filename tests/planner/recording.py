@@ -1,0 +1,55 @@
+"""What DataFusion pushes: a leaf that remembers the filters that it was given."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from tests.planner.names import context
+
+
+class _Scan:
+    def __init__(self, schema: pa.Schema) -> None:
+        self.projected_schema = schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist([], schema=self.projected_schema)
+
+
+class _Fragment:
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def scanner(self, *_: Any, columns: list[str] | None = None, **__: Any) -> _Scan:
+        names = self._schema.names if columns is None else columns
+        return _Scan(pa.schema([self._schema.field(name) for name in names]))
+
+
+class RecordingLeaf(pads.Dataset):
+    """An empty table of some schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self.filters: list[pc.Expression | None] = []
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def scanner(self, columns: list[str] | None = None, **_: Any) -> _Scan:
+        return _Fragment(self._schema).scanner(columns=columns)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[_Fragment]:
+        self.filters.append(filter)
+        return [_Fragment(self._schema)]
+
+
+def pushed(schema: pa.Schema, condition: str) -> list[pc.Expression | None]:
+    """The filters with which a table is read for `SELECT * FROM t WHERE condition`; [] if it is not read."""
+    leaf = RecordingLeaf(schema)
+    found = context()
+    found.register_dataset("t", leaf)
+    found.sql(f"SELECT * FROM t WHERE {condition}").collect()
+    return leaf.filters
