@@ -54,6 +54,20 @@ class RowMask:
         """How many rows the mask hides."""
         return sum(mask.hidden_rows for mask in self.fragments.values())
 
+    def without(self, hidden: Mapping[int, np.ndarray], physical_rows: Mapping[int, int]) -> RowMask:
+        """The mask that hides these rows too; fragments without any are shared with this one.
+
+        Args:
+            hidden: fragment id -> offsets of rows (uint32, any order, repeats allowed).
+            physical_rows: fragment id -> rows; other fragments no longer exist and are left out.
+        """
+        fragments = dict(self.fragments)
+        for fragment_id, offsets in hidden.items():
+            if len(offsets) and fragment_id in physical_rows:
+                before = fragments.get(fragment_id)
+                fragments[fragment_id] = fragment_mask(physical_rows[fragment_id], offsets, before)
+        return RowMask(fragments)
+
     def keep(self, batch: pa.RecordBatch, addresses: pa.UInt64Array) -> pa.RecordBatch:
         """The visible rows of a batch.
 
@@ -83,8 +97,17 @@ def _filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     return batch if mask.true_count == len(mask) else batch.filter(mask)
 
 
-def fragment_mask(physical_rows: int, hidden: np.ndarray) -> FragmentMask:
-    """Mask that hides the rows at the given offsets (uint32, any order, repeats allowed)."""
-    visible = np.ones(physical_rows, dtype=np.bool_)
+def fragment_mask(physical_rows: int, hidden: np.ndarray, before: FragmentMask | None = None) -> FragmentMask:
+    """Mask that hides the rows at the given offsets (uint32, any order, repeats allowed).
+
+    Args:
+        physical_rows: rows of the fragment.
+        hidden: offsets.
+        before: what is hidden already.
+    """
+    if before is None:
+        visible = np.ones(physical_rows, dtype=np.bool_)
+    else:
+        visible = before.visible.to_numpy(zero_copy_only=False)
     visible[hidden] = False
     return FragmentMask(pa.array(visible))

@@ -70,6 +70,11 @@ class BaseTable:
         return tuple(found)
 
     @cached_property
+    def fragment_rows(self) -> dict[int, int]:
+        """Fragment id -> physical rows."""
+        return {fragment.fragment_id: fragment.physical_rows for fragment in self.fragments}
+
+    @cached_property
     def physical_rows(self) -> int:
         """Rows stored, deleted ones included."""
         return sum(fragment.physical_rows for fragment in self.fragments)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +36,23 @@ OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 TAIL_CHUNKS = 32
 """A tail of more chunks than this is copied into one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WalPositions:
+    """WAL entries of one region that are not flushed yet, as far as its log was looked at.
+
+    Attributes:
+        after: the manifest's replay position: entries up to it are flushed.
+        current_generation: of the manifest: entries of older generations are flushed.
+        last: newest position that was looked at.
+        entries: (position, generation) of entries with rows, ascending.
+    """
+
+    after: int
+    current_generation: int
+    last: int
+    entries: tuple[tuple[int, int | None], ...]
 
 
 class Table:
@@ -66,7 +85,8 @@ class Table:
         self._lock = threading.Lock()
         self._base: BaseTable | None = None
         self._manifests: dict[str, RegionManifest] = {}
-        self._tails: dict[str, tuple[int, Tail]] = {}
+        self._positions: dict[str, WalPositions] = {}
+        self._tails: dict[str, Tail] = {}
         self._last: dict[Consistency, TableSnapshot] = {}
 
     @property
@@ -148,6 +168,7 @@ class Table:
                 # Merged and cleaned up between two reads: the manifests tell, read anew.
                 for region_id in needed:
                     self._manifests.pop(region_id, None)
+                    self._positions.pop(region_id, None)
                     self._tails.pop(region_id, None)
                 if attempt == SNAPSHOT_ATTEMPTS - 1:
                     if isinstance(error, LanceGatewayError):
@@ -164,14 +185,13 @@ class Table:
             base = self.base()
             remembered = decode_region_snapshots(base.details) if base.details else ()
             manifests = {one.region_id: one.manifest for one in remembered if one.region_id in set(needed)}
-            entries: Mapping[str, tuple[WalEntry, ...]] = {}
+            unflushed: Mapping[str, WalPositions] = {}
         else:
             manifests = dict(self._each(self._newest_manifest, needed))
             present = [manifest for manifest in manifests.values() if manifest is not None]
-            entries = {}
+            unflushed = {}
             if consistency == "strong":
-                found = self._each(self._unflushed, [manifest.region_id for manifest in present])
-                entries = dict(found)
+                unflushed = dict(self._each(self._unflushed, [one.region_id for one in present]))
             base = self.base()
         merged = base.details.merged_generations if base.details else {}
         regions = {}
@@ -181,12 +201,14 @@ class Table:
             generations: tuple[GenerationDataset, ...] = ()
             if manifest is not None:
                 generations = self._open_generations(base, manifest, newest_merged)
-            kept = [
-                entry
-                for entry in entries.get(region_id, ())
-                if entry.generation is None or entry.generation > newest_merged
+            positions = [
+                position
+                for position, generation in (unflushed[region_id].entries if region_id in unflushed else ())
+                if generation is None or generation > newest_merged
             ]
-            regions[region_id] = RegionSnapshot(region_id, generations, self._tail(base, region_id, kept))
+            regions[region_id] = RegionSnapshot(
+                region_id, generations, self._tail(base, region_id, positions)
+            )
         return TableSnapshot(base, regions)
 
     def _each(self, read: Callable[[str], Any], region_ids: Iterable[str]) -> list[tuple[str, Any]]:
@@ -220,20 +242,24 @@ class Table:
             if flushed.generation > merged
         )
 
-    def _unflushed(self, region_id: str) -> tuple[WalEntry, ...]:
-        """WAL entries that no generation of the newest manifest covers, oldest first."""
+    def _unflushed(self, region_id: str) -> WalPositions:
+        """WAL entries that no generation of the newest manifest covers."""
         manifest = self._manifests[region_id]
-        after = manifest.replay_after_wal_entry_position
-        known = self._tails.get(region_id)
-        start = after if known is None else max(after, known[0])
-        last = last_wal_position(self.storage, region_id, after=start)
-        entries = []
-        for position in range(after + 1, last + 1):
-            entry = self._wal_entry(region_id, position)
-            covered = entry.generation is not None and entry.generation < manifest.current_generation
-            if not (entry.is_fence or covered):
-                entries.append(entry)
-        return tuple(entries)
+        after, generation = manifest.replay_after_wal_entry_position, manifest.current_generation
+        known = self._positions.get(region_id)
+        if known is None or (known.after, known.current_generation) != (after, generation):
+            known = WalPositions(after, generation, after, ())
+        last = last_wal_position(self.storage, region_id, after=known.last)
+        if last > known.last:
+            entries = [self._wal_entry(region_id, position) for position in range(known.last + 1, last + 1)]
+            fresh = tuple(
+                (entry.position, entry.generation)
+                for entry in entries
+                if not entry.is_fence and (entry.generation is None or entry.generation >= generation)
+            )
+            known = WalPositions(after, generation, last, known.entries + fresh)
+            self._positions[region_id] = known
+        return known
 
     def _wal_entry(self, region_id: str, position: int) -> WalEntry:
         def size(entry: WalEntry) -> int:
@@ -245,27 +271,24 @@ class Table:
             size,
         )
 
-    def _tail(self, base: BaseTable, region_id: str, entries: list[WalEntry]) -> Tail | None:
-        """The rows of these entries; those of a known tail are taken over from it."""
-        if not entries:
+    def _tail(self, base: BaseTable, region_id: str, positions: Sequence[int]) -> Tail | None:
+        """The rows of the WAL entries at these positions; those of the last tail are taken over from it."""
+        if not positions:
             self._tails.pop(region_id, None)
             return None
-        first, last = entries[0].position, entries[-1].position
-        known = self._tails.get(region_id)
         schema = tail_schema(base)
+        known = self._tails.get(region_id)
         parts = []
-        if known is not None:
-            tail = known[1]
-            reusable = tail.first == first and tail.last <= last and tail.rows.schema.equals(schema)
-            if reusable and tail.last == last:
-                return tail
-            if reusable:
-                parts = [tail.rows]
-                entries = [entry for entry in entries if entry.position > tail.last]
-        parts += [entry_rows(entry, base) for entry in entries]
+        if known is not None and known.first == positions[0] and known.rows.schema.equals(schema):
+            if known.last == positions[-1]:
+                return known
+            if known.last < positions[-1]:
+                parts = [known.rows]
+                positions = positions[bisect_right(positions, known.last) :]
+        first = positions[0] if not parts or known is None else known.first
+        parts += [entry_rows(self._wal_entry(region_id, position), base) for position in positions]
         rows = pa.concat_tables(parts)
         if rows.column(0).num_chunks > TAIL_CHUNKS:
             rows = rows.combine_chunks()
-        tail = Tail(region_id, first, last, rows)
-        self._tails[region_id] = (last, tail)
+        tail = self._tails[region_id] = Tail(region_id, first, positions[-1], rows)
         return tail

@@ -23,7 +23,7 @@ from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset, LayerKeys, Tail
 from planner.key_column import key_column
 from planner.key_probe import KeyProbe
-from planner.snapshot import TableSnapshot
+from planner.snapshot import RegionSnapshot, TableSnapshot
 
 INDEX_PROBE_KEYS = 2_000
 """Up to so many keys, looking each up in the base table's BTREE index beats reading its key column."""
@@ -78,27 +78,61 @@ class Visibility:
 
     def _compute(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
-        generations: dict[str, RowMask] = {}
-        tails: dict[str, RowMask] = {}
         if base.storage.backend.scheme != "file":
             # Far away, waiting is what costs; on a local disk Lance keeps all cores busy by itself.
             list(self._executor.map(lambda one: self._keys(base, one), snapshot.generations))
-        hidden = [self._superseded_by_generations(base, snapshot.generations)]
+        generations: dict[str, RowMask] = {}
+        tails: dict[str, RowMask] = {}
         for region in snapshot.regions.values():
-            tail_keys = None
-            if region.tail is not None:
-                tail_keys = region.tail.keys(base)
-                tails[region.region_id] = _mask(tail_keys, newest(tail_keys), {0: region.tail.rows.num_rows})
-                hidden.append(self._superseded_by_tail(base, region.tail, tail_keys))
+            of_generations, of_tail = self._region_masks(base, region)
+            generations.update(zip((one.path for one in region.generations), of_generations, strict=True))
+            if of_tail is not None:
+                tails[region.region_id] = of_tail
+        mask = self._base_mask(base, snapshot.generations)
+        for tail in snapshot.tails:
+            mask = mask.without(self._superseded_by_tail(base, tail), base.fragment_rows)
+        return SnapshotMasks(mask, generations, tails)
+
+    def _region_masks(
+        self, base: BaseTable, region: RegionSnapshot
+    ) -> tuple[tuple[RowMask, ...], RowMask | None]:
+        """Masks of a region's generations and of its tail."""
+        tail = region.tail
+
+        def compute() -> tuple[tuple[RowMask, ...], RowMask | None]:
+            tail_mask, tail_keys = None, None
+            if tail is not None:
+                tail_keys = tail.keys(base)
+                tail_mask = _mask(tail_keys, newest(tail_keys), {0: tail.rows.num_rows})
+            masks = []
             visible = self._visible_in_region(base, region.generations)
             for generation, newest_rows in zip(region.generations, visible, strict=True):
-                keys = self._keys(base, generation)
-                kept = newest_rows
+                keys, kept = self._keys(base, generation), newest_rows
                 if tail_keys is not None:
                     in_tail = pc.is_in(keys.keys, value_set=tail_keys.keys)
                     kept = newest_rows & ~in_tail.to_numpy(zero_copy_only=False)
-                generations[generation.path] = _mask(keys, kept, generation.fragment_rows)
-        return SnapshotMasks(_base_mask(base, hidden), generations, tails)
+                masks.append(_mask(keys, kept, generation.fragment_rows))
+            return tuple(masks), tail_mask
+
+        def size(found: tuple[tuple[RowMask, ...], RowMask | None]) -> int:
+            of_generations, of_tail = found
+            return sum(one.nbytes for one in (*of_generations, of_tail) if one) + ENTRY_OVERHEAD
+
+        paths = tuple(one.path for one in region.generations)
+        span = None if tail is None else (tail.first, tail.last)
+        key = ("region masks", base.storage.uri, region.region_id, paths, span, base.primary_key)
+        return self._cache.compute(key, compute, size)
+
+    def _base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
+        """Base rows that no flushed generation supersedes."""
+        paths = tuple(sorted(one.path for one in generations))
+        return self._cache.compute(
+            ("base mask", base.storage.uri, base.version, paths),
+            lambda: RowMask({}).without(
+                self._superseded_by_generations(base, generations), base.fragment_rows
+            ),
+            lambda mask: mask.nbytes + ENTRY_OVERHEAD,
+        )
 
     def _keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
         key = ("keys", base.storage.uri, generation.path, base.primary_key)
@@ -123,8 +157,8 @@ class Visibility:
 
     def _superseded_by_generations(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
-    ) -> Mapping[int, list[np.ndarray]]:
-        """Base rows whose key any of the generations has, per fragment."""
+    ) -> Offsets:
+        """Base rows whose key any of the generations has."""
 
         def key(fragment: Fragment, generation: GenerationDataset) -> tuple[object, ...]:
             return ("superseded", base.storage.uri, fragment.files, generation.path, base.primary_key)
@@ -147,21 +181,19 @@ class Visibility:
                 for generation, offsets in zip(unknown_generations, per_layer, strict=True):
                     self._cache.put(key(fragment, generation), offsets, offsets.nbytes + ENTRY_OVERHEAD)
                     found.setdefault(fragment.fragment_id, []).append(offsets)
-        return found
+        return {fragment_id: np.concatenate(parts) for fragment_id, parts in found.items()}
 
-    def _superseded_by_tail(
-        self, base: BaseTable, tail: Tail, keys: LayerKeys
-    ) -> Mapping[int, list[np.ndarray]]:
+    def _superseded_by_tail(self, base: BaseTable, tail: Tail) -> Offsets:
         """Base rows whose key the tail has; a tail that grew costs only its new rows."""
         cache_key = ("tail", base.storage.uri, base.version, tail.region_id, tail.first)
         kept: _TailProgress | None = self._cache.get(cache_key)
         if kept is None or kept.rows > tail.rows.num_rows:
             kept = _TailProgress(0, {})
         if kept.rows < tail.rows.num_rows:
-            fresh = pc.unique(keys.keys.slice(kept.rows))
+            fresh = pc.unique(tail.keys(base, kept.rows).keys)
             kept = kept.extended(tail.rows.num_rows, self._locate(base, fresh))
             self._cache.put(cache_key, kept, kept.nbytes)
-        return {fragment_id: [offsets] for fragment_id, offsets in kept.offsets.items()}
+        return kept.offsets
 
     def _locate(self, base: BaseTable, keys: pa.Array) -> Offsets:
         """Where the base table has these keys."""
@@ -265,21 +297,6 @@ def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
 def _mask(layer: LayerKeys, visible: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
     hidden = by_fragment(layer.addresses[~visible])
     return RowMask({one: fragment_mask(fragment_rows[one], offsets) for one, offsets in hidden.items()})
-
-
-def _base_mask(base: BaseTable, hidden: Iterable[Mapping[int, list[np.ndarray]]]) -> RowMask:
-    per_fragment: dict[int, list[np.ndarray]] = {}
-    for part in hidden:
-        for fragment_id, offsets in part.items():
-            per_fragment.setdefault(fragment_id, []).extend(one for one in offsets if len(one))
-    physical_rows = {fragment.fragment_id: fragment.physical_rows for fragment in base.fragments}
-    return RowMask(
-        {
-            fragment_id: fragment_mask(physical_rows[fragment_id], np.concatenate(offsets))
-            for fragment_id, offsets in per_fragment.items()
-            if offsets and fragment_id in physical_rows
-        }
-    )
 
 
 def _physical_keys(base: BaseTable, fragment: Fragment) -> pa.Array:
