@@ -1,0 +1,127 @@
+"""How a Flight SQL command family presents itself to the server.
+
+A family is an object that lists the messages it answers; the server looks a message's type up in a mapping
+built once from these lists.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any as AnyType
+from typing import Generic, Protocol, TypeVar
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import Message
+from pyarrow import flight
+
+from gateway.wire import decode
+from memwal.errors import InvalidInputError, UnsupportedError
+from planner.engine import SessionSettings
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a handler may know of the call it serves.
+
+    Args:
+        session_id: the session that the call's cookie names, None where it names none.
+        settings: the settings of that session.
+        add_header: sends a header back, before the answer.
+    """
+
+    session_id: str | None
+    settings: SessionSettings
+    add_header: Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The answer to GetFlightInfo: the schema of the stream, exactly, and the ticket that fetches it."""
+
+    schema: pa.Schema
+    ticket: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Generic[M]):
+    """A command that a flight descriptor may carry: answers GetSchema and GetFlightInfo."""
+
+    message: type[M]
+    schema: Callable[[M, Call], pa.Schema]
+    plan: Callable[[M, Call], Planned]
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket(Generic[M]):
+    """A ticket: answers DoGet."""
+
+    message: type[M]
+    stream: Callable[[M], flight.FlightDataStream]
+
+
+@dataclass(frozen=True, slots=True)
+class Upload(Generic[M]):
+    """A command of DoPut; receives the stream of the client."""
+
+    message: type[M]
+    accept: Callable[[M, flight.MetadataRecordBatchReader], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action: answers DoAction; takes the body as it came, returns that of its result if it has one."""
+
+    name: str
+    description: str
+    run: Callable[[bytes, Call], bytes | None]
+
+
+class _Entry(Protocol):
+    @property
+    def message(self) -> type[Message]: ...
+
+
+Entry = TypeVar("Entry", bound=_Entry)
+
+
+class Registry(Generic[Entry]):
+    """Which entry answers which message. Never changes after construction.
+
+    Args:
+        what: how a message is called in error texts ("command", "ticket", ...).
+        entries: at most one for each message type.
+    """
+
+    def __init__(self, what: str, entries: Iterable[Entry]) -> None:
+        self._what = what
+        by_type: dict[str, Entry] = {}
+        for entry in entries:
+            name = entry.message.DESCRIPTOR.full_name
+            if name in by_type:
+                raise InvalidInputError(f"two families answer the {what} {name}: register one")
+            by_type[name] = entry
+        self._by_type: Mapping[str, Entry] = MappingProxyType(by_type)
+
+    def find(self, data: bytes) -> tuple[Entry, AnyType]:
+        """Returns the entry that answers `data` (a message packed in google.protobuf.Any) and the message.
+
+        Raises:
+            InvalidInputError: the bytes are not a packed message.
+            UnsupportedError: no entry answers messages of that type.
+        """
+        packed = decode(Any, data, f"the {self._what}")
+        name = packed.TypeName()
+        if not name:
+            raise InvalidInputError(
+                f"the {self._what} is empty; it must be a Flight SQL message packed in Any"
+            )
+        entry = self._by_type.get(name)
+        if entry is None:
+            raise UnsupportedError(
+                f"the gateway does not answer the {self._what} {name}; it answers "
+                + ", ".join(sorted(self._by_type))
+            )
+        return entry, decode(entry.message, packed.value, f"the {self._what}")

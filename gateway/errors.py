@@ -1,0 +1,99 @@
+"""What a client sees when something fails: one clear sentence under the right gRPC status.
+
+pyarrow offers Flight errors for a few statuses only. INVALID_ARGUMENT, NOT_FOUND and UNIMPLEMENTED are
+reached by raising a subclass of `ValueError`, `KeyError` or `NotImplementedError`; but then pyarrow appends
+the formatted traceback, with the paths of our files, to the message. Formatting reads the exception's
+`__suppress_context__`; where that fails, pyarrow falls back on the name of the exception's class. So the
+exceptions raised here refuse it, and carry the name of the status as the name of their class.
+"""
+
+import logging
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from pyarrow import ArrowCancelled, flight
+
+from memwal.errors import LanceGatewayError
+
+logger = logging.getLogger(__name__)
+
+
+class _Untraceable:
+    """A class attribute that cannot be read from an instance."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
+        raise AttributeError("an answer to a client is never formatted with a traceback")
+
+
+class _Answer(Exception):  # noqa: N818 - subclasses bear the name of a status, which clients see
+    """An exception whose text is exactly its message (a KeyError would add quotes)."""
+
+    __suppress_context__: Any = _Untraceable()
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def _answer(status: str, base: type[Exception]) -> type[Exception]:
+    return type(status, (_Answer, base), {})
+
+
+# gRPC status -> the exception that pyarrow sends under it. Two statuses have no way through pyarrow: a failed
+# precondition is sent as INVALID_ARGUMENT (do not retry), lost data as INTERNAL.
+_ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
+    {
+        "INVALID_ARGUMENT": _answer("INVALID_ARGUMENT", ValueError),
+        "FAILED_PRECONDITION": _answer("FAILED_PRECONDITION", ValueError),
+        "NOT_FOUND": _answer("NOT_FOUND", KeyError),
+        "UNIMPLEMENTED": _answer("UNIMPLEMENTED", NotImplementedError),
+        "UNAVAILABLE": flight.FlightUnavailableError,
+        "UNAUTHENTICATED": flight.FlightUnauthenticatedError,
+        "PERMISSION_DENIED": flight.FlightUnauthorizedError,
+        "DEADLINE_EXCEEDED": flight.FlightTimedOutError,
+        "CANCELLED": flight.FlightCancelledError,
+        "DATA_LOSS": flight.FlightInternalError,
+        "INTERNAL": flight.FlightInternalError,
+    }
+)
+
+_INTERNAL = _ANSWERS["INTERNAL"]
+
+
+def client_error(error: Exception, operation: str) -> Exception:
+    """Returns the exception to raise towards the client for `error`, met while serving `operation`.
+
+    Expected errors keep their message. Anything else becomes INTERNAL with an identifier; what really
+    happened, with its traceback, goes to the server's log under that identifier.
+    """
+    if isinstance(error, _Answer | flight.FlightError):
+        return error
+    if isinstance(error, LanceGatewayError):
+        answer = _ANSWERS.get(error.status, _INTERNAL)
+        logger.info("%s: %s: %s", operation, error.status, error)
+        if answer is _INTERNAL:
+            logger.error("%s failed", operation, exc_info=error)
+        # pyarrow goes on with ". Detail: ...".
+        return answer(str(error).rstrip("."))
+    if isinstance(error, ArrowCancelled):
+        return _ANSWERS["CANCELLED"](f"{operation} was cancelled")
+    identifier = secrets.token_hex(4)
+    logger.error("%s failed: error %s", operation, identifier, exc_info=error)
+    return _INTERNAL(
+        f"the gateway failed while serving {operation}; its log describes the failure as error {identifier}"
+    )
+
+
+@contextmanager
+def answering(operation: str) -> Iterator[None]:
+    """Turns every exception of its block into one that is fit for the client."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
+        raise client_error(error, operation) from None

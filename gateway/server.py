@@ -1,0 +1,130 @@
+"""The Flight SQL server: each RPC decodes its message, finds the family that answers it, and passes it on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyarrow import flight
+
+from gateway.commands import Call, Command, Registry, Ticket, Upload
+from gateway.errors import answering
+from gateway.metadata import Metadata
+from gateway.prepared import PreparedStatements
+from gateway.sessions import OpenHandshake, SessionMiddlewareFactory, Sessions
+from gateway.sqlinfo import SqlInfo
+from gateway.statements import Statements
+from gateway.streams import Streams
+from memwal.errors import InvalidInputError, UnsupportedError
+from planner.engine import QueryEngine
+
+_SESSION = "session"
+
+
+class GatewayServer(flight.FlightServerBase):
+    """Serves the tables of an engine. Accepts connections as soon as it is constructed.
+
+    Args:
+        engine: plans and runs the queries; the server does not close it.
+        host: address to listen on.
+        port: port to listen on; 0 takes any free one, which `port` then tells.
+    """
+
+    def __init__(self, engine: QueryEngine, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.streams = Streams()
+        self._sessions = Sessions()
+        statements = Statements(engine, self.streams)
+        prepared = PreparedStatements(engine, self.streams)
+        families = (statements, prepared, Metadata(engine, self.streams), SqlInfo(self.streams))
+        self._commands: Registry[Command[Any]] = Registry(
+            "command", [command for family in families for command in family.commands()]
+        )
+        self._tickets: Registry[Ticket[Any]] = Registry(
+            "ticket", [ticket for family in families for ticket in family.tickets()]
+        )
+        self._uploads: Registry[Upload[Any]] = Registry(
+            "DoPut command", [*statements.uploads(), *prepared.uploads()]
+        )
+        self._actions = {action.name: action for action in (*prepared.actions(), *self._sessions.actions())}
+        address = f"[{host}]" if ":" in host else host
+        super().__init__(
+            f"grpc://{address}:{port}",
+            auth_handler=OpenHandshake(),
+            middleware={_SESSION: SessionMiddlewareFactory()},
+        )
+
+    def get_flight_info(
+        self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
+    ) -> flight.FlightInfo:
+        """Plans a command and returns the ticket of its one stream."""
+        with answering("GetFlightInfo"):
+            command, message = self._commands.find(_command_of(descriptor))
+            planned = command.plan(message, self._call(context))
+            # No location: a client comes back the way it came, whatever this host is called from there.
+            endpoint = flight.FlightEndpoint(planned.ticket, [])
+            return flight.FlightInfo(planned.schema, descriptor, [endpoint], -1, -1)
+
+    def get_schema(
+        self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
+    ) -> flight.SchemaResult:
+        """Returns the schema that the stream of a command will have."""
+        with answering("GetSchema"):
+            command, message = self._commands.find(_command_of(descriptor))
+            return flight.SchemaResult(command.schema(message, self._call(context)))
+
+    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:  # noqa: ARG002 - a ticket says it all
+        """Returns the stream of a ticket."""
+        with answering("DoGet"):
+            entry, message = self._tickets.find(ticket.ticket)
+            return entry.stream(message)
+
+    def do_put(
+        self,
+        context: flight.ServerCallContext,  # noqa: ARG002 - what is bound belongs to the statement
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.FlightMetadataWriter,  # noqa: ARG002 - a bound statement keeps its handle
+    ) -> None:
+        """Binds the parameters that the client sends."""
+        with answering("DoPut"):
+            upload, message = self._uploads.find(_command_of(descriptor))
+            upload.accept(message, reader)
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
+        """Runs an action and returns the body of its result."""
+        with answering(f"the action {action.type}"):
+            entry = self._actions.get(action.type)
+            if entry is None:
+                raise UnsupportedError(
+                    f"the gateway has no action {action.type!r}; it has " + ", ".join(sorted(self._actions))
+                )
+            body = entry.run(action.body.to_pybytes(), self._call(context))
+            return iter(() if body is None else (body,))
+
+    def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Returns the name and description of each action."""
+        return [(action.name, action.description) for action in self._actions.values()]
+
+    def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
+        """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
+        return iter(())
+
+    def do_exchange(
+        self,
+        context: flight.ServerCallContext,  # noqa: ARG002
+        descriptor: flight.FlightDescriptor,  # noqa: ARG002
+        reader: flight.MetadataRecordBatchReader,  # noqa: ARG002
+        writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
+    ) -> None:
+        """Refuses: Flight SQL has no use for it."""
+        with answering("DoExchange"):
+            raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
+
+    def _call(self, context: flight.ServerCallContext) -> Call:
+        middleware = context.get_middleware(_SESSION)
+        session_id = getattr(middleware, "session_id", None)
+        return Call(session_id, self._sessions.settings(session_id), context.add_header)
+
+
+def _command_of(descriptor: flight.FlightDescriptor) -> bytes:
+    if descriptor.descriptor_type != flight.DescriptorType.CMD:
+        raise InvalidInputError(f"descriptor {descriptor!r} is a path; Flight SQL uses commands")
+    return bytes(descriptor.command)

@@ -1,0 +1,260 @@
+"""`lance-gateway sql`: one statement, a script from a pipe, or an interactive shell."""
+
+import os
+import queue
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import pyarrow as pa
+from prompt_toolkit import PromptSession
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from pyarrow import flight
+
+from gateway.client import GatewayClient, error_text
+from gateway.render import Format, write
+from memwal.errors import InvalidInputError, LanceGatewayError
+
+HELP = r"""
+Statements end with a semicolon and may span lines; ctrl-c cancels a running one.
+  \d             list tables and views
+  \d NAME        show the columns of a table or view
+  \dt            list tables only
+  \set           show the session options
+  \set NAME TO   set one, as in: \set consistency flushed
+  \timing        switch the display of times on or off
+  \q             quit (or ctrl-d)
+  help           this text
+""".strip("\n")
+
+# What may hold a semicolon without ending a statement, then the semicolon, then everything else.
+_PIECES = re.compile(
+    r"""'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|--[^\n]*|/\*.*?(?:\*/|$)|;|[^'"\-/;]+|.""", re.DOTALL
+)
+
+
+def split_statements(text: str) -> tuple[tuple[str, ...], str]:
+    """Returns the statements of `text` that a semicolon ends, without it, and the remaining text.
+
+    >>> split_statements("SELECT ';'; SELECT 2")
+    (("SELECT ';'",), 'SELECT 2')
+    """
+    statements: list[str] = []
+    current = ""
+    for piece in _PIECES.findall(text):
+        if piece == ";":
+            if current.strip():
+                statements.append(current.strip())
+            current = ""
+        else:
+            current += piece
+    return tuple(statements), current.strip()
+
+
+def is_complete(text: str) -> bool:
+    """Whether Enter should run `text`: it ends with a semicolon, is a command of the shell, or is empty."""
+    stripped = text.strip()
+    return not stripped or stripped.startswith("\\") or stripped == "help" or not split_statements(text)[1]
+
+
+def history_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Returns where the shell keeps its history: in the user's state directory."""
+    state = environment.get("XDG_STATE_HOME")
+    base = Path(state) if state else Path.home() / ".local" / "state"
+    return base / "lance-gateway" / "history"
+
+
+class Quit(Exception):  # noqa: N818 - not an error: the user wants to leave
+    """Raised by the command that leaves the shell."""
+
+
+@dataclass
+class Shell:
+    """Runs statements and commands against one server and writes the results.
+
+    Args:
+        client: the connection.
+        output: where results go.
+        errors: where errors go, one line each.
+        form: how results are written.
+        max_rows: rows that a table shows.
+        timing: whether to tell how long a statement took.
+    """
+
+    client: GatewayClient
+    output: TextIO
+    errors: TextIO
+    form: Format = Format.TABLE
+    max_rows: int = 100
+    timing: bool = field(default=False)
+
+    def execute(self, text: str) -> bool:
+        """Runs a command of the shell or the statements of `text`; returns whether all succeeded.
+
+        Raises:
+            Quit: the text asks to leave.
+        """
+        stripped = text.strip()
+        if stripped.startswith("\\") or stripped == "help":
+            with self._reporting() as outcome:
+                self._command(stripped)
+            return not outcome
+        complete, rest = split_statements(text)
+        for statement in (*complete, *((rest,) if rest else ())):
+            with self._reporting() as outcome:
+                self._statement(statement)
+            if outcome:
+                return False
+        return True
+
+    def interact(self, session: "PromptSession[str]") -> None:
+        """Reads and runs statements until the user leaves."""
+        while True:
+            try:
+                text = session.prompt()
+                self.execute(text)
+            except KeyboardInterrupt:
+                continue
+            except (EOFError, Quit):
+                return
+
+    @contextmanager
+    def _reporting(self) -> Iterator[list[str]]:
+        """Writes an error of its block as one line, and adds it to the list that it gives."""
+        outcome: list[str] = []
+        try:
+            yield outcome
+        except (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError) as error:
+            outcome.append(" ".join(error_text(error).split()))
+            self.errors.write(f"error: {outcome[0]}\n")
+            self.errors.flush()
+
+    def _statement(self, statement: str) -> None:
+        started = time.perf_counter()
+        result = _Result(self.client, statement)
+        try:
+            write(result.schema(), result, self.form, self.output, max_rows=self.max_rows)
+        except KeyboardInterrupt:
+            result.cancel()
+            self.errors.write("cancelled\n")
+            self.errors.flush()
+            return
+        if self.timing:
+            self.output.write(f"Time: {(time.perf_counter() - started) * 1000:.1f} ms\n")
+        self.output.flush()
+
+    def _command(self, text: str) -> None:
+        name, *arguments = text.rstrip(";").split()
+        if name in ("\\q", "\\quit"):
+            raise Quit
+        if name in ("help", "\\?", "\\h"):
+            self.output.write(HELP + "\n")
+        elif name == "\\timing":
+            self.timing = not self.timing
+            self.output.write(f"Timing is {'on' if self.timing else 'off'}.\n")
+        elif name == "\\d" and arguments:
+            schema = self.client.columns(arguments[0])
+            rows = pa.table(
+                {
+                    "column": schema.names,
+                    "type": [str(column.type) for column in schema],
+                    "nullable": ["yes" if column.nullable else "no" for column in schema],
+                }
+            )
+            self._table(rows)
+        elif name in ("\\d", "\\dt"):
+            rows = self.client.tables(*(("TABLE",) if name == "\\dt" else ()))
+            self._table(pa.table({"name": rows.column("table_name"), "type": rows.column("table_type")}))
+        elif name == "\\set" and not arguments:
+            options = self.client.options()
+            self._table(pa.table({"option": list(options), "value": list(options.values())}))
+        elif name == "\\set" and len(arguments) == 2:
+            self.client.set_options({arguments[0]: arguments[1]})
+        else:
+            raise InvalidInputError(f"unknown command {text!r}: help lists them")
+        self.output.flush()
+
+    def _table(self, rows: pa.Table) -> None:
+        write(rows.schema, rows.to_batches(), Format.TABLE, self.output, max_rows=max(1, rows.num_rows))
+
+
+class _Result:
+    """The result of a statement, received by a thread of its own so that ctrl-c is heard at once."""
+
+    def __init__(self, client: GatewayClient, statement: str) -> None:
+        self._received: queue.Queue[pa.Schema | pa.RecordBatch | Exception | None] = queue.Queue(maxsize=4)
+        self._reader: flight.FlightStreamReader | None = None
+        self._cancelled = threading.Event()
+        threading.Thread(target=self._receive, args=(client, statement), daemon=True).start()
+
+    def schema(self) -> pa.Schema:
+        """Waits for the columns of the result."""
+        return self._next()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self._next()) is not None:
+            yield batch
+
+    def cancel(self) -> None:
+        """Tells the server that nobody waits any more."""
+        self._cancelled.set()
+        if self._reader is not None:
+            self._reader.cancel()
+
+    def _next(self) -> pa.Schema | pa.RecordBatch | None:
+        item = self._received.get()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def _receive(self, client: GatewayClient, statement: str) -> None:
+        try:
+            self._reader = client.query(statement)
+            self._give(self._reader.schema)
+            for chunk in self._reader:
+                self._give(chunk.data)
+                if self._cancelled.is_set():
+                    return
+            self._give(None)
+        except Exception as error:  # noqa: BLE001 - carried to the thread that waits
+            self._give(error)
+
+    def _give(self, item: pa.Schema | pa.RecordBatch | Exception | None) -> None:
+        while not self._cancelled.is_set():
+            try:
+                self._received.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+
+def prompt_session(path: Path | None = None) -> "PromptSession[str]":
+    """Returns the line editor: history in a file, Enter goes on until the statement is complete.
+
+    Args:
+        path: the history file, by default that of the user.
+    """
+    path = path if path is not None else history_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    keys = KeyBindings()
+    session: PromptSession[str] = PromptSession(
+        FormattedText([("bold", "lance> ")]),
+        history=FileHistory(str(path)),
+        multiline=True,
+        prompt_continuation=lambda width, _line, _wrapped: "...> ".rjust(width),
+        key_bindings=keys,
+    )
+
+    @keys.add("enter", filter=Condition(lambda: is_complete(session.default_buffer.text)))
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    return session

@@ -1,0 +1,231 @@
+"""What the server can do: CommandGetSqlInfo.
+
+The value of a code is one of six kinds, the children of a dense union whose order and types the protocol
+fixes. Ordinals and limits are 64-bit numbers, bit masks are 32-bit numbers. Nothing outside the protocol's
+own codes is
+answered: drivers stumble over codes they do not know.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from gateway.commands import Call, Command, Planned, Ticket
+from gateway.streams import Streams
+from gateway.wire import pack
+from memwal.errors import NotFoundError
+from protos import flight_sql_pb2 as sql
+
+Value: TypeAlias = str | bool | int | tuple[str, ...] | Mapping[int, tuple[int, ...]]
+
+_VALUE_TYPE = pa.dense_union(
+    [
+        pa.field("string_value", pa.string(), nullable=False),
+        pa.field("bool_value", pa.bool_(), nullable=False),
+        pa.field("bigint_value", pa.int64(), nullable=False),
+        pa.field("int32_bitmask", pa.int32(), nullable=False),
+        pa.field("string_list", pa.list_(pa.string()), nullable=False),
+        pa.field("int32_to_int32_list_map", pa.map_(pa.int32(), pa.list_(pa.int32())), nullable=False),
+    ]
+)
+SCHEMA = pa.schema(
+    [pa.field("info_name", pa.uint32(), nullable=False), pa.field("value", _VALUE_TYPE, nullable=False)]
+)
+
+NUMERIC_FUNCTIONS = (
+    "abs", "acos", "asin", "atan", "atan2", "cbrt", "ceil", "cos", "cot", "degrees", "exp", "floor",
+    "gcd", "lcm", "ln", "log", "log10", "log2", "pi", "power", "radians", "random", "round", "signum",
+    "sin", "sqrt", "tan", "trunc",
+)  # fmt: skip
+STRING_FUNCTIONS = (
+    "ascii", "bit_length", "btrim", "character_length", "chr", "concat", "concat_ws", "ends_with",
+    "initcap", "left", "length", "lower", "lpad", "ltrim", "md5", "octet_length", "overlay", "position",
+    "regexp_like", "regexp_replace", "repeat", "replace", "reverse", "right", "rpad", "rtrim",
+    "split_part", "starts_with", "strpos", "substr", "translate", "trim", "upper",
+)  # fmt: skip
+SYSTEM_FUNCTIONS = ("arrow_cast", "arrow_typeof", "coalesce", "greatest", "least", "nullif", "nvl", "version")
+DATETIME_FUNCTIONS = (
+    "current_date", "current_time", "date_bin", "date_part", "date_trunc", "extract", "from_unixtime",
+    "make_date", "now", "to_char", "to_date", "to_timestamp", "to_unixtime",
+)  # fmt: skip
+# Words of DataFusion's grammar that SQL-92 does not know.
+_KEYWORDS = (
+    "ANTI", "CUBE", "EXPLAIN", "FILTER", "GROUPING SETS", "ILIKE", "LATERAL", "LIMIT", "OFFSET", "OVER",
+    "PARTITION", "QUALIFY", "RECURSIVE", "ROLLUP", "SEMI", "TABLESAMPLE", "UNNEST", "WINDOW", "WITH",
+)  # fmt: skip
+
+# Places in SqlSupportsConvert.
+_BIGINT_T, _DATE_T, _DECIMAL_T, _FLOAT_T, _INTEGER_T, _REAL_T = 0, 4, 5, 6, 7, 13
+_SMALLINT_T, _TIMESTAMP_T, _TINYINT_T, _VARCHAR_T = 14, 16, 17, 19
+_NUMBERS = (_BIGINT_T, _DECIMAL_T, _FLOAT_T, _INTEGER_T, _REAL_T, _SMALLINT_T, _TINYINT_T)
+_TIMES = (_DATE_T, _TIMESTAMP_T)
+_CONVERSIONS: Mapping[int, tuple[int, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(_NUMBERS, (*_NUMBERS, _VARCHAR_T)),
+        **dict.fromkeys(_TIMES, (*_TIMES, _VARCHAR_T)),
+        _VARCHAR_T: (*_NUMBERS, *_TIMES, _VARCHAR_T),
+    }
+)
+
+
+def _bits(*places: int) -> int:
+    return sum(1 << place for place in places)
+
+
+_LIMITLESS = (
+    sql.SQL_MAX_BINARY_LITERAL_LENGTH, sql.SQL_MAX_CHAR_LITERAL_LENGTH, sql.SQL_MAX_COLUMN_NAME_LENGTH,
+    sql.SQL_MAX_COLUMNS_IN_GROUP_BY, sql.SQL_MAX_COLUMNS_IN_INDEX, sql.SQL_MAX_COLUMNS_IN_ORDER_BY,
+    sql.SQL_MAX_COLUMNS_IN_SELECT, sql.SQL_MAX_COLUMNS_IN_TABLE, sql.SQL_MAX_CONNECTIONS,
+    sql.SQL_MAX_CURSOR_NAME_LENGTH, sql.SQL_MAX_INDEX_LENGTH, sql.SQL_DB_SCHEMA_NAME_LENGTH,
+    sql.SQL_MAX_PROCEDURE_NAME_LENGTH, sql.SQL_MAX_CATALOG_NAME_LENGTH, sql.SQL_MAX_ROW_SIZE,
+    sql.SQL_MAX_STATEMENT_LENGTH, sql.SQL_MAX_STATEMENTS, sql.SQL_MAX_TABLE_NAME_LENGTH,
+    sql.SQL_MAX_TABLES_IN_SELECT, sql.SQL_MAX_USERNAME_LENGTH,
+)  # fmt: skip
+
+_STRING_VALUES: Mapping[int, str] = {
+    sql.FLIGHT_SQL_SERVER_NAME: "Lance Gateway",
+    sql.FLIGHT_SQL_SERVER_VERSION: version("lance-gateway"),
+    sql.FLIGHT_SQL_SERVER_ARROW_VERSION: pa.__version__,
+    sql.SQL_IDENTIFIER_QUOTE_CHAR: '"',
+    sql.SQL_SEARCH_STRING_ESCAPE: "\\",
+    sql.SQL_EXTRA_NAME_CHARACTERS: "",
+    sql.SQL_SCHEMA_TERM: "schema",
+    sql.SQL_PROCEDURE_TERM: "",
+    sql.SQL_CATALOG_TERM: "catalog",
+}
+_BOOL_VALUES: Mapping[int, bool] = {
+    sql.FLIGHT_SQL_SERVER_READ_ONLY: True,
+    sql.FLIGHT_SQL_SERVER_SQL: True,
+    sql.FLIGHT_SQL_SERVER_SUBSTRAIT: False,
+    sql.FLIGHT_SQL_SERVER_CANCEL: False,
+    sql.FLIGHT_SQL_SERVER_BULK_INGESTION: False,
+    sql.FLIGHT_SQL_SERVER_INGEST_TRANSACTIONS_SUPPORTED: False,
+    sql.SQL_DDL_CATALOG: False,
+    sql.SQL_DDL_SCHEMA: False,
+    sql.SQL_DDL_TABLE: False,
+    sql.SQL_ALL_TABLES_ARE_SELECTABLE: True,
+    sql.SQL_SUPPORTS_COLUMN_ALIASING: True,
+    sql.SQL_NULL_PLUS_NULL_IS_NULL: True,
+    sql.SQL_SUPPORTS_TABLE_CORRELATION_NAMES: True,
+    sql.SQL_SUPPORTS_DIFFERENT_TABLE_CORRELATION_NAMES: False,
+    sql.SQL_SUPPORTS_EXPRESSIONS_IN_ORDER_BY: True,
+    sql.SQL_SUPPORTS_ORDER_BY_UNRELATED: True,
+    sql.SQL_SUPPORTS_LIKE_ESCAPE_CLAUSE: False,
+    sql.SQL_SUPPORTS_NON_NULLABLE_COLUMNS: True,
+    sql.SQL_SUPPORTS_INTEGRITY_ENHANCEMENT_FACILITY: False,
+    sql.SQL_CATALOG_AT_START: True,
+    sql.SQL_SELECT_FOR_UPDATE_SUPPORTED: False,
+    sql.SQL_STORED_PROCEDURES_SUPPORTED: False,
+    sql.SQL_CORRELATED_SUBQUERIES_SUPPORTED: True,
+    sql.SQL_MAX_ROW_SIZE_INCLUDES_BLOBS: True,
+    sql.SQL_TRANSACTIONS_SUPPORTED: False,
+    sql.SQL_DATA_DEFINITION_CAUSES_TRANSACTION_COMMIT: False,
+    sql.SQL_DATA_DEFINITIONS_IN_TRANSACTIONS_IGNORED: False,
+    sql.SQL_BATCH_UPDATES_SUPPORTED: False,
+    sql.SQL_SAVEPOINTS_SUPPORTED: False,
+    sql.SQL_NAMED_PARAMETERS_SUPPORTED: False,
+    sql.SQL_LOCATORS_UPDATE_COPY: False,
+    sql.SQL_STORED_FUNCTIONS_USING_CALL_SYNTAX_SUPPORTED: False,
+}
+_BIGINT_VALUES: Mapping[int, int] = {
+    **dict.fromkeys(_LIMITLESS, 0),
+    sql.SQL_IDENTIFIER_CASE: 3,  # folded to lower case
+    sql.SQL_QUOTED_IDENTIFIER_CASE: 0,  # kept as written, for which the protocol has no better word
+    sql.SQL_NULL_ORDERING: 0,  # NULL sorts above every value
+    sql.SQL_DEFAULT_TRANSACTION_ISOLATION: 0,  # there are no transactions
+}
+_BITMASK_VALUES: Mapping[int, int] = {
+    sql.FLIGHT_SQL_SERVER_TRANSACTION: 0,
+    sql.FLIGHT_SQL_SERVER_STATEMENT_TIMEOUT: 12 * 3600 * 1000,
+    sql.FLIGHT_SQL_SERVER_TRANSACTION_TIMEOUT: 0,
+    sql.SQL_SUPPORTED_GROUP_BY: _bits(1),  # expressions beyond the select list
+    sql.SQL_SUPPORTED_GRAMMAR: _bits(0, 1),  # minimum and core
+    sql.SQL_ANSI92_SUPPORTED_LEVEL: _bits(0),  # entry
+    sql.SQL_OUTER_JOINS_SUPPORT_LEVEL: _bits(1, 2),  # limited and full
+    sql.SQL_SCHEMAS_SUPPORTED_ACTIONS: 0,
+    sql.SQL_CATALOGS_SUPPORTED_ACTIONS: 0,
+    sql.SQL_SUPPORTED_POSITIONED_COMMANDS: 0,
+    sql.SQL_SUPPORTED_SUBQUERIES: _bits(0, 1, 2),  # in comparisons, EXISTS, IN
+    sql.SQL_SUPPORTED_UNIONS: _bits(0, 1),  # UNION and UNION ALL
+    sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION_LEVELS: _bits(0),  # none
+    sql.SQL_SUPPORTED_RESULT_SET_TYPES: _bits(0, 1),  # unspecified and forward only
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_UNSPECIFIED: _bits(1),  # read only
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_FORWARD_ONLY: _bits(1),
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_SCROLL_SENSITIVE: 0,
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_SCROLL_INSENSITIVE: 0,
+}
+_STRINGS_VALUES: Mapping[int, tuple[str, ...]] = {
+    sql.SQL_KEYWORDS: _KEYWORDS,
+    sql.SQL_NUMERIC_FUNCTIONS: NUMERIC_FUNCTIONS,
+    sql.SQL_STRING_FUNCTIONS: STRING_FUNCTIONS,
+    sql.SQL_SYSTEM_FUNCTIONS: SYSTEM_FUNCTIONS,
+    sql.SQL_DATETIME_FUNCTIONS: DATETIME_FUNCTIONS,
+}
+_MAP_VALUES: Mapping[int, Mapping[int, tuple[int, ...]]] = {sql.SQL_SUPPORTS_CONVERT: _CONVERSIONS}
+
+# Code -> place of the child of the union, and the value; in the order of the codes.
+_BY_KIND: tuple[Mapping[int, Value], ...] = (
+    _STRING_VALUES, _BOOL_VALUES, _BIGINT_VALUES, _BITMASK_VALUES, _STRINGS_VALUES, _MAP_VALUES
+)  # fmt: skip
+VALUES: Mapping[int, tuple[int, Value]] = MappingProxyType(
+    {
+        code: (kind, values[code])
+        for code, kind, values in sorted(
+            (code, kind, values) for kind, values in enumerate(_BY_KIND) for code in values
+        )
+    }
+)
+
+
+def sql_info(codes: tuple[int, ...]) -> pa.RecordBatch:
+    """Returns the rows (`info_name`, `value`) of the given codes, or of all where none is given.
+
+    Raises:
+        NotFoundError: a code has no value here.
+    """
+    unknown = [code for code in codes if code not in VALUES]
+    if unknown:
+        raise NotFoundError(
+            f"SqlInfo codes {unknown} have no value here: ask with no code to get all that have one"
+        )
+    wanted = codes or tuple(VALUES)
+    kinds = [VALUES[code][0] for code in wanted]
+    children: list[list[object]] = [[] for _ in _VALUE_TYPE]
+    offsets = []
+    for code, kind in zip(wanted, kinds, strict=True):
+        offsets.append(len(children[kind]))
+        value = VALUES[code][1]
+        children[kind].append(list(value.items()) if isinstance(value, Mapping) else value)
+    # Built from its buffers: the other constructors make the children nullable, and the schema would differ.
+    values = pa.Array.from_buffers(
+        _VALUE_TYPE,
+        len(wanted),
+        [None, pa.array(kinds, pa.int8()).buffers()[1], pa.array(offsets, pa.int32()).buffers()[1]],
+        children=[pa.array(child, field.type) for child, field in zip(children, _VALUE_TYPE, strict=True)],
+    )
+    return pa.RecordBatch.from_arrays([pa.array(wanted, pa.uint32()), values], schema=SCHEMA)
+
+
+class SqlInfo:
+    """The command family with one command."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    def commands(self) -> tuple[Command[sql.CommandGetSqlInfo], ...]:
+        """Returns the descriptor commands of this family."""
+        return (Command(sql.CommandGetSqlInfo, lambda _message, _call: SCHEMA, self._plan),)
+
+    def tickets(self) -> tuple[Ticket[sql.CommandGetSqlInfo], ...]:
+        """Returns the tickets of this family: the command itself serves as one."""
+        return (Ticket(sql.CommandGetSqlInfo, lambda command: self._streams.send(SCHEMA, _reader(command))),)
+
+    def _plan(self, command: sql.CommandGetSqlInfo, _call: Call) -> Planned:
+        return Planned(SCHEMA, pack(command))
+
+
+def _reader(command: sql.CommandGetSqlInfo) -> Iterator[pa.RecordBatchReader]:
+    yield pa.RecordBatchReader.from_batches(SCHEMA, [sql_info(tuple(command.info))])

@@ -1,0 +1,45 @@
+"""Protobuf messages as Flight SQL puts them on the wire."""
+
+from typing import TypeVar
+
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import DecodeError, Message
+
+from memwal.errors import InvalidInputError
+
+M = TypeVar("M", bound=Message)
+
+
+def pack(message: Message) -> bytes:
+    """Returns the bytes of `message` packed in google.protobuf.Any, as commands and action bodies travel."""
+    packed = Any()
+    packed.Pack(message)
+    return packed.SerializeToString()
+
+
+def decode(kind: type[M], data: bytes, what: str) -> M:
+    """Decodes `data` as a message of `kind`.
+
+    Raises:
+        InvalidInputError: the bytes are not such a message; the text calls them `what`.
+    """
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise InvalidInputError(
+            f"{what} cannot be read: {len(data)} bytes that are not a {kind.DESCRIPTOR.full_name}"
+        ) from None
+
+
+def unpack(kind: type[M], data: bytes, what: str) -> M:
+    """Decodes `data` as a message of `kind` packed in google.protobuf.Any.
+
+    Raises:
+        InvalidInputError: the bytes are something else; the text calls them `what`.
+    """
+    packed = decode(Any, data, what)
+    if packed.TypeName() != kind.DESCRIPTOR.full_name:
+        raise InvalidInputError(
+            f"{what} holds {packed.TypeName() or 'nothing'}; it must hold a {kind.DESCRIPTOR.full_name}"
+        )
+    return decode(kind, packed.value, what)

@@ -1,0 +1,69 @@
+"""Flight SQL by hand: messages in, messages out."""
+
+from typing import TypeVar
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import Message
+from pyarrow import flight
+
+from protos import flight_sql_pb2 as sql
+
+M = TypeVar("M", bound=Message)
+
+
+def packed(message: Message) -> bytes:
+    envelope = Any()
+    envelope.Pack(message)
+    return envelope.SerializeToString()
+
+
+def descriptor(message: Message) -> flight.FlightDescriptor:
+    return flight.FlightDescriptor.for_command(packed(message))
+
+
+def info(client: flight.FlightClient, message: Message) -> flight.FlightInfo:
+    return client.get_flight_info(descriptor(message))
+
+
+def stream(client: flight.FlightClient, message: Message) -> flight.FlightStreamReader:
+    return client.do_get(info(client, message).endpoints[0].ticket)
+
+
+def fetch(client: flight.FlightClient, message: Message) -> pa.Table:
+    return stream(client, message).read_all()
+
+
+def query(client: flight.FlightClient, text: str) -> pa.Table:
+    return fetch(client, sql.CommandStatementQuery(query=text))
+
+
+def act(client: flight.FlightClient, name: str, body: bytes) -> list[bytes]:
+    return [result.body.to_pybytes() for result in client.do_action(flight.Action(name, body))]
+
+
+def unpacked(kind: type[M], body: bytes) -> M:
+    envelope = Any.FromString(body)
+    message = kind()
+    assert envelope.Unpack(message), envelope.type_url
+    return message
+
+
+def prepare(client: flight.FlightClient, text: str) -> sql.ActionCreatePreparedStatementResult:
+    request = sql.ActionCreatePreparedStatementRequest(query=text)
+    (body,) = act(client, "CreatePreparedStatement", packed(request))
+    return unpacked(sql.ActionCreatePreparedStatementResult, body)
+
+
+def bind(client: flight.FlightClient, handle: bytes, parameters: pa.Table) -> None:
+    command = descriptor(sql.CommandPreparedStatementQuery(prepared_statement_handle=handle))
+    writer, reader = client.do_put(command, parameters.schema)
+    with writer:
+        writer.write_table(parameters)
+        writer.done_writing()
+        reader.read()
+
+
+def schema_of(message: bytes) -> pa.Schema:
+    """Reads an encapsulated IPC schema message."""
+    return pa.ipc.read_schema(pa.py_buffer(message))

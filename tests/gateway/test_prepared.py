@@ -1,0 +1,169 @@
+"""Prepared statements: typed parameters, one row and many, handles."""
+
+from typing import Any
+
+import adbc_driver_manager
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from protos import flight_sql_pb2 as sql
+from tests.gateway import rpc
+from tests.gateway.conftest import TYPES
+
+LOOKUP = "SELECT id, customer FROM orders WHERE id = ?"
+
+
+@pytest.mark.parametrize("mark", ["?", "$1"])
+def test_a_parameter_is_a_question_mark_or_a_number(cursor: Any, mark: str) -> None:
+    cursor.execute(f"SELECT customer FROM orders WHERE id = {mark}", (8,))
+    assert cursor.fetchall() == [("customer 1",)]
+
+
+def test_numbered_parameters_may_repeat_and_stand_in_any_order(cursor: Any) -> None:
+    cursor.execute("SELECT id FROM orders WHERE (id = $2 OR id = $1) AND id <> $2", (5, 6))
+    assert cursor.fetchall() == [(5,)]
+
+
+def test_a_statement_is_executed_again_with_other_parameters(cursor: Any) -> None:
+    for number in (3, 4, 5):
+        cursor.execute(LOOKUP, (number,))
+        assert cursor.fetchall() == [(number, f"customer {number}")]
+
+
+def test_many_rows_run_the_statement_for_each_and_join_the_results(cursor: Any) -> None:
+    cursor.execute(
+        "SELECT id FROM orders WHERE id >= $1 AND id < $2 ORDER BY id", _rows([5, 2, 9], [7, 2, 10])
+    )
+    assert cursor.fetchall() == [(5,), (6,), (9,)]
+
+
+def test_no_rows_give_no_results(cursor: Any) -> None:
+    parameters = pa.table({"1": pa.array([], pa.int64())})
+    cursor.execute(LOOKUP, parameters)
+    result = cursor.fetch_arrow_table()
+    assert result.num_rows == 0
+    assert result.schema.names == ["id", "customer"]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_parameter_takes_the_type_of_what_it_meets(cursor: Any, name: str) -> None:
+    data_type, value = TYPES[name]
+    parameters = pa.table([pa.array([value], data_type)], names=["1"])
+    cursor.execute(f'SELECT id FROM typed WHERE "{name}" = ?', parameters)
+    assert cursor.fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_null_parameter_equals_nothing(cursor: Any, name: str) -> None:
+    data_type, _ = TYPES[name]
+    cursor.execute(
+        f'SELECT id FROM typed WHERE "{name}" = ?', pa.table([pa.nulls(1, data_type)], names=["1"])
+    )
+    assert cursor.fetchall() == []
+
+
+def test_an_untyped_null_is_a_parameter_too(cursor: Any) -> None:
+    cursor.execute(LOOKUP, (None,))
+    assert cursor.fetchall() == []
+
+
+def test_a_python_value_becomes_the_type_of_the_parameter(cursor: Any) -> None:
+    cursor.execute("SELECT id FROM typed WHERE tiny = ? AND price = ?", (-8, 12.34))
+    assert cursor.fetchall() == [(1,)]
+
+
+def test_the_schemas_of_a_prepared_statement_are_encapsulated_messages(wire: flight.FlightClient) -> None:
+    prepared = rpc.prepare(wire, "SELECT id, amount FROM orders WHERE id = ? AND customer = ?")
+    assert rpc.schema_of(prepared.dataset_schema) == pa.schema([("id", pa.int64()), ("amount", pa.float64())])
+    parameters = rpc.schema_of(prepared.parameter_schema)
+    assert parameters == pa.schema([("$1", pa.int64()), ("$2", pa.string())])
+    assert all(field.nullable for field in parameters)
+    command = sql.CommandPreparedStatementQuery(prepared_statement_handle=prepared.prepared_statement_handle)
+    assert wire.get_schema(rpc.descriptor(command)).schema == rpc.schema_of(prepared.dataset_schema)
+
+
+def test_a_parameter_of_unknown_type_is_not_advertised_as_null(wire: flight.FlightClient) -> None:
+    prepared = rpc.prepare(wire, "SELECT ? AS anything")
+    assert rpc.schema_of(prepared.parameter_schema).types != [pa.null()]
+
+
+def test_a_stream_keeps_its_parameters_when_others_are_bound(wire: flight.FlightClient) -> None:
+    handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
+    command = sql.CommandPreparedStatementQuery(prepared_statement_handle=handle)
+    tickets = []
+    for number in (1, 2):
+        rpc.bind(wire, handle, pa.table({"1": [number]}))
+        tickets.append(rpc.info(wire, command).endpoints[0].ticket)
+    found = [wire.do_get(ticket).read_all().column("id").to_pylist() for ticket in tickets]
+    assert found == [[1], [2]]
+
+
+def test_a_ticket_whose_parameters_were_replaced_often_says_so(wire: flight.FlightClient) -> None:
+    handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
+    rpc.bind(wire, handle, pa.table({"1": [1]}))
+    ticket = (
+        rpc.info(wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=handle))
+        .endpoints[0]
+        .ticket
+    )
+    for number in range(8):
+        rpc.bind(wire, handle, pa.table({"1": [number]}))
+    with pytest.raises(KeyError, match="execute the statement again"):
+        wire.do_get(ticket).read_all()
+
+
+@pytest.mark.parametrize("given", [(), (1,), (1, 2, 3)])
+def test_too_few_or_too_many_parameters_are_refused_with_both_numbers(
+    cursor: Any, given: tuple[int, ...]
+) -> None:
+    with pytest.raises(
+        adbc_driver_manager.ProgrammingError, match=rf"2 parameters.*{len(given) or 'none'}"
+    ) as caught:
+        cursor.execute("SELECT id FROM orders WHERE id BETWEEN ? AND ?", given or None)
+    assert caught.value.status_code == adbc_driver_manager.AdbcStatusCode.INVALID_ARGUMENT
+
+
+def test_a_value_of_the_wrong_type_is_refused_with_parameter_value_and_type(cursor: Any) -> None:
+    with pytest.raises(adbc_driver_manager.ProgrammingError, match=r"\$1.*'many'.*int64") as caught:
+        cursor.execute(LOOKUP, ("many",))
+    assert caught.value.status_code == adbc_driver_manager.AdbcStatusCode.INVALID_ARGUMENT
+    cursor.execute(LOOKUP, (1,))
+    assert cursor.fetchall() == [(1, "customer 1")]
+
+
+def test_a_closed_handle_is_not_found(wire: flight.FlightClient) -> None:
+    handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
+    close = rpc.packed(sql.ActionClosePreparedStatementRequest(prepared_statement_handle=handle))
+    assert rpc.act(wire, "ClosePreparedStatement", close) == []
+    with pytest.raises(KeyError, match=f"{handle.hex()}.*prepare it again"):
+        rpc.info(wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=handle))
+    with pytest.raises(KeyError, match="prepare it again"):
+        rpc.act(wire, "ClosePreparedStatement", close)
+    with pytest.raises(KeyError, match="prepare it again"):
+        rpc.bind(wire, handle, pa.table({"1": [1]}))
+
+
+def test_an_update_is_refused(wire: flight.FlightClient) -> None:
+    handle = rpc.prepare(wire, "SELECT 1").prepared_statement_handle
+    for command in (
+        sql.CommandPreparedStatementUpdate(prepared_statement_handle=handle),
+        sql.CommandStatementUpdate(query="SELECT 1"),
+    ):
+        writer, reader = wire.do_put(rpc.descriptor(command), pa.schema([]))
+        with pytest.raises(NotImplementedError, match="only reads"), writer:
+            writer.done_writing()
+            reader.read()
+
+
+def test_parameters_beyond_a_size_are_refused(
+    wire: flight.FlightClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.prepared._MAX_BINDING_BYTES", 1000)
+    handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
+    with pytest.raises(ValueError, match="exceed 1000 bytes"):
+        rpc.bind(wire, handle, pa.table({"1": range(1000)}))
+
+
+def _rows(*columns: list[int]) -> pa.Table:
+    return pa.table({str(place): column for place, column in enumerate(columns, start=1)})

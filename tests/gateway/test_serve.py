@@ -1,0 +1,209 @@
+"""`lance-gateway serve` as a process: start, refuse to start, drain, stop."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from memwal.errors import InvalidInputError
+from protos import flight_sql_pb2 as sql
+from tests.gateway import rpc
+
+PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
+# Many seconds of rows, a few at a time.
+ENDLESS = "SELECT a.id, b.customer FROM orders a CROSS JOIN orders b CROSS JOIN generate_series(1, 100000)"
+
+
+class Server:
+    """A serving process with its address."""
+
+    def __init__(self, process: "subprocess.Popen[str]", uri: str) -> None:
+        self.process = process
+        self.uri = uri
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> tuple[int, str]:
+        """Waits for the process and returns its status and what it logged."""
+        _, logged = self.process.communicate(timeout=30)
+        return self.process.returncode, logged
+
+
+@contextmanager
+def serving(root: Path, *options: str) -> Iterator[Server]:
+    command = [PROGRAM, "serve", "--root", str(root), "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"grpc://\S+:\d+", line)
+            assert found, line
+            yield Server(process, found.group())
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def refused(*options: str) -> str:
+    """Runs a server that does not start and returns its complaint."""
+    run = subprocess.run(
+        [PROGRAM, "serve", *options], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert "Traceback" not in run.stderr
+    return run.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_line_names_the_address_and_a_signal_ends_the_server(lake: Path, number: int) -> None:
+    with serving(lake) as server:
+        with flight.FlightClient(server.uri) as client:
+            assert rpc.query(client, "SELECT 1 AS one").to_pylist() == [{"one": 1}]
+        server.signal(number)
+        status, logged = server.end()
+    assert status == 0
+    assert "stopped" in logged
+    assert "without authentication" not in logged
+
+
+def test_a_running_stream_is_drained_and_new_calls_are_refused(lake: Path) -> None:
+    with serving(lake) as server, flight.FlightClient(server.uri) as client:
+        text = "SELECT a.id, b.customer FROM orders a CROSS JOIN orders b CROSS JOIN generate_series(1, 3)"
+        reader = rpc.stream(client, sql.CommandStatementQuery(query=text))
+        rows = reader.read_chunk().data.num_rows
+        server.signal(signal.SIGTERM)
+        with pytest.raises(pa.ArrowException):
+            _until_refused(client)
+        rows += sum(chunk.data.num_rows for chunk in reader)
+        assert rows == 3_000_000
+        assert server.end()[0] == 0
+
+
+def test_draining_ends_after_its_time(lake: Path) -> None:
+    with serving(lake, "--drain-seconds", "0.2") as server, flight.FlightClient(server.uri) as client:
+        reader = rpc.stream(client, sql.CommandStatementQuery(query=ENDLESS))
+        reader.read_chunk()
+        server.signal(signal.SIGTERM)
+        with pytest.raises(flight.FlightUnavailableError):
+            for _ in reader:
+                pass
+        status, logged = server.end()
+    assert status == 0
+    assert "still running" in logged
+
+
+def test_a_client_that_does_not_read_is_left_after_the_drain(lake: Path) -> None:
+    with serving(lake, "--drain-seconds", "0.1") as server, flight.FlightClient(server.uri) as client:
+        reader = rpc.stream(client, sql.CommandStatementQuery(query=ENDLESS))
+        reader.read_chunk()
+        server.signal(signal.SIGTERM)
+        assert server.end()[0] == 0
+
+
+def test_a_second_signal_stops_at_once(lake: Path) -> None:
+    with serving(lake, "--drain-seconds", "600") as server, flight.FlightClient(server.uri) as client:
+        reader = rpc.stream(client, sql.CommandStatementQuery(query=ENDLESS))
+        reader.read_chunk()
+        server.signal(signal.SIGTERM)
+        _logged(server, "stopping")
+        server.signal(signal.SIGTERM)
+        assert server.process.wait(30) == 128 + signal.SIGTERM
+
+
+def test_a_client_that_is_killed_leaves_a_server_that_serves_on(lake: Path) -> None:
+    script = (
+        "import sys, pyarrow.flight as f; from tests.gateway import rpc; from protos import flight_sql_pb2 as s; "
+        f"r = rpc.stream(f.connect(sys.argv[1]), s.CommandStatementQuery(query={ENDLESS!r})); "
+        "r.read_chunk(); print('reading', flush=True); [None for _ in r]"
+    )
+    with serving(lake) as server:
+        with subprocess.Popen([sys.executable, "-c", script, server.uri], stdout=subprocess.PIPE) as victim:
+            assert victim.stdout is not None
+            assert victim.stdout.readline() == b"reading\n"
+            victim.kill()
+        with flight.FlightClient(server.uri) as client:
+            assert rpc.query(client, "SELECT count(*) AS n FROM orders").to_pylist() == [{"n": 1000}]
+        # The stream has ended: there is nothing to drain.
+        server.signal(signal.SIGTERM)
+        assert server.end()[0] == 0
+
+
+def test_a_missing_root_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere"
+    assert refused("--root", str(missing)).startswith(f"error: root '{missing}' does not exist")
+
+
+def test_a_port_in_use_is_named(lake: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        complaint = refused("--root", str(lake), "--port", str(port))
+    assert complaint.startswith(f"error: cannot listen on 127.0.0.1:{port}: Address already in use")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--port", "70000"), "port 70000 does not exist"),
+        (("--drain-seconds", "-1"), "-1.0 s is negative"),
+        (("--storage-option", "region"), "'region' is no pair"),
+        (("--log-level", "LOUD"), "'LOUD' does not exist"),
+        (("--host", "no.such.host.invalid"), "cannot listen on no.such.host.invalid"),
+    ],
+)
+def test_a_wrong_option_is_named(lake: Path, options: Sequence[str], said: str) -> None:
+    assert said in refused("--root", str(lake), *options)
+
+
+def test_versions_that_do_not_fit_are_refused(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gateway.serve import ServeOptions, serve
+    from memwal.errors import PreconditionError
+
+    monkeypatch.setattr("planner.compatibility.version", {"pylance": "14.0.2", "datafusion": "55.0.0"}.get)
+    with pytest.raises(PreconditionError, match=r"datafusion 55\.0\.0"):
+        serve(ServeOptions(str(lake)))
+
+
+def test_a_host_that_others_reach_is_warned_about(lake: Path) -> None:
+    with serving(lake, "--host", "0.0.0.0") as server:
+        server.signal(signal.SIGTERM)
+        assert "without authentication" in server.end()[1]
+
+
+def test_options_refuse_what_cannot_be() -> None:
+    from gateway.serve import ServeOptions
+
+    with pytest.raises(InvalidInputError, match="-1"):
+        ServeOptions("root", port=-1)
+
+
+def test_the_version_is_shown() -> None:
+    run = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout == f"lance-gateway {version('lance-gateway')}\n"
+
+
+def _until_refused(client: flight.FlightClient) -> None:
+    while True:
+        client.get_flight_info(rpc.descriptor(sql.CommandStatementQuery(query="SELECT 1")))
+
+
+def _logged(server: Server, text: str) -> None:
+    """Waits until the server has logged `text`."""
+    assert server.process.stderr is not None
+    found = threading.Event()
+    for line in server.process.stderr:
+        if text in line:
+            found.set()
+            break
+    assert found.is_set()

@@ -1,0 +1,199 @@
+"""Session options: set, read, refused, kept apart, closed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import adbc_driver_flightsql.dbapi as flightsql
+import adbc_driver_manager
+import pytest
+from pyarrow import flight
+
+from gateway.client import GatewayClient
+from gateway.commands import Call
+from gateway.keeping import Keeping
+from gateway.sessions import Sessions
+from memwal.errors import InvalidInputError, NotFoundError
+from planner.engine import SessionSettings
+from protos import flight_pb2
+from tests.gateway import rpc
+
+PREFIX = "adbc.flight.sql.session.option."
+FLAG_PREFIX = "adbc.flight.sql.session.optionbool."
+DEFAULTS = {
+    "catalog": "lance",
+    "schema": "main",
+    "consistency": "strong",
+    "max_staleness_ms": "0",
+    "region_pruning": "true",
+}
+
+
+@pytest.fixture
+def client(uri: str) -> Iterator[GatewayClient]:
+    with GatewayClient(uri) as client:
+        yield client
+
+
+def test_a_new_session_has_the_defaults(client: GatewayClient) -> None:
+    assert client.options() == DEFAULTS
+
+
+def test_options_are_set_through_adbc_and_stay(adbc: Any) -> None:
+    connection = adbc.adbc_connection
+    connection.set_options(**{PREFIX + "consistency": "flushed"})
+    connection.set_options(**{PREFIX + "max_staleness_ms": "250"})
+    connection.set_options(**{FLAG_PREFIX + "region_pruning": "false"})
+    assert connection.get_option(PREFIX + "consistency") == "flushed"
+    assert connection.get_option_int(PREFIX + "max_staleness_ms") == 250
+    assert connection.get_option(FLAG_PREFIX + "region_pruning") == "false"
+    with adbc.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM typed")
+        assert cursor.fetchone() == (2,)
+
+
+def test_the_current_catalog_and_schema_are_options(adbc: Any) -> None:
+    assert (adbc.adbc_current_catalog, adbc.adbc_current_db_schema) == ("lance", "main")
+    adbc.adbc_current_db_schema = "main"
+    with pytest.raises(adbc_driver_manager.ProgrammingError, match="invalid value"):
+        adbc.adbc_current_catalog = "other"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("consistency", "eventual", "invalid value"),
+        ("max_staleness_ms", "-1", "invalid value"),
+        ("max_staleness_ms", "soon", "invalid value"),
+        ("region_pruning", "perhaps", "invalid value"),
+        ("schema", "public", "invalid value"),
+        ("isolation", "none", "invalid name"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(
+    adbc: Any, client: GatewayClient, name: str, value: str, complaint: str
+) -> None:
+    with pytest.raises(adbc_driver_manager.ProgrammingError, match=f"'{name}'.*{complaint}"):
+        adbc.adbc_connection.set_options(**{PREFIX + name: value})
+    with pytest.raises(InvalidInputError, match=f"{name} = '{value}': {complaint}"):
+        client.set_options({name: value})
+    assert client.options() == DEFAULTS
+
+
+def test_options_that_are_right_are_set_beside_those_that_are_not(client: GatewayClient) -> None:
+    with pytest.raises(InvalidInputError, match="colour"):
+        client.set_options({"consistency": "snapshot", "colour": "green"})
+    assert client.options()["consistency"] == "snapshot"
+
+
+def test_an_option_without_a_value_returns_to_its_default(sessions: Sessions) -> None:
+    session = _Session(sessions)
+    session.set(consistency=flight_pb2.SessionOptionValue(string_value="flushed"))
+    session.set(consistency=flight_pb2.SessionOptionValue())
+    assert session.settings() == SessionSettings()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        flight_pb2.SessionOptionValue(bool_value=True),
+        flight_pb2.SessionOptionValue(double_value=1.5),
+        flight_pb2.SessionOptionValue(
+            string_list_value=flight_pb2.SessionOptionValue.StringListValue(values=["1"])
+        ),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(sessions: Sessions, value: flight_pb2.SessionOptionValue) -> None:
+    session = _Session(sessions)
+    result = session.set(max_staleness_ms=value)
+    assert result.errors["max_staleness_ms"].value == flight_pb2.SetSessionOptionsResult.INVALID_VALUE
+
+
+def test_sessions_are_kept_apart(uri: str, client: GatewayClient) -> None:
+    client.set_options({"consistency": "snapshot"})
+    with GatewayClient(uri) as other:
+        assert other.options()["consistency"] == "strong"
+    assert client.options()["consistency"] == "snapshot"
+
+
+def test_a_closed_session_is_not_found(client: GatewayClient) -> None:
+    client.set_options({"consistency": "flushed"})
+    cookies = dict(client._jar.cookies)
+    result = flight_pb2.CloseSessionResult.FromString(
+        client._act("CloseSession", flight_pb2.CloseSessionRequest())
+    )
+    assert result.status == flight_pb2.CloseSessionResult.CLOSED
+    # The answer took the cookie away, so the connection goes on with the defaults.
+    assert client._jar.cookies == {}
+    assert client.query("SELECT 1 AS one").read_all().to_pylist() == [{"one": 1}]
+    client._jar.cookies.update(cookies)
+    with pytest.raises(KeyError, match="session .* is not known"):
+        client.query("SELECT 1")
+
+
+def test_closing_without_a_session_succeeds(wire: flight.FlightClient) -> None:
+    (body,) = rpc.act(wire, "CloseSession", b"")
+    assert flight_pb2.CloseSessionResult.FromString(body).status == flight_pb2.CloseSessionResult.CLOSED
+
+
+def test_a_connection_closes_its_session(uri: str, gateway: Any) -> None:
+    options = {"adbc.flight.sql.rpc.with_cookie_middleware": "true"}
+    before = len(gateway._sessions._kept)
+    with flightsql.connect(uri, db_kwargs=options, autocommit=True) as connection:
+        connection.adbc_connection.set_options(**{PREFIX + "consistency": "flushed"})
+        assert len(gateway._sessions._kept) == before + 1
+    assert len(gateway._sessions._kept) == before
+
+
+def test_sessions_are_bounded_in_number(sessions: Sessions) -> None:
+    opened = [_Session(sessions) for _ in range(3)]
+    for session in opened:
+        session.set(consistency=flight_pb2.SessionOptionValue(string_value="flushed"))
+    with pytest.raises(NotFoundError, match="connect again"):
+        opened[0].settings()
+    assert opened[2].settings().consistency == "flushed"
+
+
+def test_a_user_name_and_password_are_accepted(uri: str) -> None:
+    with (
+        flightsql.connect(
+            uri, db_kwargs={"username": "me", "password": "secret"}, autocommit=True
+        ) as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute("SELECT 1")
+        assert cursor.fetchone() == (1,)
+
+
+def test_other_cookies_are_no_session(uri: str) -> None:
+    with flight.FlightClient(uri) as bare:
+        options = flight.FlightCallOptions(headers=[(b"cookie", b"theme=dark; arrow_flight_session_id=")])
+        assert list(bare.do_action(flight.Action("GetSessionOptions", b""), options))
+
+
+@pytest.fixture
+def sessions() -> Sessions:
+    """A place for two sessions."""
+    return Sessions(Keeping(2, 60.0))
+
+
+class _Session:
+    """Calls the actions as the server does, and keeps the cookie as a client does."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._actions = {action.name: action for action in sessions.actions()}
+        self._session_id: str | None = None
+
+    def settings(self) -> SessionSettings:
+        return self._sessions.settings(self._session_id)
+
+    def set(self, **options: flight_pb2.SessionOptionValue) -> flight_pb2.SetSessionOptionsResult:
+        call = Call(self._session_id, self.settings(), self._receive)
+        request = flight_pb2.SetSessionOptionsRequest(session_options=options)
+        body = self._actions["SetSessionOptions"].run(request.SerializeToString(), call)
+        assert body is not None
+        return flight_pb2.SetSessionOptionsResult.FromString(body)
+
+    def _receive(self, name: str, value: str) -> None:
+        assert name == "set-cookie"
+        self._session_id = value.partition("=")[2]
