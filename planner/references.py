@@ -16,6 +16,7 @@ from planner.tokens import STRING, SqlText, at_position
 __all__ = ["QUERY_STARTS", "ColumnChain", "References", "TableSite", "find_references"]
 
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
+_WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 _MAX_DEPTH = 100
 _NO_OPENING = frozenset({"", ")", "]", "}"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
@@ -133,6 +134,9 @@ class _Walk:
         i = start
         if words[i] == "WITH" and not factor:
             i, scope = self._common_tables(i, scope)
+            if words[i] in _WRITES:
+                message = f"{words[i]}: this gateway is read-only; the statement stands"
+                raise UnsupportedError(at_position(self.text.sql, self.text.start(i), message))
         state = _Level(i, in_query=factor, in_from=factor, expects_table=factor)
         while True:
             if later is not None and i >= later[0]:
