@@ -41,7 +41,7 @@ def run_families(settings: BenchSettings, names: tuple[str, ...] = (), out: Path
     unknown = [name for name in names if name not in FAMILIES]
     if unknown:
         raise InvalidInputError(
-            f"no benchmark family named {unknown[0]!r}: choose from {', '.join(FAMILIES)}"
+            f"no benchmark family {unknown[0]!r}: choose from {', '.join(FAMILIES)}"
         )
     context = BenchContext(settings)
     results: list[FamilyResult] = []
