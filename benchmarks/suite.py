@@ -40,9 +40,7 @@ def run_families(settings: BenchSettings, names: tuple[str, ...] = (), out: Path
     """
     unknown = [name for name in names if name not in FAMILIES]
     if unknown:
-        raise InvalidInputError(
-            f"no benchmark family {unknown[0]!r}: choose from {', '.join(FAMILIES)}"
-        )
+        raise InvalidInputError(f"no benchmark family {unknown[0]!r}: choose from {', '.join(FAMILIES)}")
     context = BenchContext(settings)
     results: list[FamilyResult] = []
     for name in names or tuple(FAMILIES):
