@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
-
 from tests.support.servers import GatewayProcess
 from tests.support.writer_process import WriterProcess
 
@@ -47,7 +47,7 @@ def open_engine() -> Iterator[Callable[[Path], QueryEngine]]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Path], GatewayProcess]]:
+def serve() -> Iterator[Callable[..., GatewayProcess]]:
     """Starts real gateways over catalog roots and stops them after the test."""
     with ExitStack() as stack:
         yield lambda path, *options: stack.enter_context(GatewayProcess(path, *options))

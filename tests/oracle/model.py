@@ -37,6 +37,19 @@ class RegionHistory:
     writes: list[Write] = field(default_factory=list)
     current_generation: int = 1
 
+    def replayed_into(self, field_ids: set[int]) -> None:
+        """A new writer replayed the unflushed writes into the columns that it knows."""
+        self.writes = [
+            write
+            if write.cells is None or write.generation < self.current_generation
+            else Write(
+                write.generation,
+                write.key,
+                {field_id: value for field_id, value in write.cells.items() if field_id in field_ids},
+            )
+            for write in self.writes
+        ]
+
     def flushed(self) -> list[Write]:
         """The writes that are in flushed generations."""
         return [write for write in self.writes if write.generation < self.current_generation]
@@ -71,7 +84,7 @@ class TableModel:
         generation: int,
         current_generation: int,
     ) -> None:
-        """Record one durable write: rows by the writer's own column names, or keys when ``field_ids`` is None."""
+        """Record one durable write: rows by the writer's column names, or keys when ``field_ids`` is None."""
         history = self.region(region)
         for row in rows:
             cells = None if field_ids is None else {field_ids[name]: value for name, value in row.items()}

@@ -12,7 +12,7 @@ from tests.support.tables import primary_key
 
 
 def merge_generations(table: Path, region: str, up_to: int) -> None:
-    """Merge a region's flushed generations up to ``up_to`` into the base table, newest row of each key winning.
+    """Merge a region's flushed generations up to ``up_to`` into the base table; the newest row of a key wins.
 
     Deletes go first and unmarked; the upsert carries the progress, so that data and progress are one commit.
     """

@@ -1,4 +1,4 @@
-"""Comparing query results as multisets of rows, with NaN equal to itself and floats to a tolerance on demand."""
+"""Comparing query results as multisets of rows; NaN equals itself."""
 
 import decimal
 import math

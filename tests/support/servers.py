@@ -8,10 +8,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import adbc_driver_flightsql.dbapi as flightsql
 import pyarrow as pa
+from adbc_driver_flightsql import DatabaseOptions
 
 _URI = re.compile(r"grpc://\S+:\d+")
 
@@ -61,7 +62,7 @@ class GatewayProcess:
             pipe.close()
         return code
 
-    def __enter__(self) -> "GatewayProcess":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,8 +71,9 @@ class GatewayProcess:
 
 @contextmanager
 def connected(uri: str) -> Iterator[Any]:
-    """An ADBC connection to a gateway."""
-    with flightsql.connect(uri, autocommit=True) as connection:
+    """An ADBC connection to a gateway that keeps its session's cookie."""
+    cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
+    with flightsql.connect(uri, db_kwargs=cookies, autocommit=True) as connection:
         yield connection
 
 

@@ -33,7 +33,7 @@ class Layout:
 
     Attributes:
         initialize: Gives a new dataset its MemWAL index.
-        derive: The region values of a row (by the spec's fields, in order), or any label when there is no spec.
+        derive: The region values of a row (by the spec's fields, in order); any label when there is no spec.
         encode: The raw bytes that the region manifest records of these values; None records nothing.
     """
 
@@ -70,7 +70,7 @@ def by_identity(column: str, *, recorded: bool) -> Layout:
         name=f"identity({column})" + ("" if recorded else ", not recorded"),
         initialize=lambda dataset: dataset.initialize_mem_wal(identity_column=column),
         derive=lambda _, row: (row[column],),
-        encode=(lambda values: {column: raw_value(values[0])}) if recorded else None,
+        encode=(lambda values: {"bucket": raw_value(values[0])}) if recorded else None,
     )
 
 
@@ -80,7 +80,7 @@ def by_spec(
     *,
     widths: tuple[int, ...],
 ) -> Layout:
-    """A recorded spec that Lance cannot evaluate; ``widths`` are the bytes of integer values (0: a string)."""
+    """A recorded spec that Lance cannot evaluate; ``widths`` are the bytes of its integer values."""
 
     def initialize(dataset: lance.LanceDataset) -> None:
         dataset.initialize_mem_wal()
@@ -125,8 +125,8 @@ class LsmTable:
 
     Attributes:
         config: Settings of every writer that is opened, such as ``max_memtable_rows``.
-        on_write: Called with (region id, rows or keys, whether they are tombstones, acknowledgement) after each
-            durable write; the oracle listens here.
+        writers: The open writer of each region id.
+        regions: The region id of each tuple of region values.
     """
 
     path: Path

@@ -61,7 +61,9 @@ class Writers:
 
 
 def _table(encoded: str) -> pa.Table:
-    return pa.ipc.open_stream(base64.b64decode(encoded)).read_all()
+    # Lance's FFI import panics on decimals that sit at 8-byte boundaries.
+    options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
+    return pa.ipc.open_stream(base64.b64decode(encoded), options=options).read_all()
 
 
 def _last_position(wal: Path) -> int:

@@ -1,0 +1,412 @@
+"""Random histories of two tables under MemWAL; after every step SQL must equal SQL on the oracle's tables."""
+
+import datetime as dt
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import lance
+import pyarrow as pa
+import pytest
+from datafusion import SessionConfig, SessionContext
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from tests.oracle import queries
+from tests.oracle.model import Column, TableModel
+from tests.oracle.predicates import Draw, value_of
+from tests.support import manifests
+from tests.support.merging import clean_up_merged, merge_generations
+from tests.support.results import assert_same_rows, rows_of
+from tests.support.tables import Layout, LsmTable, bucketed, by_identity, key_field, unpartitioned
+from tests.support.writer_process import FencedError, RegionWriter, WriterProcess
+
+Consistency = Literal["strong", "flushed"]
+
+ADDABLE = (pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.date32())
+EXTRA_TYPES = {"b": pa.bool_(), "d": pa.date32(), "at": pa.timestamp("us"), "m": pa.decimal128(10, 2)}
+
+
+class Executor(Protocol):
+    """Whatever answers SQL about the tables under a root."""
+
+    def run(
+        self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
+    ) -> pa.Table: ...
+
+    def close(self) -> None: ...
+
+
+def columns_of(dataset: lance.LanceDataset) -> tuple[Column, ...]:
+    """A dataset's columns with their field ids."""
+    ids = {column.name(): column.id() for column in dataset.lance_schema.fields()}
+    return tuple(Column(item.name, ids[item.name], item.type, item.nullable) for item in dataset.schema)
+
+
+class Subject:
+    """A table under test with its model and the writers that lost their region."""
+
+    def __init__(self, table: LsmTable, rows: pa.Table) -> None:
+        self.table = table
+        self.model = TableModel(columns_of(table.dataset()), table.key)
+        self.model.load(rows.to_pylist())
+        self.fenced: list[RegionWriter] = []
+        self.dropped: dict[int, pa.DataType] = {}
+        self.added = 0
+
+    def shape(self) -> queries.Table:
+        return queries.Table(self.table.name, self.model.columns, self.table.key)
+
+    def refresh_columns(self) -> None:
+        columns = columns_of(self.table.dataset())
+        self.dropped |= {
+            column.field_id: column.type for column in self.model.columns if column not in columns
+        }
+        self.model.set_columns(columns)
+
+    def opened(self, region: str, writer: RegionWriter) -> None:
+        """A writer claimed the region: it replayed the log into the columns that it knows."""
+        history = self.model.region(region)
+        history.current_generation = writer.current_generation
+        history.replayed_into(set(writer.field_ids.values()))
+
+
+class Histories(RuleBasedStateMachine):
+    """Puts, deletes, flushes, crashes, fencing, merges, clean-ups, index builds and schema changes."""
+
+    process: WriterProcess
+    open_executor: Callable[[Path], Executor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(prefix="histories-"))
+        self.subjects: list[Subject] = []
+
+    @initialize(data=st.data())
+    def create(self, data: Any) -> None:
+        draw = data.draw
+        key_kind = draw(st.sampled_from(("int64", "int32", "string", "composite")), label="key")
+        for name in ("t", "u"):
+            self.subjects.append(self._created(draw, name, key_kind))
+        self.executor = self.open_executor(self.directory)
+        self.check(data)
+
+    def teardown(self) -> None:
+        for subject in self.subjects:
+            for writer in [*subject.table.writers.values(), *subject.fenced]:
+                if not writer.closed:
+                    writer.abandon()
+        if self.subjects:
+            self.executor.close()
+        # A writer that was abandoned may still finish a file of its own.
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # Writes
+
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def put(self, data: Any, count: int) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        keys = [self._key(data.draw, subject) for _ in range(count)]
+        for region, part in self._by_region(subject, keys).items():
+            writer = self._writer(subject, region)
+            rows = [key | self._cells(data.draw, subject, writer) for key in part]
+            acknowledged = writer.put(rows)
+            subject.model.write(
+                region, rows, writer.field_ids, acknowledged.generation, acknowledged.current_generation
+            )
+        self.check(data)
+
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def delete(self, data: Any, count: int) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        live = sorted(subject.model.rows(), key=repr)
+        known = [dict(zip(subject.table.key, key, strict=True)) for key in live]
+        keys = [
+            data.draw(st.sampled_from(known))
+            if known and data.draw(st.booleans())
+            else self._key(data.draw, subject)
+            for _ in range(count)
+        ]
+        for region, part in self._by_region(subject, keys).items():
+            acknowledged = self._writer(subject, region).delete(part)
+            subject.model.write(region, part, None, acknowledged.generation, acknowledged.current_generation)
+        self.check(data)
+
+    @rule(data=st.data())
+    def write_to_the_base_alone(self, data: Any) -> None:
+        """An upsert that bypasses MemWAL: generation 0, older than everything fresh."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        dataset = subject.table.dataset()
+        key = self._key(data.draw, subject)
+        cells = {
+            column.name: value_of(data.draw, column.type, nullable=True)
+            for column in subject.model.columns
+            if column.name not in key
+        }
+        upsert = dataset.merge_insert(list(subject.table.key)).when_matched_update_all()
+        upsert.when_not_matched_insert_all().execute(
+            pa.Table.from_pylist([key | cells], schema=dataset.schema)
+        )
+        subject.model.load([key | cells])
+        self.check(data)
+
+    # The life of writers and generations
+
+    @rule(data=st.data())
+    def flush(self, data: Any) -> None:
+        """Close every writer of a table, which flushes what they hold; the next write opens them again."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        for region, writer in subject.table.writers.items():
+            if not writer.closed:
+                writer.close()
+                history = subject.model.region(region)
+                newest = max((write.generation for write in history.writes), default=0)
+                history.current_generation = max(history.current_generation, newest + 1)
+        subject.table.writers.clear()
+        self.check(data)
+
+    @precondition(lambda self: any(subject.table.writers for subject in self.subjects))
+    @rule(data=st.data())
+    def crash_and_reopen(self, data: Any) -> None:
+        subject, region = self._open_region(data)
+        subject.table.writers.pop(region).abandon()
+        self._writer(subject, region)
+        self.check(data)
+
+    @precondition(lambda self: any(subject.table.writers for subject in self.subjects))
+    @rule(data=st.data())
+    def fence(self, data: Any) -> None:
+        """A second writer claims a region; what the first one then tries to write is never seen."""
+        subject, region = self._open_region(data)
+        first = subject.table.writers.pop(region)
+        self._writer(subject, region)
+        row = self._key(data.draw, subject) | self._cells(data.draw, subject, first)
+        with pytest.raises(FencedError):
+            first.put([row])
+        subject.fenced.append(first)
+        self.check(data)
+
+    @rule(data=st.data())
+    def merge(self, data: Any) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        candidates = [
+            (region, write.generation)
+            for region, history in sorted(subject.model.regions.items())
+            for write in history.flushed()
+        ]
+        if candidates:
+            region, up_to = data.draw(st.sampled_from(candidates))
+            merge_generations(subject.table.path, region, up_to)
+            subject.model.merged(region, up_to)
+        self.check(data)
+
+    @rule(data=st.data())
+    def clean_up(self, data: Any) -> None:
+        """Merged generations leave the region manifests and the disk, old base versions too."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        for region in manifests.merged_generations(subject.table.path):
+            clean_up_merged(subject.table.path, region)
+        if data.draw(st.booleans()):
+            subject.table.dataset().cleanup_old_versions(older_than=dt.timedelta(0))
+        self.check(data)
+
+    @rule(data=st.data())
+    def index_the_key(self, data: Any) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        dataset = subject.table.dataset()
+        if any(index.name == "key_index" for index in dataset.describe_indices()):
+            dataset.optimize.optimize_indices()
+        else:
+            dataset.create_scalar_index(subject.table.key[-1], "BTREE", name="key_index")
+        self.check(data)
+
+    @rule(data=st.data())
+    def compact(self, data: Any) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        subject.table.dataset().optimize.compact_files()
+        self.check(data)
+
+    # Schema changes
+
+    @rule(data=st.data())
+    def add_column(self, data: Any) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        dataset = subject.table.dataset()
+        reused = subject.dropped.get(dataset.max_field_id + 1)
+        data_type = reused or data.draw(st.sampled_from(ADDABLE))
+        free = [name for name in ("w1", "w2", "s2") if name not in dataset.schema.names]
+        if free:
+            dataset.add_columns(pa.schema([pa.field(data.draw(st.sampled_from(free)), data_type)]))
+            subject.refresh_columns()
+        self.check(data)
+
+    @rule(data=st.data())
+    def rename_column(self, data: Any) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        self._change_schema(
+            data,
+            subject,
+            lambda dataset, name: dataset.alter_columns({"path": name, "name": "x" + name[-6:]}),
+        )
+        self.check(data)
+
+    @rule(data=st.data())
+    def drop_column(self, data: Any) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        self._change_schema(data, subject, lambda dataset, name: dataset.drop_columns([name]))
+        self.check(data)
+
+    # Checks
+
+    def check(self, data: Any) -> None:
+        """A full scan and a count of every table, and one drawn query, at a drawn consistency."""
+        consistency: Consistency = data.draw(
+            st.sampled_from(("strong", "strong", "flushed")), label="consistency"
+        )
+        drawn = queries.query(data.draw, [subject.shape() for subject in self.subjects])
+        oracle = SessionContext(
+            SessionConfig().set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+        )
+        expected = {
+            subject.table.name: subject.model.table(flushed_only=consistency == "flushed")
+            for subject in self.subjects
+        }
+        for name, table in expected.items():
+            oracle.register_record_batches(name, [table.to_batches() or _no_rows(table.schema)])
+        for pruning in (True, False):
+            where = f"consistency {consistency}, pruning {pruning}"
+
+            def answer(
+                sql: str,
+                parameters: tuple[pa.Scalar, ...] = (),
+                *,
+                pruning: bool = pruning,
+                where: str = where,
+            ) -> pa.Table:
+                try:
+                    return self.executor.run(sql, parameters, consistency=consistency, pruning=pruning)
+                except Exception as error:
+                    raise AssertionError(f"{sql} {parameters or ''} failed; {where}") from error
+
+            for name, table in expected.items():
+                assert_same_rows(answer(f"SELECT * FROM {name}"), table, context=f"all of {name}; {where}")
+                (count,) = rows_of(answer(f"SELECT count(*) FROM {name}"))
+                assert count == (table.num_rows,), f"count of {name}; {where}"
+            actual = answer(drawn.sql, drawn.parameters)
+            context = f"{drawn.sql} {drawn.parameters or ''}; {where}"
+            if drawn.answer == "some":
+                superset = _collected(oracle, drawn.superset)
+                assert actual.num_rows == min(drawn.limit, superset.num_rows), context
+                assert set(map(repr, rows_of(actual))) <= set(map(repr, rows_of(superset))), context
+            else:
+                assert_same_rows(
+                    actual,
+                    _collected(oracle, drawn.literal_sql or drawn.sql),
+                    ordered=drawn.answer == "ordered",
+                    context=context,
+                )
+
+    # Pieces
+
+    def _created(self, draw: Draw, name: str, key_kind: str) -> Subject:
+        key = _KEYS[key_kind]
+        extra = draw(
+            st.lists(st.sampled_from(sorted(EXTRA_TYPES)), unique=True, max_size=2), label="extra columns"
+        )
+        values = [("n", pa.int32()), ("f", pa.float64()), ("s", pa.string())]
+        values += [(column, EXTRA_TYPES[column]) for column in extra]
+        schema = pa.schema([*key, *(pa.field(column, data_type) for column, data_type in values)])
+        layout: Layout = draw(st.sampled_from(_layouts(key_kind)), label="layout")
+        rows: dict[str, dict[str, Any]] = {}
+        for _ in range(draw(st.integers(0, 8), label="base rows")):
+            row = {column.name: value_of(draw, column.type, nullable=column.nullable) for column in schema}
+            rows[repr([row[column.name] for column in key])] = row
+        base = pa.Table.from_pylist(list(rows.values()), schema=schema)
+        limit = draw(st.sampled_from((3, 7, 100)), label="max_memtable_rows")
+        table = LsmTable.create(self.directory, name, base, layout, self.process, max_memtable_rows=limit)
+        if draw(st.booleans(), label="key index"):
+            table.dataset().create_scalar_index(table.key[-1], "BTREE", name="key_index")
+        return Subject(table, base)
+
+    def _key(self, draw: Draw, subject: Subject) -> dict[str, Any]:
+        types = {column.name: column.type for column in subject.model.columns}
+        return {name: value_of(draw, types[name]) for name in subject.table.key}
+
+    def _cells(self, draw: Draw, subject: Subject, writer: RegionWriter) -> dict[str, Any]:
+        """Values of every column that the writer knows, besides the key."""
+        return {
+            column.name: value_of(draw, column.type, nullable=True)
+            for column in writer.schema
+            if column.name not in subject.table.key
+        }
+
+    def _by_region(self, subject: Subject, keys: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+        parts: dict[str, list[dict[str, Any]]] = {}
+        for key in keys:
+            parts.setdefault(subject.table.region_of(key), []).append(key)
+        return parts
+
+    def _writer(self, subject: Subject, region: str) -> RegionWriter:
+        known = subject.table.writers.get(region)
+        writer = subject.table.writer(region)
+        if writer is not known:
+            subject.opened(region, writer)
+        return writer
+
+    def _open_region(self, data: Any) -> tuple[Subject, str]:
+        subject = data.draw(st.sampled_from([subject for subject in self.subjects if subject.table.writers]))
+        return subject, data.draw(st.sampled_from(sorted(subject.table.writers)))
+
+    def _change_schema(
+        self, data: Any, subject: Subject, change: Callable[[lance.LanceDataset, str], None]
+    ) -> None:
+        """Change a drawn column; ``n`` and ``s`` stay, because drawn queries name them."""
+        names = [
+            column.name
+            for column in subject.model.columns
+            if column.name not in (*subject.table.key, "n", "s")
+        ]
+        if names:
+            change(subject.table.dataset(), data.draw(st.sampled_from(names)))
+            subject.refresh_columns()
+
+
+_KEYS = {
+    "int64": (key_field("id", pa.int64()),),
+    "int32": (key_field("id", pa.int32()),),
+    "string": (key_field("id", pa.string()),),
+    "composite": (key_field("id", pa.int64(), position=2), key_field("tenant", pa.string(), position=1)),
+}
+
+
+def _layouts(key_kind: str) -> tuple[Layout, ...]:
+    if key_kind == "composite":
+        return (
+            unpartitioned(("tenant", "id"), 3),
+            bucketed("id", 3, recorded=True),
+            bucketed("tenant", 2, recorded=True),
+            by_identity("tenant", recorded=True),
+            by_identity("tenant", recorded=False),
+        )
+    identity = (by_identity("id", recorded=True),) if key_kind != "int32" else ()
+    return (
+        unpartitioned(("id",), 2),
+        bucketed("id", 3, recorded=True),
+        bucketed("id", 3, recorded=False),
+        *identity,
+    )
+
+
+def _collected(oracle: SessionContext, sql: str) -> pa.Table:
+    try:
+        frame = oracle.sql(sql)
+    except Exception as error:
+        raise AssertionError(f"the oracle refuses the drawn query {sql}") from error
+    batches = frame.collect()  # whose fields may be less nullable than the frame says
+    return pa.Table.from_batches(batches, schema=batches[0].schema if batches else frame.schema())
+
+
+def _no_rows(schema: pa.Schema) -> list[pa.RecordBatch]:
+    return [pa.RecordBatch.from_pylist([], schema=schema)]

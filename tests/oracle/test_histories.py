@@ -1,0 +1,77 @@
+"""Random histories against the oracle: in seconds, in minutes, and for as long as one likes."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.oracle.executors import EngineExecutor, GatewayExecutor
+from tests.oracle.machine import Executor, Histories
+from tests.support.writer_process import WriterProcess
+
+
+def run_histories(
+    writers: WriterProcess,
+    executor: type[EngineExecutor | GatewayExecutor],
+    *,
+    examples: int,
+    steps: int,
+    **more: object,
+) -> None:
+    class Run(Histories):
+        process = writers
+
+        @staticmethod
+        def open_executor(root: Path) -> Executor:
+            return executor(root)
+
+    if "seed" in more:
+        seed(more.pop("seed"))(Run)
+    run_state_machine_as_test(
+        Run,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False,
+            **more,
+        ),
+    )
+
+
+def test_short_histories_equal_the_replay(writers: WriterProcess):
+    run_histories(writers, EngineExecutor, examples=20, steps=10, derandomize=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_histories_equal_the_replay(writers: WriterProcess):
+    run_histories(writers, EngineExecutor, examples=160, steps=25, derandomize=True)
+
+
+@pytest.mark.slow
+def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
+    run_histories(writers, GatewayExecutor, examples=6, steps=12, derandomize=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_long_histories_equal_the_replay(
+    writers: WriterProcess, record_property: Callable[[str, object], None]
+):
+    """``SOAK_HISTORIES`` and ``SOAK_STEPS`` set the size, ``SOAK_SEED`` repeats a run."""
+    number = int(os.environ.get("SOAK_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+    record_property("SOAK_SEED", number)
+    run_histories(
+        writers,
+        EngineExecutor,
+        examples=int(os.environ.get("SOAK_HISTORIES", "200")),
+        steps=int(os.environ.get("SOAK_STEPS", "60")),
+        seed=number,
+        phases=(Phase.generate, Phase.shrink),
+    )
