@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow as pa
 from execnodes.source import ColumnCache
 from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
-from memwal.manifest import RegionManifest, list_regions, read_latest_manifest
+from memwal.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.storage import Storage
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
 from planner.base_table import BaseTable, open_base_table
@@ -130,12 +130,14 @@ class Table:
                 RegionAssignment(one.region_id, one.region_spec_id, one.region_values)
                 for one in decode_region_snapshots(details)
             )
-        found = []
-        for region_id in list_regions(self.storage):
-            manifest = self._manifests.get(region_id) or self._newest_manifest(region_id)
-            if manifest is not None:
-                found.append(RegionAssignment(region_id, manifest.region_spec_id, manifest.region_values))
-        return tuple(found)
+        region_ids = list_regions(self.storage)
+        self._newest_manifests([one for one in region_ids if one not in self._manifests])
+        known = (self._manifests.get(region_id) for region_id in region_ids)
+        return tuple(
+            RegionAssignment(one.region_id, one.region_spec_id, one.region_values)
+            for one in known
+            if one is not None
+        )
 
     def snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
@@ -187,11 +189,12 @@ class Table:
             manifests = {one.region_id: one.manifest for one in remembered if one.region_id in set(needed)}
             unflushed: Mapping[str, WalPositions] = {}
         else:
-            manifests = dict(self._each(self._newest_manifest, needed))
+            manifests = self._newest_manifests(needed)
             present = [manifest for manifest in manifests.values() if manifest is not None]
             unflushed = {}
             if consistency == "strong":
-                unflushed = dict(self._each(self._unflushed, [one.region_id for one in present]))
+                found = self.storage.each(self._unflushed, present)
+                unflushed = {one.region_id: positions for one, positions in zip(present, found, strict=True)}
             base = self.base()
         merged = base.details.merged_generations if base.details else {}
         regions = {}
@@ -211,20 +214,15 @@ class Table:
             )
         return TableSnapshot(base, regions)
 
-    def _each(self, read: Callable[[str], Any], region_ids: Iterable[str]) -> list[tuple[str, Any]]:
-        """(region id, what `read` says) for all regions; side by side where storage is far away."""
-        ids = list(region_ids)
-        if len(ids) > 1 and self.storage.backend.scheme != "file":
-            return list(zip(ids, self._executor.map(read, ids), strict=True))
-        return [(region_id, read(region_id)) for region_id in ids]
-
-    def _newest_manifest(self, region_id: str) -> RegionManifest | None:
-        manifest = read_latest_manifest(self.storage, region_id, known=self._manifests.get(region_id))
-        if manifest is None:
-            self._manifests.pop(region_id, None)
-        else:
-            self._manifests[region_id] = manifest
-        return manifest
+    def _newest_manifests(self, region_ids: Sequence[str]) -> dict[str, RegionManifest | None]:
+        found = read_latest_manifests(self.storage, region_ids, known=self._manifests)
+        newest = dict(zip(region_ids, found, strict=True))
+        for region_id, manifest in newest.items():
+            if manifest is None:
+                self._manifests.pop(region_id, None)
+            else:
+                self._manifests[region_id] = manifest
+        return newest
 
     def _open_generations(
         self, base: BaseTable, manifest: RegionManifest, merged: int
@@ -242,9 +240,9 @@ class Table:
             if flushed.generation > merged
         )
 
-    def _unflushed(self, region_id: str) -> WalPositions:
-        """WAL entries that no generation of the newest manifest covers."""
-        manifest = self._manifests[region_id]
+    def _unflushed(self, manifest: RegionManifest) -> WalPositions:
+        """WAL entries that no generation of the region's newest manifest covers."""
+        region_id = manifest.region_id
         after, generation = manifest.replay_after_wal_entry_position, manifest.current_generation
         known = self._positions.get(region_id)
         if known is None or (known.after, known.current_generation) != (after, generation):
