@@ -91,10 +91,13 @@ class BaseTable:
         if len(self.primary_key) != 1:
             return False
         everything = {fragment.fragment_id for fragment in self.fragments}
-        covered: set[int] = set()
-        for index in self.dataset.list_indices():
-            if index["type"] == "BTree" and index["fields"] == list(self.primary_key):
-                covered |= set(index["fragment_ids"])
+        covered = {
+            fragment_id
+            for index in self.dataset.describe_indices()
+            if index.index_type == "BTree" and index.field_names == list(self.primary_key)
+            for segment in index.segments
+            for fragment_id in segment.fragment_ids
+        }
         return everything <= covered
 
     @cached_property
