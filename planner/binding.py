@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import Protocol
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.key_query import KeyQuery, find_key_query
-from planner.parameters import sql_literal
 from planner.references import QUERY_STARTS, References, TableSite, find_references
-from planner.tokens import SqlText, at_position, fold, quote, tokenize
+from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
+from planner.tokens import SqlText, fold, quote, tokenize
 from planner.views import ViewTrail
 
 __all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]
@@ -33,17 +30,6 @@ _WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|COPY
 _SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _SYSTEM_SCHEMA = "information_schema"
-_DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
-
-
-class StatementKind(Enum):
-    """What a statement does."""
-
-    QUERY = "query"
-    EXPLAIN = "explain"
-    EXPLAIN_ANALYZE = "explain analyze"
-    DESCRIBE = "describe"
-    SHOW = "show"
 
 
 class NameResolver(Protocol):
@@ -63,105 +49,6 @@ class NameResolver(Protocol):
 
     def names(self) -> tuple[str, ...]:
         """All tables and views, for messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableReference:
-    """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text."""
-
-    private_name: str
-    table: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Rendered text and where it comes from; `verbatim` pieces map character by character."""
-
-    text: str
-    origin: int
-    verbatim: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """The place of a parameter, counted from 0."""
-
-    ordinal: int
-    origin: int
-
-
-@dataclass(frozen=True, slots=True)
-class BoundStatement:
-    """A statement whose names are resolved.
-
-    `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
-    number of values that `render` needs, `key_query` the same statement as a point lookup where it is one.
-    """
-
-    sql: str
-    kind: StatementKind
-    references: tuple[TableReference, ...]
-    parameter_count: int
-    key_query: KeyQuery | None
-    _pieces: tuple[_Piece | _Slot, ...] = field(repr=False)
-
-    def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
-        """The text for DataFusion: private table names, and parameters as typed literals.
-
-        Args:
-            parameters: One scalar per parameter; None leaves $1, $2, ... in place, for type inference.
-
-        Raises:
-            InvalidInputError: too few or too many values, with both counts.
-        """
-        return "".join(text for text, _ in self._render(parameters))
-
-    def syntax_error(self, message: str) -> InvalidInputError:
-        """DataFusion's complaint about the rendered text (no parameters given), shown in the original text.
-
-        Positions like "Line: 1, Column: 9" are translated; without one the message stands as it is.
-        """
-        found = _DATAFUSION_POSITION.search(message)
-        summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
-        summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
-        if found is None and summary.endswith("EOF"):
-            return InvalidInputError(
-                at_position(self.sql, len(self.sql.rstrip()), f"Syntax error: {summary},")
-            )
-        if found is None:
-            return InvalidInputError(f"Syntax error: {summary}")
-        line, column = int(found[1]), int(found[2])
-        rendered = self.render()
-        lines = rendered.split("\n")
-        target = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
-        reached = 0
-        for text, piece in self._render(None):
-            if reached + len(text) > target:
-                origin = piece.origin
-                if isinstance(piece, _Piece) and piece.verbatim:
-                    origin += target - reached
-                break
-            reached += len(text)
-        else:
-            origin = len(self.sql)
-        return InvalidInputError(at_position(self.sql, origin, f"Syntax error: {summary},"))
-
-    def _render(self, parameters: Sequence[pa.Scalar] | None) -> list[tuple[str, _Piece | _Slot]]:
-        if parameters is not None and len(parameters) != self.parameter_count:
-            raise InvalidInputError(
-                f"The statement has {self.parameter_count} parameter(s), "
-                f"and {len(parameters)} value(s) were bound"
-            )
-        rendered: list[tuple[str, _Piece | _Slot]] = []
-        for piece in self._pieces:
-            if isinstance(piece, _Piece):
-                text = piece.text
-            elif parameters is None:
-                text = f" ${piece.ordinal + 1} "
-            else:
-                text = f" {sql_literal(parameters[piece.ordinal])} "
-            rendered.append((text, piece))
-        return rendered
 
 
 def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: str = "main") -> BoundStatement:
@@ -245,44 +132,44 @@ class _Binder:
         self._counts: dict[str, int] = {}
         self._common_tables: set[str] = set()
 
-    def query(self, text: SqlText, start: int) -> list[_Piece | _Slot]:
+    def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
         """The pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
         self._number_parameters(text)
         return self._rewrite(text, start, ViewTrail())
 
-    def describe(self, text: SqlText) -> list[_Piece | _Slot]:
+    def describe(self, text: SqlText) -> list[Piece | Slot]:
         """DESCRIBE table: a view is described through its query."""
         i = 2 if text.words[1] == "TABLE" else 1
         site = _whole_name(text, i)
         name = self._resolve(site, text)
         if name is None:
-            return [_Piece(text.sql, 0, verbatim=True)]
+            return [Piece(text.sql, 0, verbatim=True)]
         origin = text.start(site.first)
         if self._resolver.has_table(name):
-            return [_Piece(f"DESCRIBE {quote(self._private(name))}", origin, verbatim=False)]
-        pieces: list[_Piece | _Slot] = [_Piece("DESCRIBE SELECT * FROM ", origin, verbatim=False)]
+            return [Piece(f"DESCRIBE {quote(self._private(name))}", origin, verbatim=False)]
+        pieces: list[Piece | Slot] = [Piece("DESCRIBE SELECT * FROM ", origin, verbatim=False)]
         return pieces + self._expand(name, origin, ViewTrail(), alias=True)
 
-    def show(self, text: SqlText) -> list[_Piece | _Slot]:
+    def show(self, text: SqlText) -> list[Piece | Slot]:
         """SHOW TABLES and its siblings go to DataFusion as they are; a table that they name must exist."""
         if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
             self._resolve(_whole_name(text, 3), text)
-        return [_Piece(text.sql, 0, verbatim=True)]
+        return [Piece(text.sql, 0, verbatim=True)]
 
-    def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[_Piece | _Slot]:
+    def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
         """Splices one text; inside a view (a trail of names) the origin of all is where the view is named."""
         found = find_references(
             text, start, taken=frozenset(self._common_tables) if trail.names else frozenset()
         )
         self._common_tables |= found.common_tables
-        edits: list[tuple[int, int, list[_Piece | _Slot]]] = []
+        edits: list[tuple[int, int, list[Piece | Slot]]] = []
         for site in found.tables:
             pieces = self._table(site, text, trail)
             if pieces is not None:
                 edits.append((text.start(site.first), text.end(site.last), pieces))
         for index, name in found.renamed.items():
             edits.append(
-                (text.start(index), text.end(index), [_Piece(quote(name), text.start(index), verbatim=False)])
+                (text.start(index), text.end(index), [Piece(quote(name), text.start(index), verbatim=False)])
             )
         edits.extend(self._qualified_columns(found, text))
         if not trail.names:
@@ -291,24 +178,24 @@ class _Binder:
         pieces, position = [], 0
         for begin, end, replacement in edits:
             if begin > position:
-                pieces.append(_Piece(text.sql[position:begin], position, verbatim=True))
+                pieces.append(Piece(text.sql[position:begin], position, verbatim=True))
             pieces.extend(replacement)
             if text.sql.startswith('"', end) and replacement:
-                pieces.append(_Piece(" ", end, verbatim=False))  # two quoted names must not become one
+                pieces.append(Piece(" ", end, verbatim=False))  # two quoted names must not become one
             position = end
-        pieces.append(_Piece(text.sql[position:], position, verbatim=True))
+        pieces.append(Piece(text.sql[position:], position, verbatim=True))
         return pieces
 
     # Tables
 
-    def _table(self, site: TableSite, text: SqlText, trail: ViewTrail) -> list[_Piece | _Slot] | None:
+    def _table(self, site: TableSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot] | None:
         """What stands in place of a table's name; None leaves it alone."""
         origin = text.start(site.first)
         alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
         if site.common_table is not None:
             if site.common_table == site.parts[0]:
                 return None
-            return [_Piece(quote(site.common_table) + alias, origin, verbatim=False)]
+            return [Piece(quote(site.common_table) + alias, origin, verbatim=False)]
         try:
             name = self._resolve(site, text)
         except LanceGatewayError as error:
@@ -319,22 +206,22 @@ class _Binder:
             # The catalog's name is ours; DataFusion keeps its system tables under its own.
             if len(site.parts) == 2:
                 return None
-            return [_Piece(f"{_SYSTEM_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
+            return [Piece(f"{_SYSTEM_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
         if not self._resolver.has_table(name):
             return self._expand(name, origin, trail, alias=not site.has_alias)
         if not trail.names:
             self.base_sites.append(site)
-        return [_Piece(quote(self._private(name)) + alias, origin, verbatim=False)]
+        return [Piece(quote(self._private(name)) + alias, origin, verbatim=False)]
 
-    def _expand(self, name: str, origin: int, trail: ViewTrail, *, alias: bool) -> list[_Piece | _Slot]:
+    def _expand(self, name: str, origin: int, trail: ViewTrail, *, alias: bool) -> list[Piece | Slot]:
         """A view as a derived table. The line break ends a comment that ends the view's text."""
         inner = trail.enter(name)
         sql = self._resolver.view_sql(name)
         if sql is None:  # deleted since its name was resolved
             raise self._unknown(name)
         pieces = self._rewrite(inner.read(sql.strip()), 0, inner)
-        body = "".join(piece.text for piece in pieces if isinstance(piece, _Piece))
-        return [_Piece(f"({body}\n)" + (f" AS {quote(name)}" if alias else ""), origin, verbatim=False)]
+        body = "".join(piece.text for piece in pieces if isinstance(piece, Piece))
+        return [Piece(f"({body}\n)" + (f" AS {quote(name)}" if alias else ""), origin, verbatim=False)]
 
     def _resolve(self, site: TableSite, text: SqlText) -> str | None:
         """The table or view that a site names; None for a table of DataFusion's information_schema."""
@@ -388,9 +275,9 @@ class _Binder:
 
     def _qualified_columns(
         self, found: References, text: SqlText
-    ) -> list[tuple[int, int, list[_Piece | _Slot]]]:
+    ) -> list[tuple[int, int, list[Piece | Slot]]]:
         """Drops catalog and schema from main.orders.id: the reference is known as orders alone."""
-        edits: list[tuple[int, int, list[_Piece | _Slot]]] = []
+        edits: list[tuple[int, int, list[Piece | Slot]]] = []
         for chain in found.chains:
             if chain.parts[0] == self._schema and self._schema not in found.aliases:
                 dropped = 1
@@ -438,9 +325,9 @@ class _Binder:
                 index, "Parameters are either all ? or all $n; the first of the other kind stands"
             )
 
-    def _parameters(self, text: SqlText) -> list[tuple[int, int, list[_Piece | _Slot]]]:
+    def _parameters(self, text: SqlText) -> list[tuple[int, int, list[Piece | Slot]]]:
         return [
-            (text.start(i), text.end(i + (text.words[i] == "$")), [_Slot(ordinal, text.start(i))])
+            (text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
             for i, ordinal in self.slots.items()
         ]
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from memwal.errors import UnsupportedError
 
-__all__ = ["parameter_types", "sql_literal"]
+__all__ = ["is_bindable", "parameter_types", "plain_value", "sql_literal"]
 
 # How DataFusion prints a parameter whose type it has inferred, up to where the type begins.
 _TYPED = re.compile(
@@ -200,7 +200,7 @@ def sql_literal(value: pa.Scalar) -> str:
     Raises:
         UnsupportedError: a type that has no literal, named.
     """
-    value = _plain(value)
+    value = plain_value(value)
     dtype = value.type
     if pa.types.is_null(dtype):
         return "NULL"
@@ -214,13 +214,19 @@ def sql_literal(value: pa.Scalar) -> str:
     return f"arrow_cast({text}, '{_type_name(dtype)}')"
 
 
-def _plain(value: pa.Scalar) -> pa.Scalar:
+def is_bindable(value: pa.Scalar) -> bool:
+    """Whether DataFusion's bindings take a plain value for a placeholder: they stumble over nested NULLs."""
+    return not pa.types.is_nested(value.type)
+
+
+def plain_value(value: pa.Scalar) -> pa.Scalar:
+    """The value without dictionary, run-end encoding or extension type."""
     if isinstance(value, pa.ExtensionScalar):
-        return _plain(value.value) if value.is_valid else pa.scalar(None, value.type.storage_type)
+        return plain_value(value.value) if value.is_valid else pa.scalar(None, value.type.storage_type)
     if isinstance(value, pa.DictionaryScalar):
         return value.value if value.is_valid else pa.scalar(None, value.type.value_type)
     if isinstance(value, pa.RunEndEncodedScalar):
-        return _plain(value.value) if value.is_valid else pa.scalar(None, value.type.value_type)
+        return plain_value(value.value) if value.is_valid else pa.scalar(None, value.type.value_type)
     return value
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwal.errors import UnsupportedError
+from memwal.errors import InvalidInputError, UnsupportedError
 from planner.parameters import parameter_types, sql_literal
 from tests.planner.names import TABLES, bound, context, context_with
 
@@ -79,6 +79,20 @@ def test_a_literal_is_the_value_in_value_and_type(value: pa.Scalar):
     found = answer(sql_literal(value))
     assert found.type == value.type
     assert found.equals(value)
+
+
+@pytest.mark.parametrize("value", [*VALUES, *NULLS], ids=lambda value: str(value.type))
+def test_a_bound_value_keeps_value_type_and_column_name(value: pa.Scalar):
+    text, values = bound("SELECT ? IS NULL AS b, ?").with_values([pa.scalar(None, pa.int32()), value])
+    found = context().sql(text, param_values=values).to_arrow_table()
+    assert found.column(1)[0].type == value.type
+    assert found.column(1)[0].equals(value)
+    assert found.schema.names == ["b", "$2"] or pa.types.is_nested(value.type)
+
+
+def test_bound_values_are_counted():
+    with pytest.raises(InvalidInputError, match=r"2 parameter\(s\), and 1 value\(s\)"):
+        bound("SELECT ?, ?").with_values([pa.scalar(1)])
 
 
 def test_nan_is_nan():

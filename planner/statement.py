@@ -1,0 +1,149 @@
+"""A bound statement: spliced text that remembers where it comes from, with slots for parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError
+from planner.key_query import KeyQuery
+from planner.parameters import is_bindable, plain_value, sql_literal
+from planner.tokens import at_position
+
+__all__ = ["BoundStatement", "Piece", "Slot", "StatementKind", "TableReference"]
+
+_DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
+
+
+class StatementKind(Enum):
+    """What a statement does."""
+
+    QUERY = "query"
+    EXPLAIN = "explain"
+    EXPLAIN_ANALYZE = "explain analyze"
+    DESCRIBE = "describe"
+    SHOW = "show"
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text."""
+
+    private_name: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rendered text and where it comes from; `verbatim` pieces map character by character."""
+
+    text: str
+    origin: int
+    verbatim: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of a parameter, counted from 0."""
+
+    ordinal: int
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatement:
+    """A statement whose names are resolved.
+
+    `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
+    number of values that `render` needs, `key_query` the same statement as a point lookup where it is one.
+    """
+
+    sql: str
+    kind: StatementKind
+    references: tuple[TableReference, ...]
+    parameter_count: int
+    key_query: KeyQuery | None
+    _pieces: tuple[Piece | Slot, ...] = field(repr=False)
+
+    def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
+        """The text for DataFusion: private table names, and parameters as typed literals.
+
+        Args:
+            parameters: One scalar per parameter; None leaves $1, $2, ... in place, for type inference.
+
+        Raises:
+            InvalidInputError: too few or too many values, with both counts.
+        """
+        return "".join(text for text, _ in self._render(parameters))
+
+    def with_values(self, parameters: Sequence[pa.Scalar]) -> tuple[str, dict[str, pa.Scalar]]:
+        """The text for DataFusion with placeholders, and their values for `SessionContext.sql`.
+
+        Columns that are named after their expression (`SELECT id + $1`) keep the name that the statement had
+        when it was prepared. Values that DataFusion's bindings cannot take become literals in the text.
+
+        Raises:
+            InvalidInputError: too few or too many values, with both counts.
+            UnsupportedError: a value of a type that cannot be bound.
+        """
+        values = {
+            f"{i + 1}": plain
+            for i, value in enumerate(parameters)
+            if is_bindable(plain := plain_value(value))
+        }
+        rendered = self._render(parameters, frozenset(int(name) - 1 for name in values))
+        return "".join(text for text, _ in rendered), values
+
+    def syntax_error(self, message: str) -> InvalidInputError:
+        """DataFusion's complaint about the rendered text (no parameters given), shown in the original text.
+
+        Positions like "Line: 1, Column: 9" are translated; without one the message stands as it is.
+        """
+        found = _DATAFUSION_POSITION.search(message)
+        summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
+        summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
+        if found is None and summary.endswith("EOF"):
+            return InvalidInputError(
+                at_position(self.sql, len(self.sql.rstrip()), f"Syntax error: {summary},")
+            )
+        if found is None:
+            return InvalidInputError(f"Syntax error: {summary}")
+        line, column = int(found[1]), int(found[2])
+        rendered = self.render()
+        lines = rendered.split("\n")
+        target = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+        reached = 0
+        for text, piece in self._render(None):
+            if reached + len(text) > target:
+                origin = piece.origin
+                if isinstance(piece, Piece) and piece.verbatim:
+                    origin += target - reached
+                break
+            reached += len(text)
+        else:
+            origin = len(self.sql)
+        return InvalidInputError(at_position(self.sql, origin, f"Syntax error: {summary},"))
+
+    def _render(
+        self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()
+    ) -> list[tuple[str, Piece | Slot]]:
+        """Texts and the pieces that they come from; parameters in `kept` stay placeholders."""
+        if parameters is not None and len(parameters) != self.parameter_count:
+            raise InvalidInputError(
+                f"The statement has {self.parameter_count} parameter(s), "
+                f"and {len(parameters)} value(s) were bound"
+            )
+        rendered: list[tuple[str, Piece | Slot]] = []
+        for piece in self._pieces:
+            if isinstance(piece, Piece):
+                text = piece.text
+            elif parameters is None or piece.ordinal in kept:
+                text = f" ${piece.ordinal + 1} "
+            else:
+                text = f" {sql_literal(parameters[piece.ordinal])} "
+            rendered.append((text, piece))
+        return rendered
