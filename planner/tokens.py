@@ -8,6 +8,7 @@ table is emptied, because which words are keywords is decided by where they stan
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,7 +45,15 @@ class _DataFusionTokenizer(Postgres.Tokenizer):
 # The template comments of other dialects would swallow a struct literal such as {#a: 1}.
 _DataFusionTokenizer._COMMENTS.pop("{#", None)  # noqa: SLF001
 
-_TOKENIZER = _DataFusionTokenizer(Postgres())
+
+class _PerThread(threading.local):
+    """A tokenizer keeps its position in itself, so every thread has one of its own."""
+
+    def __init__(self) -> None:
+        self.tokenizer = _DataFusionTokenizer(Postgres())
+
+
+_PER_THREAD = _PerThread()
 _KINDS = {
     TokenType.IDENTIFIER: QUOTED,
     TokenType.NUMBER: _NUMBER,
@@ -131,7 +140,7 @@ def tokenize(sql: str) -> SqlText:
         UnsupportedError: string literals of a kind that DataFusion does not know.
     """
     try:
-        tokens = _TOKENIZER.tokenize(sql)
+        tokens = _PER_THREAD.tokenizer.tokenize(sql)
     except TokenError as error:
         raise InvalidInputError(_unterminated(sql, error)) from error
     words: list[str] = []

@@ -1,6 +1,7 @@
 """Statements become what DataFusion gets, and mean the same."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -129,6 +130,13 @@ def test_a_thousand_alternatives_and_deep_brackets_bind():
     alternatives = " OR ".join(f"(id = {i} AND item = 'a{i}')" for i in range(1000))
     assert len(bound(f"SELECT * FROM orders WHERE {alternatives}").references) == 1
     assert len(bound(f"SELECT {'(' * 80}1{')' * 80} FROM orders").references) == 1
+
+
+def test_threads_bind_at_the_same_time():
+    statements = [case.parts for case in CASES] * 10
+    with ThreadPoolExecutor(4) as pool:
+        rendered = pool.map(lambda parts: bound(parts[0]).render().rstrip(), statements)
+    assert list(rendered) == [expected.rstrip() for _, expected in statements]
 
 
 def test_binding_is_quick_enough_to_do_per_query():
