@@ -29,8 +29,8 @@ help: ## Show this list
 demo: $(VENV)/.installed ## Serve a table while it is being written, and ask it questions (ONCE=1 ends by itself)
 	@$(BIN)/python examples/demo.py --root $(DATA) $(if $(filter-out 0,$(ONCE)),--once)
 
-test: lint ## Check style, types, imports and generated code, then run every test except the soak (ARGS="-k name")
-	@$(BIN)/python -m pytest -m "not soak" $(ARGS)
+test: $(VENV)/.installed-dev ## Check style, types, imports and generated code, then run every test except the soak (ARGS="-k name")
+	@status=0; $(MAKE) lint || status=$$?; $(BIN)/python -m pytest -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
 	@$(BIN)/python -m pytest -m "not soak and not slow" $(ARGS)
@@ -42,11 +42,13 @@ bench: $(VENV)/.installed-dev ## Measure against DataFusion, Lance's own scanner
 	@$(BIN)/python -m benchmarks $(if $(SIZE),--rows $(SIZE)) $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check style, types, the direction of imports and the generated protobuf modules
-	@$(BIN)/ruff check $(wildcard $(SOURCES))
-	@$(BIN)/ruff format --check $(wildcard $(SOURCES))
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@$(BIN)/python -m protos.generate --check
+	@status=0; \
+	$(BIN)/ruff check $(wildcard $(SOURCES)) || status=$$?; \
+	$(BIN)/ruff format --check $(wildcard $(SOURCES)) || status=$$?; \
+	$(BIN)/mypy || status=$$?; \
+	$(BIN)/lint-imports || status=$$?; \
+	$(BIN)/python -m protos.generate --check || status=$$?; \
+	exit $$status
 
 format: $(VENV)/.installed-dev ## Format the sources and repair what ruff can repair
 	@$(BIN)/ruff check --fix $(wildcard $(SOURCES))
