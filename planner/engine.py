@@ -87,16 +87,16 @@ class QueryEngine:
         bound = bind(sql, self.catalog, catalog=settings.catalog, schema=settings.schema)
         run = self._run(settings, None)
         frame = self._frame(bound, run, None)
-        types = (
-            parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
-            if bound.parameter_count
-            else ()
-        )
+        if not bound.parameter_count:
+            prepared = PreparedQuery(self, bound, normalised(frame.schema()), pa.schema([]), settings)
+            if bound.kind is not StatementKind.EXPLAIN_ANALYZE:
+                prepared._planned = (frame, run)  # noqa: SLF001 (its own other half)
+            return prepared
+        types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
+        # Only with typed values is the type known of what is made of parameters alone.
+        typed = self._frame(bound, run, [pa.scalar(None, kind) for kind in types])
         parameters = pa.schema([pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)])
-        prepared = PreparedQuery(self, bound, normalised(frame.schema()), parameters, settings)
-        if not bound.parameter_count and bound.kind is not StatementKind.EXPLAIN_ANALYZE:
-            prepared._planned = (frame, run)  # noqa: SLF001 (its own other half)
-        return prepared
+        return PreparedQuery(self, bound, normalised(typed.schema()), parameters, settings)
 
     def execute(
         self,
@@ -134,8 +134,8 @@ class QueryEngine:
         Raises:
             LanceGatewayError: DataFusion refuses it.
         """
-        text = bound.render(parameters)
-        context = self._context()
+        text, values = (bound.render(), None) if parameters is None else bound.with_values(parameters)
+        context = self._context(typing=parameters is None and bound.parameter_count > 0)
         if not pushdown:
             context.remove_optimizer_rule("push_down_filter")
         tables = list(dict.fromkeys(reference.table for reference in bound.references))
@@ -148,11 +148,16 @@ class QueryEngine:
             for name in self.catalog.table_names():
                 context.register_dataset(f'"{name}"', TableLeaf(run, self.catalog.table(name), 1))
         try:
-            return context.sql(text)
+            return context.sql(text, param_values=values or None)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
 
-    def _context(self) -> SessionContext:
+    def _context(self, *, typing: bool) -> SessionContext:
+        """A context of the statement's own.
+
+        Args:
+            typing: whether the plan is to tell the types of parameters, those in subqueries too.
+        """
         config = (
             SessionConfig()
             .with_target_partitions(self.partitions)
@@ -160,6 +165,9 @@ class QueryEngine:
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
         )
+        if typing:
+            # Plans subqueries as joins, where parameters show.
+            config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")
         return SessionContext(config)
 
 
