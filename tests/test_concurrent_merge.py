@@ -1,0 +1,82 @@
+"""Queries while another process writes and generations are merged, cleaned up and compacted beneath them."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from planner.engine import QueryEngine
+from tests.support import manifests
+from tests.support.merging import clean_up_merged, merge_generations
+from tests.support.results import rows_of
+from tests.support.tables import LsmTable, key_field, unpartitioned
+from tests.support.writer_process import WriterProcess
+
+KEYS = 10
+SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32())])
+SHAPES = {
+    "scan": ("SELECT min(n), max(n), count(*) FROM t", lambda n: (n, n, KEYS)),
+    "filter": ("SELECT min(n), max(n), count(*) FROM t WHERE n >= 0", lambda n: (n, n, KEYS)),
+    "count": ("SELECT max(n), count(*) FROM t a WHERE id < 1000", lambda n: (n, KEYS)),
+    "lookup": ("SELECT n FROM t WHERE id = 3", lambda n: (n,)),
+    "self join": (
+        "SELECT max(a.n), count(*) FROM t a JOIN t b ON a.id = b.id AND a.n = b.n",
+        lambda n: (n, KEYS),
+    ),
+}
+
+
+class Maintenance(threading.Thread):
+    """Writes every key again and again, one atomic write each, and merges behind the writer."""
+
+    def __init__(self, table: LsmTable, rounds: int) -> None:
+        super().__init__(daemon=True)
+        self._table = table
+        self._rounds = rounds
+        self.acknowledged = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for number in range(1, self._rounds + 1):
+                self._table.put([{"id": key, "n": number} for key in range(KEYS)])
+                self.acknowledged = number
+                if number % 5 == 0:
+                    self._maintain(compact=number % 20 == 0)
+        except BaseException as error:  # noqa: BLE001 - the test raises it
+            self.failure = error
+
+    def _maintain(self, *, compact: bool) -> None:
+        (region,) = self._table.regions.values()
+        flushed = manifests.read_manifest(self._table.path, region).flushed_generations
+        merge_generations(self._table.path, region, max(entry.generation for entry in flushed))
+        clean_up_merged(self._table.path, region)
+        if compact:
+            self._table.dataset().optimize.compact_files()
+
+
+@pytest.mark.slow
+def test_every_query_sees_one_whole_write_and_never_an_older_one(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+):
+    base = pa.Table.from_pylist([{"id": key, "n": 0} for key in range(KEYS)], schema=SCHEMA)
+    table = LsmTable.create(root, "t", base, unpartitioned(("id",), 1), writers, max_memtable_rows=2 * KEYS)
+    engine = open_engine(root)
+    maintenance = Maintenance(table, rounds=300)
+    maintenance.start()
+    seen, answers = 0, 0
+    while maintenance.is_alive():
+        for name, (sql, expected) in SHAPES.items():
+            before = maintenance.acknowledged
+            (row,) = rows_of(engine.execute(sql).read_all())
+            assert row == expected(row[0]), f"{name}: a torn write"
+            assert row[0] >= max(seen, before), f"{name}: {row[0]} after {seen} was seen and {before} written"
+            seen = row[0]
+            answers += 1
+    maintenance.join()
+    if maintenance.failure is not None:
+        raise maintenance.failure
+    assert seen == 300 or rows_of(engine.execute("SELECT max(n) FROM t").read_all()) == [(300,)]
+    assert answers > 100
