@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, TOMBSTONE
 from execnodes.source import LanceSource, MemTableSource, read_as
-from memwal.errors import CorruptDataError, NotFoundError
+from memwal.errors import CorruptDataError
 from memwal.wal import WalEntry
 from planner.base_table import BaseTable, brief, field_names
 from planner.key_column import key_column
@@ -21,7 +21,7 @@ from planner.key_column import key_column
 FIELD_ID = b"lance:field_id"
 
 
-class GenerationVanishedError(NotFoundError):
+class GenerationVanishedError(CorruptDataError):
     """The directory of a flushed generation is gone."""
 
 

@@ -18,6 +18,7 @@ from execnodes import (
 )
 from execnodes.source import ColumnCache
 from memwal.bloom import KeyFilter, build_key_filter, load_key_filter
+from memwal.errors import CorruptDataError
 from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset
@@ -88,11 +89,14 @@ def _lookups(
 
 
 def _key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
-    """Lance's own filter where it is usable, else one built from the key columns."""
+    """Lance's own filter where it is whole and usable, else one built from the key columns."""
     types = [base.schema.field(name).type for name in base.primary_key]
 
     def make() -> KeyFilter:
-        stored = load_key_filter(base.storage, generation.path, types, generation.rows)
+        try:
+            stored = load_key_filter(base.storage, generation.path, types, generation.rows)
+        except CorruptDataError:
+            stored = None  # The rows are all there: a filter only saves reading them.
         return stored if stored is not None else build_key_filter(_keys(base, generation))
 
     key = ("key filter", base.storage.uri, generation.path, base.primary_key)
