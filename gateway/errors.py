@@ -45,8 +45,8 @@ def _answer(status: str, base: type[Exception]) -> type[Exception]:
     return type(status, (_Answer, base), {})
 
 
-# gRPC status -> the exception that pyarrow sends under it. Two statuses have no way through pyarrow: a failed
-# precondition is sent as INVALID_ARGUMENT (do not retry), lost data as INTERNAL.
+# gRPC status -> the exception that pyarrow sends under it. Some have no way through pyarrow: a failed
+# precondition is sent as INVALID_ARGUMENT (do not retry), lost data and exhausted resources as INTERNAL.
 _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
     {
         "INVALID_ARGUMENT": _answer("INVALID_ARGUMENT", ValueError),
@@ -59,6 +59,7 @@ _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
         "DEADLINE_EXCEEDED": flight.FlightTimedOutError,
         "CANCELLED": flight.FlightCancelledError,
         "DATA_LOSS": flight.FlightInternalError,
+        "RESOURCE_EXHAUSTED": flight.FlightInternalError,
         "INTERNAL": flight.FlightInternalError,
     }
 )

@@ -49,15 +49,18 @@ class Statement:
         """Makes `parameters`, one column for each parameter and one row for each execution, the current set.
 
         Raises:
-            InvalidInputError: a parameter is missing or superfluous.
+            InvalidInputError: a parameter is missing or superfluous, or a value cannot be of its type.
         """
         needed, given = len(self.query.parameter_schema), parameters.num_columns
         if given != needed:
             raise InvalidInputError(
                 f"the statement has {needed} parameters and {given} were bound: bind {needed} values"
             )
+        schema = self.query.parameter_schema
+        columns = [_typed(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
+        bound = pa.table(columns, names=schema.names)
         with self._lock:
-            self._bindings[next(self._numbers)] = parameters
+            self._bindings[next(self._numbers)] = bound
             while len(self._bindings) > _MAX_BINDINGS:
                 self._bindings.popitem(last=False)
 
@@ -204,6 +207,28 @@ def _received(reader: flight.MetadataRecordBatchReader) -> pa.Table:
             )
         batches.append(chunk.data)
     return pa.Table.from_batches(batches, reader.schema)
+
+
+def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Gives bound values the type of their parameter, so that a wrong one is refused when it is bound."""
+    if column.type.equals(field.type):
+        return column
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        if _is_number(column.type) and _is_number(field.type):
+            # 1.5 is no int64, yet it can be compared with one.
+            return column
+        raise InvalidInputError(
+            f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound that "
+            f"cannot become one: {error}"
+        ) from error
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)
+    )
 
 
 def _unknown(handle: bytes) -> NotFoundError:

@@ -61,7 +61,7 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: T
         # By place: names may repeat.
         columns = [column.to_pylist() for column in head.columns]
         shown.extend(dict(enumerate(row)) for row in zip(*columns, strict=True))
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     for field in schema:
         numeric = (
             pa.types.is_integer(field.type)

@@ -249,6 +249,7 @@ def prompt_session(path: Path | None = None) -> "PromptSession[str]":
         FormattedText([("bold", "lance> ")]),
         history=FileHistory(str(path)),
         multiline=True,
+        reserve_space_for_menu=0,
         prompt_continuation=lambda width, _line, _wrapped: "...> ".rjust(width),
         key_bindings=keys,
     )

@@ -1,11 +1,14 @@
 """`lance-gateway sql`: one statement, a script, and the interactive shell."""
 
+import fcntl
 import io
 import json
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -277,18 +280,23 @@ def test_the_client_does_not_load_the_engine() -> None:
 
 def test_on_a_terminal_the_command_is_a_shell(uri: str, tmp_path: Path) -> None:
     here, there = pty.openpty()
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(
-        [PROGRAM, "sql", "--uri", uri], stdin=there, stdout=there, stderr=there, env=environment
-    ) as process:
-        os.close(there)
-        shown = _shown_until(here, b"lance> ")
+    # The line editor draws nothing on a terminal without size.
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "xterm"}
+    command = [PROGRAM, "sql", "--uri", uri]
+    process = subprocess.Popen(command, stdin=there, stdout=there, stderr=there, env=environment)
+    os.close(there)
+    try:
+        _shown_until(here, b"lance>")
         os.write(here, b"SELECT 40 + 2 AS answer;\r")
-        shown += _shown_until(here, b"Time: ")
+        shown = _shown_until(here, b"Time: ")
         os.write(here, b"\\q\r")
         _shown_until(here, None)
         assert process.wait(30) == 0
-    os.close(here)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(here)
     assert b"42" in shown
     assert (tmp_path / "lance-gateway" / "history").exists()
 
