@@ -12,6 +12,7 @@ from datafusion import DataFrame, SessionConfig, SessionContext
 from execnodes import KeySet, MetricsSet
 from memwal.errors import InvalidInputError, PreconditionError
 from planner import compatibility
+from planner.base_table import BaseTable
 from planner.binding import BoundStatement, StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.direct import direct_batches, direct_shape
@@ -194,6 +195,8 @@ class PreparedQuery:
         self._engine = engine
         self._bound = bound
         self._settings = settings
+        self._checked: BaseTable | None = None
+        """The base version that is known to give the advertised columns."""
         self._planned: tuple[DataFrame, QueryRun] | None = None
         """What preparing has planned already; the first run with the same settings uses it up."""
 
@@ -244,9 +247,11 @@ class PreparedQuery:
         if keys is None:
             return None
         columns = [column for column, _ in query.columns]
-        if any(name not in base.schema.names for name in columns):
-            raise self._altered()
-        self._check(pa.schema([base.schema.field(column).with_name(name) for column, name in query.columns]))
+        if base is not self._checked:
+            if any(name not in base.schema.names for name in columns):
+                raise self._altered()
+            self._check(pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns]))
+            self._checked = base
         if not keys.num_rows:
             return iter(())
         run = self._engine._run(settings, None)  # noqa: SLF001 (the engine's own other half)

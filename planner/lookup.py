@@ -50,7 +50,8 @@ def plan_lookup(
     """
     base = snapshot.base
     filtered = frozenset() if row_filter is None else row_filter.columns
-    needed = (*base.primary_key, *sorted({*columns, *filtered} - {*base.primary_key}))
+    # In the table's order, which Lance reads fastest.
+    needed = tuple(name for name in base.schema.names if name in {*base.primary_key, *columns, *filtered})
     inputs = cache.compute(
         ("lookups", snapshot.identity, scanned_regions, needed),
         lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache)),

@@ -24,6 +24,10 @@ from planner.table import Table
 from planner.visibility import Visibility
 
 
+FEW_REGIONS = 8
+"""For a point lookup in so few regions, asking their key filters is quicker than evaluating region specs."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How a statement reads its tables.
@@ -137,11 +141,17 @@ class TableScan:
         base = self.base
         regions = self.table.assignments(base.details, self.run.options.consistency)
         self._assignments: dict[str, RegionAssignment] = {one.region_id: one for one in regions}
-        unrestricted = self.expression is None and self._keys is None
-        if base.details is None or unrestricted or not self.run.options.region_pruning:
-            reason = "no predicate" if self.run.options.region_pruning else "region pruning is off"
+        reason = self._reason_not_to_prune(len(regions))
+        if base.details is None or reason:
             return tuple(RegionVerdict(one.region_id, Verdict.ROWS_MIGHT_MATCH, reason) for one in regions)
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
+
+    def _reason_not_to_prune(self, regions: int) -> str:
+        if not self.run.options.region_pruning:
+            return "region pruning is off"
+        if self._keys is not None:
+            return "few regions, key filters decide" if regions <= FEW_REGIONS else ""
+        return "no predicate" if self.expression is None else ""
 
     @cached_property
     def kept_regions(self) -> frozenset[str]:
