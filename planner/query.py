@@ -23,7 +23,6 @@ from planner.snapshot import Consistency, TableSnapshot
 from planner.table import Table
 from planner.visibility import Visibility
 
-
 FEW_REGIONS = 8
 """For a point lookup in so few regions, asking their key filters is quicker than evaluating region specs."""
 
