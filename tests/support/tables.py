@@ -137,6 +137,7 @@ class LsmTable:
     writers: dict[str, RegionWriter] = field(default_factory=dict)
     regions: dict[tuple[Any, ...], str] = field(default_factory=dict)
     _routes: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    _routing: lance.LanceDataset | None = None  # the specs never change
 
     @staticmethod
     def create(
@@ -185,7 +186,9 @@ class LsmTable:
         """The region of a key, created on first use."""
         identity = tuple(key[name] for name in self.key)
         if identity not in self._routes:
-            values = self.layout.derive(self.dataset(), key)
+            if self._routing is None:
+                self._routing = self.dataset()
+            values = self.layout.derive(self._routing, key)
             if values not in self.regions:
                 region = str(uuid.uuid5(_NAMESPACE, f"{self.path}{values!r}"))
                 if self.layout.encode is not None:
