@@ -190,7 +190,7 @@ class LsmTable:
                 self._routing = self.dataset()
             values = self.layout.derive(self._routing, key)
             if values not in self.regions:
-                region = str(uuid.uuid5(_NAMESPACE, f"{self.path}{values!r}"))
+                region = str(uuid.uuid5(_NAMESPACE, f"{self.name}{values!r}"))
                 if self.layout.encode is not None:
                     manifests.record_region(self.path, region, 1, self.layout.encode(values))
                 self.regions[values] = region
