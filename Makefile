@@ -26,10 +26,10 @@ SOURCES := benchmarks examples execnodes gateway memwal planner protos tests
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 20
 
-demo: $(VENV)/.installed ## Serve a table while it is being written, and ask it questions (ONCE=1 ends by itself)
+demo: $(VENV)/.installed ## Ask a table questions while it is written (ONCE=1 ends by itself)
 	@$(BIN)/python examples/demo.py --root $(DATA) $(if $(filter-out 0,$(ONCE)),--once)
 
-test: $(VENV)/.installed-dev ## Check style, types, imports and generated code, then run every test except the soak (ARGS="-k name")
+test: $(VENV)/.installed-dev ## Check everything and run every test but the soak (ARGS="-k name")
 	@status=0; $(MAKE) lint || status=$$?; $(BIN)/python -m pytest -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
@@ -38,10 +38,10 @@ test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
 soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
-bench: $(VENV)/.installed-dev ## Measure against DataFusion, Lance's own scanners and bare Flight (SIZE=base rows)
+bench: $(VENV)/.installed-dev ## Measure against the floor and Lance's own scanners (SIZE=base rows)
 	@$(BIN)/python -m benchmarks $(if $(SIZE),--rows $(SIZE)) $(ARGS)
 
-lint: $(VENV)/.installed-dev ## Check style, types, the direction of imports and the generated protobuf modules
+lint: $(VENV)/.installed-dev ## Check style, types, direction of imports and generated protobuf modules
 	@status=0; \
 	$(BIN)/ruff check $(wildcard $(SOURCES)) || status=$$?; \
 	$(BIN)/ruff format --check $(wildcard $(SOURCES)) || status=$$?; \
