@@ -25,6 +25,7 @@ from execnodes.memtable_scan import MemTableScanExec
 from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext
 from execnodes.row_filter import RowFilter
 from execnodes.row_mask import RowMask
+from execnodes.scan import ScanExec
 from execnodes.source import LanceSource, MemTableSource
 from execnodes.take_last import TakeLastExec
 from execnodes.union import UnionExec
@@ -43,6 +44,7 @@ __all__ = [
     "MetricsSet",
     "RowFilter",
     "RowMask",
+    "ScanExec",
     "TakeLastExec",
     "TaskContext",
     "UnionExec",

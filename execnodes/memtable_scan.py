@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, TOMBSTONE, ExecNode, TaskContext, rows_without_columns
+from execnodes.node import TOMBSTONE, TaskContext, rows_without_columns
 from execnodes.row_filter import RowFilter
+from execnodes.row_mask import RowMask, shown
+from execnodes.scan import ScanExec
 from execnodes.source import MemTableSource
 
 
 @dataclass(frozen=True, eq=False)
-class MemTableScanExec(ExecNode):
+class MemTableScanExec(ScanExec):
     """Columns of the unflushed rows of one region that pass a filter; partition 0 has them all.
 
     Args:
         source: the rows.
         columns: table columns to produce.
         row_filter: applied exactly.
-        with_row_address: append `_rowaddr`, the row's position.
         with_tombstone: append `_tombstone`.
         by_key: read only the keys that the task context still wants.
     """
@@ -30,23 +30,14 @@ class MemTableScanExec(ExecNode):
     source: MemTableSource
     columns: tuple[str, ...]
     row_filter: RowFilter | None = None
-    with_row_address: bool = False
     with_tombstone: bool = False
     by_key: bool = False
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The projected table columns, then the internal columns asked for."""
+        """The projected table columns, then `_tombstone` where asked for."""
         fields = [self.source.rows.schema.field(name) for name in self.columns]
-        if self.with_tombstone:
-            fields.append(pa.field(TOMBSTONE, pa.bool_()))
-        if self.with_row_address:
-            fields.append(pa.field(ROW_ADDRESS, pa.uint64()))
-        return pa.schema(fields)
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """None: a leaf."""
-        return ()
+        return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_())] if self.with_tombstone else fields)
 
     def describe(self) -> str:
         """Source, projection, filter and size."""
@@ -58,16 +49,16 @@ class MemTableScanExec(ExecNode):
         parts.append(f"rows={self.source.rows.num_rows}")
         return f"MemTableScanExec: {', '.join(parts)}"
 
-    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+    def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Select from memory."""
         if partition != 0:
             return
+        fragment = mask.fragments.get(0)
         start = 0
         for chunk in self.source.rows.to_batches():
-            rows = chunk.append_column(
-                pa.field(ROW_ADDRESS, pa.uint64()),
-                pa.array(np.arange(start, start + chunk.num_rows, dtype=np.uint64)),
-            )
+            rows = chunk
+            if fragment is not None:
+                rows = shown(rows, fragment.visible.slice(start, chunk.num_rows))
             start += chunk.num_rows
             if self.by_key and context.keys is not None:
                 rows = context.keys.select(rows)

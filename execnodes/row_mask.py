@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +14,8 @@ import pyarrow.compute as pc
 
 OFFSET_BITS = 32
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
+CHUNK_ROWS = 65_536
+"""Rows that are masked, and kept, together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,17 +24,45 @@ class FragmentMask:
 
     visible: pa.BooleanArray
 
+    def __post_init__(self) -> None:
+        if self.visible.offset or self.visible.null_count:
+            msg = "a fragment mask starts at the fragment's first row and has no NULLs"
+            raise ValueError(msg)
+
     @cached_property
+    def visible_rows(self) -> int:
+        """How many physical rows are shown."""
+        return int(self.visible.true_count)
+
+    @property
     def hidden_rows(self) -> int:
         """How many physical rows are masked out."""
-        return len(self.visible) - int(self.visible.true_count)
+        return len(self.visible) - self.visible_rows
 
-    def select(self, offsets: np.ndarray) -> pa.BooleanArray:
+    @cached_property
+    def digests(self) -> tuple[bytes, ...]:
+        """What names the visible rows of each chunk: equal digests show the same rows."""
+        bits = self.visible.buffers()[1]
+        size = CHUNK_ROWS // 8
+        return tuple(
+            hashlib.blake2b(bits[start : start + size], digest_size=16).digest()
+            for start in range(0, (len(self.visible) + 7) // 8, size)
+        )
+
+    def chunk(self, number: int) -> pa.BooleanArray:
+        """The mask of one chunk."""
+        return self.visible.slice(number * CHUNK_ROWS, CHUNK_ROWS)
+
+    def both(self, other: FragmentMask) -> FragmentMask:
+        """Rows that both masks show."""
+        return FragmentMask(pc.and_(self.visible, other.visible))
+
+    def at(self, offsets: pa.UInt64Array) -> pa.BooleanArray:
         """One boolean per row, for rows at these ascending offsets within the fragment."""
-        first, last = int(offsets[0]), int(offsets[-1])
+        first, last = offsets[0].as_py() & OFFSET_MASK, offsets[-1].as_py() & OFFSET_MASK
         if last - first + 1 == len(offsets):
             return self.visible.slice(first, len(offsets))
-        return pc.take(self.visible, pa.array(offsets))
+        return pc.take(self.visible, pa.array((offsets.to_numpy() & OFFSET_MASK).astype(np.uint32)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +73,7 @@ class RowMask:
         fragments: fragment id -> mask; a fragment that is absent is visible as a whole.
     """
 
-    fragments: Mapping[int, FragmentMask]
+    fragments: Mapping[int, FragmentMask] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -77,15 +108,12 @@ class RowMask:
         """
         if not batch.num_rows or not self.fragments:
             return batch
-        values = addresses.to_numpy()
-        first, last = int(values[0]) >> OFFSET_BITS, int(values[-1]) >> OFFSET_BITS
+        first, last = addresses[0].as_py() >> OFFSET_BITS, addresses[-1].as_py() >> OFFSET_BITS
         if first == last:
             mask = self.fragments.get(first)
-            if mask is None:
-                return batch
-            return _filtered(batch, mask.select((values & OFFSET_MASK).astype(np.uint32)))
-        fragment_ids = values >> OFFSET_BITS
-        cuts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist(), len(values)]
+            return batch if mask is None else shown(batch, mask.at(addresses))
+        fragment_ids = addresses.to_numpy() >> OFFSET_BITS
+        cuts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist(), len(fragment_ids)]
         parts = [
             self.keep(batch.slice(start, stop - start), addresses.slice(start, stop - start))
             for start, stop in itertools.pairwise(cuts)
@@ -93,7 +121,11 @@ class RowMask:
         return pa.concat_batches(parts)
 
 
-def _filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+EVERYTHING_VISIBLE = RowMask()
+
+
+def shown(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of `batch` whose flag is set."""
     return batch if mask.true_count == len(mask) else batch.filter(mask)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+
+from execnodes.row_mask import FragmentMask
 
 
 def read_as(
@@ -51,13 +53,20 @@ class LanceSource:
 
 
 class ColumnCache(Protocol):
-    """Decoded columns of immutable datasets."""
+    """Decoded columns of immutable datasets, and which of their rows Lance has not deleted."""
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
-        """Whether a scan of so many rows of these types may use the cache."""
+        """Whether the columns of a scan of so many rows may be kept."""
 
-    def read(self, source: LanceSource, fragment_id: int, columns: Sequence[str]) -> pa.RecordBatch | None:
-        """Stored columns of all live rows of a fragment in order of address, and `_rowaddr` last.
+    def visible(
+        self, source: LanceSource, fragment_id: int, mask: FragmentMask | None
+    ) -> FragmentMask | None:
+        """Rows of a fragment that are not deleted and that the mask shows; None where that is all of them."""
+
+    def read(
+        self, source: LanceSource, fragment_id: int, columns: Sequence[str], visible: FragmentMask | None
+    ) -> Iterator[pa.RecordBatch] | None:
+        """The visible rows of a fragment, in order, in stored columns.
 
         Returns:
             None where the columns are too large to keep: read the dataset instead.
@@ -70,7 +79,7 @@ class MemTableSource:
 
     Args:
         label: for plans, such as ``region 1f.. WAL 7..9``.
-        rows: table columns plus a bool column `_tombstone`; the row's position is its row address.
+        rows: table columns plus a bool column `_tombstone`; they form fragment 0.
     """
 
     label: str

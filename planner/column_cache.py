@@ -1,19 +1,22 @@
-"""Decoded columns, kept within a byte budget.
+"""Decoded columns of visible rows, kept within a byte budget.
 
-Opening a scanner costs more than the few rows of a flushed generation, and decoding a column costs more
-than masking it. Data files never change, so a column of a fragment is kept under its files' names.
+Opening a scanner costs more than the few rows of a flushed generation, and decoding and masking a column
+costs more than handing it over. What is kept is named by its content: the fragment's data files, which never
+change, and the rows that are visible of a chunk. So it stays right for every snapshot, and a fresh row costs
+no more than the chunk in which it supersedes another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS
-from execnodes.row_mask import OFFSET_BITS
+from execnodes.node import ROW_ADDRESS, rows_without_columns
+from execnodes.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, shown
 from execnodes.source import LanceSource
 from planner.byte_cache import ByteCache
 
@@ -22,6 +25,8 @@ MAX_COLUMN_BYTES = 16 << 20
 
 TEXT_BYTES = 64
 """What a value of variable length is taken for before anything is read."""
+
+_EVERY_ROW = b""
 
 
 class DecodedColumns:
@@ -36,42 +41,121 @@ class DecodedColumns:
         self._max_scan_bytes = max_bytes // 2
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
-        """Whether a scan of so many rows may use the cache: a larger one would only flush it."""
+        """Whether a scan of so many rows may be kept: a larger one would only flush the cache."""
         return sum(_expected_bytes(kind, rows) for kind in types) <= self._max_scan_bytes
 
-    def read(self, source: LanceSource, fragment_id: int, columns: Sequence[str]) -> pa.RecordBatch | None:
-        """See `ColumnCache.read`; columns that are not kept yet are read together."""
+    def visible(
+        self, source: LanceSource, fragment_id: int, mask: FragmentMask | None
+    ) -> FragmentMask | None:
+        """See `ColumnCache.visible`."""
         dataset: Any = source.dataset
         fragment = dataset.get_fragment(fragment_id)
         metadata = fragment.metadata
-        identity = (dataset.uri, *(file.path for file in metadata.files), str(metadata.deletion_file))
-        has_addresses = metadata.deletion_file is not None
-        names = [*columns, ROW_ADDRESS] if has_addresses else list(columns)
-        kept = {name: self._cache.get((*identity, name)) for name in names}
-        missing = [name for name, column in kept.items() if column is None]
-        if missing:
-            stored = [name for name in missing if name != ROW_ADDRESS]
-            types = (dataset.schema.field(name).type for name in stored)
-            if any(_expected_bytes(kind, metadata.physical_rows) > MAX_COLUMN_BYTES for kind in types):
-                return None
-            table = dataset.scanner(
-                columns=stored, fragments=[fragment], with_row_address=has_addresses or not stored
-            ).to_table()
-            for name in missing:
-                column = _whole(table.column(name))
-                self._cache.put((*identity, name), column, int(column.nbytes))
-                kept[name] = column
-        if not has_addresses:
-            first = fragment_id << OFFSET_BITS
-            addresses = np.arange(first, first + metadata.physical_rows, dtype=np.uint64)
-            kept[ROW_ADDRESS] = pa.array(addresses)
-        return pa.RecordBatch.from_arrays(list(kept.values()), names=list(kept))
+        if metadata.deletion_file is None:
+            return mask
+
+        def live() -> FragmentMask:
+            rows = dataset.scanner(columns=[], fragments=[fragment], with_row_address=True).to_table()
+            flags = np.zeros(metadata.physical_rows, dtype=np.bool_)
+            flags[rows.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = True
+            return FragmentMask(pa.array(flags))
+
+        def size(found: FragmentMask) -> int:
+            return int(found.visible.nbytes)
+
+        identity = (*_files(metadata), str(metadata.deletion_file))
+        not_deleted = self._cache.compute(("live", *identity), live, size)
+        if mask is None:
+            return not_deleted
+        # By content as well: masks come and go with snapshots.
+        return self._cache.compute(
+            ("visible", *identity, *mask.digests), lambda: mask.both(not_deleted), size
+        )
+
+    def read(
+        self, source: LanceSource, fragment_id: int, columns: Sequence[str], visible: FragmentMask | None
+    ) -> Iterator[pa.RecordBatch] | None:
+        """See `ColumnCache.read`; neighbouring chunks that are not kept yet are decoded together."""
+        dataset: Any = source.dataset
+        fragment = dataset.get_fragment(fragment_id)
+        rows = fragment.metadata.physical_rows
+        types = (dataset.schema.field(name).type for name in columns)
+        if any(_expected_bytes(kind, rows) > MAX_COLUMN_BYTES for kind in types):
+            return None
+        return self._chunks(dataset, fragment, rows, list(columns), visible)
+
+    def _chunks(
+        self,
+        dataset: Any,  # noqa: ANN401 (lance types)
+        fragment: Any,  # noqa: ANN401 (lance types)
+        rows: int,
+        columns: list[str],
+        visible: FragmentMask | None,
+    ) -> Iterator[pa.RecordBatch]:
+        chunks = -(-rows // CHUNK_ROWS)
+        digests = (_EVERY_ROW,) * chunks if visible is None else visible.digests
+        files = _files(fragment.metadata)
+        kept = [
+            [self._cache.get((*files, column, number, digest)) for column in columns]
+            for number, digest in enumerate(digests)
+        ]
+
+        def is_kept(number: int) -> bool:
+            return all(column is not None for column in kept[number])
+
+        for all_kept, run in itertools.groupby(range(chunks), is_kept):
+            numbers = list(run)
+            if not all_kept:
+                self._decode(dataset, fragment, rows, columns, visible, numbers, kept)
+            for number in numbers:
+                yield _batch(columns, kept[number], _visible_rows(rows, number, visible))
+
+    def _decode(
+        self,
+        dataset: Any,  # noqa: ANN401 (lance types)
+        fragment: Any,  # noqa: ANN401 (lance types)
+        rows: int,
+        columns: list[str],
+        visible: FragmentMask | None,
+        numbers: list[int],
+        kept: list[list[pa.Array | None]],
+    ) -> None:
+        """Fill in `kept` for neighbouring chunks, from one scan of all their physical rows."""
+        first = numbers[0] * CHUNK_ROWS
+        count = min(len(numbers) * CHUNK_ROWS, rows - first)
+        table = dataset.scanner(
+            columns=columns,
+            fragments=[fragment],
+            offset=first,
+            limit=count,
+            with_row_id=True,
+            include_deleted_rows=True,
+        ).to_table()
+        decoded = table.select(columns).combine_chunks().to_batches()
+        (batch,) = decoded or [pa.RecordBatch.from_pylist([], table.select(columns).schema)]
+        files = _files(fragment.metadata)
+        for index, number in enumerate(numbers):
+            chunk = batch.slice(index * CHUNK_ROWS, CHUNK_ROWS)
+            digest = _EVERY_ROW
+            if visible is not None:
+                chunk, digest = shown(chunk, visible.chunk(number)), visible.digests[number]
+            for at, (name, column) in enumerate(zip(columns, chunk.columns, strict=True)):
+                self._cache.put((*files, name, number, digest), column, int(column.nbytes))
+                kept[number][at] = column
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+def _batch(columns: list[str], arrays: list[pa.Array | None], rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(arrays, names=columns) if columns else rows_without_columns(rows)
+
+
+def _visible_rows(rows: int, number: int, visible: FragmentMask | None) -> int:
+    if visible is not None:
+        return int(visible.chunk(number).true_count)
+    return min(CHUNK_ROWS, rows - number * CHUNK_ROWS)
+
+
+def _files(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 (lance types)
+    return tuple(file.path for file in metadata.files)
 
 
 def _expected_bytes(kind: pa.DataType, rows: int) -> int:

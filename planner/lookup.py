@@ -79,14 +79,15 @@ def _lookups(
                 generation.source(base),
                 needed,
                 (tuple(generation.fragment_rows),),
+                column_cache,
+                keep_columns=True,
                 with_tombstone=generation.has_tombstones,
                 by_key=True,
-                cache=column_cache,
             )
             key_filter = _key_filter(base, generation, cache)
             yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), key_filter)
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
-    yield LanceScanExec(base.source, needed, (fragments,), by_key=True)
+    yield LanceScanExec(base.source, needed, (fragments,), column_cache, by_key=True)
 
 
 def _key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:

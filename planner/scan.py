@@ -63,16 +63,14 @@ def plan_scan(
             source,
             projected,
             groups,
+            column_cache,
             row_filter,
-            with_row_address=deduplicated,
-            cache=None if source is base.source and not keep_base else column_cache,
+            keep_columns=keep_base or source is not base.source,
         )
         for source, groups in zip(sources, _balanced(units, partitions), strict=True)
     ]
     tails = [region.tail for region in regions if region.tail is not None]
-    scans += [
-        MemTableScanExec(one.source, projected, row_filter, with_row_address=deduplicated) for one in tails
-    ]
+    scans += [MemTableScanExec(one.source, projected, row_filter) for one in tails]
     if not deduplicated:
         return scans[0] if len(scans) == 1 else UnionExec(tuple(scans))
     masks = visibility.masks(snapshot)

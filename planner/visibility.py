@@ -288,10 +288,14 @@ def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
 
 
 def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
-    """Row addresses as offsets per fragment."""
-    fragment_ids = addresses >> OFFSET_BITS
-    offsets = (addresses & OFFSET_MASK).astype(np.uint32)
-    return {int(one): offsets[fragment_ids == one] for one in np.unique(fragment_ids)}
+    """Row addresses as ascending offsets per fragment."""
+    if not len(addresses):
+        return {}
+    ordered = np.sort(addresses)
+    fragment_ids = ordered >> OFFSET_BITS
+    starts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist()]
+    offsets = np.split((ordered & OFFSET_MASK).astype(np.uint32), starts[1:])
+    return {int(fragment_ids[start]): part for start, part in zip(starts, offsets, strict=True)}
 
 
 def _mask(layer: LayerKeys, visible: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:

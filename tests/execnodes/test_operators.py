@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -29,6 +30,7 @@ from execnodes.coalesce_batches import coalesced
 from execnodes.node import rows_without_columns
 from execnodes.row_mask import fragment_mask
 from memwal.bloom import build_key_filter
+from planner.column_cache import DecodedColumns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -90,70 +92,87 @@ def groups(source: LanceSource, partitions: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(ids[partition::partitions]) for partition in range(partitions))
 
 
+def scan_of(
+    source: LanceSource,
+    columns: tuple[str, ...],
+    fragment_groups: tuple[tuple[int, ...], ...] | None = None,
+    **options: Any,
+) -> LanceScanExec:
+    return LanceScanExec(
+        source, columns, fragment_groups or groups(source, 1), DecodedColumns(1 << 20), **options
+    )
+
+
+@pytest.fixture(params=[False, True], ids=["scanned", "kept"])
+def kept(request: pytest.FixtureRequest) -> bool:
+    """Whether columns are read through the cache."""
+    return bool(request.param)
+
+
 class TestLanceScan:
     def test_partitions_together_read_every_row_once(self, source: LanceSource) -> None:
-        scan = LanceScanExec(source, ("id",), groups(source, 2))
+        scan = scan_of(source, ("id",), groups(source, 2))
         assert sorted(run(scan, partitions=2)) == [(i,) for i in range(10)]
 
-    def test_a_filter_reads_columns_that_are_not_produced(self, source: LanceSource) -> None:
-        scan = LanceScanExec(source, ("id",), groups(source, 1), AtLeast("v7"))
+    def test_a_filter_reads_columns_that_are_not_produced(self, source: LanceSource, kept: bool) -> None:
+        scan = scan_of(source, ("id",), row_filter=AtLeast("v7"), keep_columns=kept)
         assert run(scan) == [(7,), (8,), (9,)]
 
     def test_no_columns_count_rows_from_metadata(self, source: LanceSource) -> None:
-        scan = LanceScanExec(source, (), groups(source, 1))
+        scan = scan_of(source, ())
         assert [batch.num_rows for batch in scan.execute(0, TaskContext())] == [10]
 
     def test_a_column_that_was_renamed_or_never_stored_reads_as_the_table_has_it(
-        self, source: LanceSource
+        self, source: LanceSource, kept: bool
     ) -> None:
         table = pa.schema([("id", pa.int64()), ("title", pa.string()), ("price", pa.float64())])
         evolved = LanceSource("t", source.dataset, table, {"id": "id", "title": "v"})
-        scan = LanceScanExec(evolved, ("price", "title"), groups(source, 1))
+        scan = scan_of(evolved, ("price", "title"), keep_columns=kept)
         assert run(scan)[:2] == [(None, "v0"), (None, "v1")]
 
-    def test_wanted_keys_are_all_that_is_read(self, source: LanceSource) -> None:
-        scan = LanceScanExec(source, ("v", "id"), groups(source, 1), by_key=True)
+    def test_wanted_keys_are_all_that_is_read(self, source: LanceSource, kept: bool) -> None:
+        scan = scan_of(source, ("v", "id"), by_key=True, keep_columns=kept)
         assert run(scan, TaskContext(keys=keys(3, 99, 8))) == [("v3", 3), ("v8", 8)]
 
     def test_an_unknown_column_is_refused_by_name(self, source: LanceSource) -> None:
         with pytest.raises(ValueError, match="t has no column 'w'; it has id, v"):
-            LanceScanExec(source, ("w",), groups(source, 1))
+            scan_of(source, ("w",))
 
 
 class TestDeduplicate:
-    def test_a_masked_row_is_gone_whatever_the_filter_says(self, source: LanceSource) -> None:
-        scan = LanceScanExec(source, ("id",), groups(source, 1), AtLeast("v7"), with_row_address=True)
-        second = sorted(fragment.fragment_id for fragment in source.dataset.get_fragments())[2]  # type: ignore[attr-defined]
-        mask = RowMask({second: fragment_mask(2, np.array([0], dtype=np.uint32))})
+    def test_a_masked_row_is_gone_whatever_the_filter_says(self, source: LanceSource, kept: bool) -> None:
+        scan = scan_of(source, ("id",), row_filter=AtLeast("v7"), keep_columns=kept)
+        third = sorted(fragment.fragment_id for fragment in source.dataset.get_fragments())[2]  # type: ignore[attr-defined]
+        mask = RowMask({third: fragment_mask(2, np.array([0], dtype=np.uint32))})
         node = DeduplicateExec(UnionExec((scan,)), (mask,))
         assert run(node) == [(7,), (9,)]
 
     def test_counting_reads_nothing_but_metadata(self, source: LanceSource) -> None:
-        scan = LanceScanExec(source, (), groups(source, 1), with_row_address=True)
+        scan = scan_of(source, ())
         first = min(fragment.fragment_id for fragment in source.dataset.get_fragments())  # type: ignore[attr-defined]
         mask = RowMask({first: fragment_mask(4, np.array([1, 3, 3], dtype=np.uint32))})
         metrics = MetricsSet()
         node = DeduplicateExec(UnionExec((scan,)), (mask,))
         assert sum(b.num_rows for b in node.execute(0, TaskContext(metrics=metrics))) == 8
-        assert metrics.of(scan) is None
+        assert metrics.of(scan).output_batches == 1  # type: ignore[union-attr]
 
     def test_rows_that_lance_deleted_are_not_subtracted_twice(self, source: LanceSource) -> None:
         source.dataset.delete("id = 1")  # type: ignore[attr-defined]
-        scan = LanceScanExec(source, (), groups(source, 1), with_row_address=True)
+        scan = scan_of(source, ())
         first = min(fragment.fragment_id for fragment in source.dataset.get_fragments())  # type: ignore[attr-defined]
         mask = RowMask({first: fragment_mask(4, np.array([1, 3], dtype=np.uint32))})
         node = DeduplicateExec(UnionExec((scan,)), (mask,))
         assert sum(b.num_rows for b in node.execute(0, TaskContext())) == 8
 
     def test_sources_and_masks_must_pair_up(self, source: LanceSource) -> None:
-        scan = LanceScanExec(source, ("id",), groups(source, 1), with_row_address=True)
+        scan = scan_of(source, ("id",))
         with pytest.raises(ValueError, match="1 sources need as many masks, not 0"):
             DeduplicateExec(UnionExec((scan,)), ())
 
-    def test_without_row_addresses_there_is_nothing_to_mask_by(self, source: LanceSource) -> None:
-        scan = LanceScanExec(source, ("id",), groups(source, 1))
-        with pytest.raises(ValueError, match="needs _rowaddr as its input's last column"):
-            DeduplicateExec(UnionExec((scan,)), (RowMask({}),))
+    def test_only_the_rows_of_scans_have_a_place(self) -> None:
+        union = UnionExec((memtable(rows((1, "a"))),))
+        with pytest.raises(TypeError, match="masks the rows of scans, and this is none: UnionExec"):
+            DeduplicateExec(UnionExec((union,)), (RowMask({}),))
 
 
 class TestLookup:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from execnodes import LanceSource
+from execnodes.row_mask import CHUNK_ROWS, fragment_mask
 from planner.byte_cache import ByteCache
 from planner.column_cache import DecodedColumns
 from planner.fresh_rows import LayerKeys
@@ -87,7 +88,7 @@ def test_composite_keys_are_equal_as_one_column_exactly_if_all_parts_are(
 
 def test_addresses_are_split_by_fragment() -> None:
     addresses = np.array([(3 << 32) | 5, 1, (3 << 32) | 2], dtype=np.uint64)
-    assert {key: value.tolist() for key, value in by_fragment(addresses).items()} == {0: [1], 3: [5, 2]}
+    assert {key: value.tolist() for key, value in by_fragment(addresses).items()} == {0: [1], 3: [2, 5]}
 
 
 class TestByteCache:
@@ -136,6 +137,14 @@ class TestByteCache:
             ByteCache(0)
 
 
+def values(columns: DecodedColumns, source: LanceSource, hidden: list[int] | None = None) -> list[str]:
+    """Column v of the visible rows."""
+    mask = None if hidden is None else fragment_mask(6, np.array(hidden, np.uint32))
+    batches = columns.read(source, 0, ["v"], columns.visible(source, 0, mask))
+    assert batches is not None
+    return [value for batch in batches for value in batch.column("v").to_pylist()]
+
+
 class TestDecodedColumns:
     @pytest.fixture
     def source(self, tmp_path: Path) -> LanceSource:
@@ -143,22 +152,39 @@ class TestDecodedColumns:
         dataset = lance.write_dataset(table, str(tmp_path / "t.lance"))
         return LanceSource("t", dataset, table.schema, {"id": "id", "v": "v"})
 
-    def test_columns_come_with_their_row_addresses(self, source: LanceSource) -> None:
-        batch = DecodedColumns(1 << 20).read(source, 0, ["v"])
-        assert batch is not None
-        assert batch.to_pydict() == {"v": list("abcdef"), "_rowaddr": list(range(6))}
+    def test_every_row_is_read_where_nothing_hides_it(self, source: LanceSource) -> None:
+        assert values(DecodedColumns(1 << 20), source) == list("abcdef")
+
+    def test_hidden_rows_are_left_out_whatever_was_kept_before(self, source: LanceSource) -> None:
+        columns = DecodedColumns(1 << 20)
+        assert values(columns, source) == list("abcdef")
+        assert values(columns, source, hidden=[0, 5]) == list("bcde")
+        assert values(columns, source, hidden=[5]) == list("abcde")
+        assert values(columns, source, hidden=[0, 5]) == list("bcde")
 
     def test_deleted_rows_are_absent_and_older_versions_keep_theirs(self, source: LanceSource) -> None:
         columns = DecodedColumns(1 << 20)
-        columns.read(source, 0, ["id"])
         newer = lance.dataset(source.dataset.uri)  # type: ignore[attr-defined]
         newer.delete("id in (0, 3)")
-        after = columns.read(LanceSource("t", newer, source.schema, source.stored_names), 0, ["id"])
-        before = columns.read(source, 0, ["id"])
-        assert after is not None
-        assert before is not None
-        assert after.to_pydict() == {"id": [1, 2, 4, 5], "_rowaddr": [1, 2, 4, 5]}
-        assert before.num_rows == 6
+        after = LanceSource("t", newer, source.schema, source.stored_names)
+        assert values(columns, after) == list("bcef")
+        assert values(columns, source) == list("abcdef")
+        assert values(columns, after, hidden=[1, 3]) == list("cef")
+
+    def test_a_chunk_that_lost_a_row_is_the_only_one_decoded_again(self, tmp_path: Path) -> None:
+        rows = 3 * CHUNK_ROWS + 7
+        table = pa.table({"v": np.arange(rows)})
+        dataset = lance.write_dataset(table, str(tmp_path / "c.lance"), max_rows_per_file=rows)
+        source = LanceSource("c", dataset, table.schema, {"v": "v"})
+        columns = DecodedColumns(1 << 24)
+        before = list(columns.read(source, 0, ["v"], fragment_mask(rows, np.array([5], np.uint32))) or ())
+        gone = np.array([5, CHUNK_ROWS + 1], np.uint32)
+        after = list(columns.read(source, 0, ["v"], fragment_mask(rows, gone)) or ())
+        addresses = [[batch.column(0).buffers()[1].address for batch in one] for one in (before, after)]
+        assert [one == other for one, other in zip(*addresses, strict=True)] == [True, False, True, True]
+        assert pa.concat_batches(after).column(0).to_pylist() == [
+            row for row in range(rows) if row not in gone.tolist()
+        ]
 
     def test_a_scan_larger_than_half_the_budget_does_not_use_the_cache(self) -> None:
         columns = DecodedColumns(1600)
@@ -171,4 +197,4 @@ class TestDecodedColumns:
         table = pa.table({"v": pa.concat_arrays([vectors] * 5)})
         dataset = lance.write_dataset(table, str(tmp_path / "v.lance"))
         source = LanceSource("v", dataset, table.schema, {"v": "v"})
-        assert DecodedColumns(1 << 30).read(source, 0, ["v"]) is None
+        assert DecodedColumns(1 << 30).read(source, 0, ["v"], None) is None
