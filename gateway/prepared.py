@@ -56,9 +56,7 @@ class Statement:
             raise InvalidInputError(
                 f"the statement has {needed} parameters and {given} were bound: bind {needed} values"
             )
-        schema = self.query.parameter_schema
-        columns = [_typed(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
-        bound = pa.table(columns, names=schema.names)
+        bound = _typed(parameters, self.query.parameter_schema)
         with self._lock:
             self._bindings[next(self._numbers)] = bound
             while len(self._bindings) > _MAX_BINDINGS:
@@ -209,10 +207,15 @@ def _received(reader: flight.MetadataRecordBatchReader) -> pa.Table:
     return pa.Table.from_batches(batches, reader.schema)
 
 
-def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Gives bound values the type of their parameter, so that a wrong one is refused when it is bound."""
-    if column.type.equals(field.type):
-        return column
+def _typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Gives bound values the types of their parameters, so that a wrong one is refused when it is bound."""
+    if parameters.schema.types == schema.types:
+        return parameters
+    columns = [_converted(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
+    return pa.table(columns, names=schema.names)
+
+
+def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -220,8 +223,8 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             # 1.5 is no int64, yet it can be compared with one.
             return column
         raise InvalidInputError(
-            f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound that "
-            f"cannot become one: {error}"
+            f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound "
+            f"that cannot become one: {error}"
         ) from error
 
 

@@ -141,14 +141,14 @@ _BITMASK_VALUES: Mapping[int, int] = {
     sql.FLIGHT_SQL_SERVER_TRANSACTION: 0,
     sql.FLIGHT_SQL_SERVER_STATEMENT_TIMEOUT: 12 * 3600 * 1000,
     sql.FLIGHT_SQL_SERVER_TRANSACTION_TIMEOUT: 0,
-    sql.SQL_SUPPORTED_GROUP_BY: _bits(1),  # expressions beyond the select list
+    sql.SQL_SUPPORTED_GROUP_BY: _bits(0, 1),  # columns unrelated to and beyond the select list
     sql.SQL_SUPPORTED_GRAMMAR: _bits(0, 1),  # minimum and core
     sql.SQL_ANSI92_SUPPORTED_LEVEL: _bits(0),  # entry
     sql.SQL_OUTER_JOINS_SUPPORT_LEVEL: _bits(1, 2),  # limited and full
     sql.SQL_SCHEMAS_SUPPORTED_ACTIONS: 0,
     sql.SQL_CATALOGS_SUPPORTED_ACTIONS: 0,
     sql.SQL_SUPPORTED_POSITIONED_COMMANDS: 0,
-    sql.SQL_SUPPORTED_SUBQUERIES: _bits(0, 1, 2),  # in comparisons, EXISTS, IN
+    sql.SQL_SUPPORTED_SUBQUERIES: _bits(0, 1, 2, 3),  # in comparisons, EXISTS, IN, quantified
     sql.SQL_SUPPORTED_UNIONS: _bits(0, 1),  # UNION and UNION ALL
     sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION_LEVELS: _bits(0),  # none
     sql.SQL_SUPPORTED_RESULT_SET_TYPES: _bits(0, 1),  # unspecified and forward only

@@ -1,4 +1,4 @@
-"""What clients see of failures: the thing, the value, the way out, the right status, and never a traceback."""
+"""What clients see of failures: the thing, the value, the way out, the right status, never a traceback."""
 
 import re
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import adbc_driver_manager
+import lance
 import pyarrow as pa
 import pytest
 from adbc_driver_manager import AdbcStatusCode
@@ -13,6 +14,7 @@ from pyarrow import flight
 
 from gateway.client import error_text
 from gateway.errors import answering, client_error
+from gateway.server import GatewayServer
 from memwal.errors import (
     CorruptDataError,
     InvalidInputError,
@@ -214,10 +216,6 @@ def test_the_other_calls_answer_too(wire: flight.FlightClient) -> None:
 def test_a_corrupt_table_is_named_and_the_others_go_on(
     root: Path, open_engine: Callable[[Path], Any]
 ) -> None:
-    import lance
-
-    from gateway.server import GatewayServer
-
     lance.write_dataset(pa.table({"id": [1]}), root / "whole.lance")
     lance.write_dataset(pa.table({"id": [1]}), root / "broken.lance")
     (manifest,) = (root / "broken.lance" / "_versions").glob("*.manifest")

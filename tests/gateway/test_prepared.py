@@ -151,8 +151,8 @@ def test_an_update_is_refused(wire: flight.FlightClient) -> None:
         sql.CommandStatementUpdate(query="SELECT 1"),
     ):
         writer, reader = wire.do_put(rpc.descriptor(command), pa.schema([]))
+        writer.done_writing()
         with pytest.raises(NotImplementedError, match="only reads"), writer:
-            writer.done_writing()
             reader.read()
 
 

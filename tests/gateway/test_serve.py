@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from memwal.errors import InvalidInputError
+from gateway.serve import ServeOptions, serve
+from memwal.errors import InvalidInputError, PreconditionError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
@@ -123,13 +124,22 @@ def test_a_second_signal_stops_at_once(lake: Path) -> None:
 
 
 def test_a_client_that_is_killed_leaves_a_server_that_serves_on(lake: Path) -> None:
-    script = (
-        "import sys, pyarrow.flight as f; from tests.gateway import rpc; from protos import flight_sql_pb2 as s; "
-        f"r = rpc.stream(f.connect(sys.argv[1]), s.CommandStatementQuery(query={ENDLESS!r})); "
-        "r.read_chunk(); print('reading', flush=True); [None for _ in r]"
-    )
+    script = f"""
+import sys
+from pyarrow import flight
+from protos import flight_sql_pb2 as sql
+from tests.gateway import rpc
+
+with flight.FlightClient(sys.argv[1]) as client:
+    reader = rpc.stream(client, sql.CommandStatementQuery(query={ENDLESS!r}))
+    reader.read_chunk()
+    print("reading", flush=True)
+    for _ in reader:
+        pass
+"""
     with serving(lake) as server:
-        with subprocess.Popen([sys.executable, "-c", script, server.uri], stdout=subprocess.PIPE) as victim:
+        command = [sys.executable, "-c", script, server.uri]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as victim:
             assert victim.stdout is not None
             assert victim.stdout.readline() == b"reading\n"
             victim.kill()
@@ -167,9 +177,6 @@ def test_a_wrong_option_is_named(lake: Path, options: Sequence[str], said: str) 
 
 
 def test_versions_that_do_not_fit_are_refused(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.serve import ServeOptions, serve
-    from memwal.errors import PreconditionError
-
     monkeypatch.setattr("planner.compatibility.version", {"pylance": "14.0.2", "datafusion": "55.0.0"}.get)
     with pytest.raises(PreconditionError, match=r"datafusion 55\.0\.0"):
         serve(ServeOptions(str(lake)))
@@ -182,8 +189,6 @@ def test_a_host_that_others_reach_is_warned_about(lake: Path) -> None:
 
 
 def test_options_refuse_what_cannot_be() -> None:
-    from gateway.serve import ServeOptions
-
     with pytest.raises(InvalidInputError, match="-1"):
         ServeOptions("root", port=-1)
 

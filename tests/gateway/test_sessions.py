@@ -126,7 +126,7 @@ def test_a_closed_session_is_not_found(client: GatewayClient) -> None:
     assert client._jar.cookies == {}
     assert client.query("SELECT 1 AS one").read_all().to_pylist() == [{"one": 1}]
     client._jar.cookies.update(cookies)
-    with pytest.raises(KeyError, match="session .* is not known"):
+    with pytest.raises(KeyError, match=r"session .* is not known"):
         client.query("SELECT 1")
 
 
@@ -162,6 +162,14 @@ def test_a_user_name_and_password_are_accepted(uri: str) -> None:
     ):
         cursor.execute("SELECT 1")
         assert cursor.fetchone() == (1,)
+
+
+def test_a_basic_handshake_is_answered_with_a_token(uri: str) -> None:
+    with flight.FlightClient(uri) as bare:
+        name, token = bare.authenticate_basic_token("me", "secret")
+        assert (name, token) == (b"authorization", b"Bearer anonymous")
+        options = flight.FlightCallOptions(headers=[(name, token)])
+        assert list(bare.list_actions(options))
 
 
 def test_other_cookies_are_no_session(uri: str) -> None:

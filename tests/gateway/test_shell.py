@@ -160,7 +160,7 @@ def test_a_quit_leaves(shell: Shell) -> None:
         shell.execute(r"\q")
 
 
-def test_the_history_is_kept_in_the_state_directory(tmp_path: Path) -> None:
+def test_the_history_is_kept_in_the_state_directory() -> None:
     assert history_path({"XDG_STATE_HOME": "/state"}) == Path("/state/lance-gateway/history")
     assert history_path({}) == Path.home() / ".local/state/lance-gateway/history"
 
@@ -186,18 +186,14 @@ def test_ctrl_c_at_the_prompt_drops_the_line_and_ctrl_d_leaves(shell: Shell, tmp
     assert "wrong" not in _said(shell)
 
 
-def test_ctrl_c_cancels_a_running_statement(
-    shell: Shell, gateway: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from gateway import shell as module
-
+def test_ctrl_c_cancels_a_running_statement(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     received = []
 
-    def interrupted(schema: Any, batches: Any, *_: Any, **__: Any) -> None:
+    def interrupted(_schema: Any, batches: Any, *_: Any, **__: Any) -> None:
         received.append(next(iter(batches)))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "write", interrupted)
+    monkeypatch.setattr("gateway.shell.write", interrupted)
     endless = "SELECT value FROM generate_series(1, 100000000000)"
     shell.execute(endless)
     assert received
@@ -325,5 +321,5 @@ def test_the_client_refuses_an_address_that_is_none() -> None:
 
 
 def test_the_client_names_the_tables_there_are(uri: str) -> None:
-    with GatewayClient(uri) as client, pytest.raises(NotFoundError, match="'nowhere'.*orders"):
+    with GatewayClient(uri) as client, pytest.raises(NotFoundError, match=r"'nowhere'.*orders"):
         client.columns("nowhere")

@@ -120,6 +120,9 @@ CLAIMS = {
     "identifiers fold to lower case": ("SELECT count(ID) > 0 FROM ORDERS", True),
     "order by unrelated": ("SELECT id < 0 FROM orders ORDER BY amount LIMIT 1", False),
     "group by beyond select": ("SELECT count(*) > 0 FROM orders GROUP BY customer LIMIT 1", True),
+    "group by unrelated": ("SELECT 1 = 1 FROM typed WHERE id = 1 GROUP BY id", True),
+    "quantified": ("SELECT count(*) > 0 FROM orders WHERE id > ALL (SELECT id FROM typed)", True),
+    "like escapes with a backslash only": (r"SELECT 'a_b' LIKE 'a\_b'", True),
     "correlated": (
         "SELECT count(*) > 0 FROM orders o WHERE EXISTS (SELECT 1 FROM typed t WHERE t.id = o.id)",
         True,

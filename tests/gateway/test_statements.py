@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from gateway.server import GatewayServer
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.gateway import rpc
@@ -23,15 +24,13 @@ def test_a_query_returns_its_rows(cursor: Any) -> None:
 
 
 def test_fresh_rows_and_deletions_are_seen_at_once(
-    root: Path, writers: WriterProcess, serve: Callable[..., Any], open_engine: Callable[[Path], Any]
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], Any]
 ) -> None:
     rows = pa.table(
         {"id": [1, 2, 3], "qty": [10, 20, 30]},
         schema=pa.schema([key_field("id", pa.int64()), pa.field("qty", pa.int64())]),
     )
     table = LsmTable.create(root, "items", rows, bucketed("id", 2, recorded=True), writers)
-    from gateway.server import GatewayServer
-
     server = GatewayServer(open_engine(root))
     try:
         with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client:

@@ -1,0 +1,151 @@
+"""The messages are those of the protocol, to the number of each field."""
+
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+
+from gateway.tickets import decode_settings, encode_settings
+from gateway.wire import decode, pack, unpack
+from memwal.errors import InvalidInputError
+from planner.engine import SessionSettings
+from protos import flight_pb2, gateway_pb2
+from protos import flight_sql_pb2 as sql
+
+SQL = "type.googleapis.com/arrow.flight.protocol.sql."
+# message -> the name under which it is packed, and its bytes by the protocol's field numbers
+GOLDEN: list[tuple[Message, str, str]] = [
+    (sql.CommandGetSqlInfo(info=[8]), SQL + "CommandGetSqlInfo", "0a0108"),
+    (sql.CommandGetCatalogs(), SQL + "CommandGetCatalogs", ""),
+    (
+        sql.CommandGetDbSchemas(catalog="c", db_schema_filter_pattern="s"),
+        SQL + "CommandGetDbSchemas",
+        "0a0163120173",
+    ),
+    (
+        sql.CommandGetTables(
+            catalog="c",
+            db_schema_filter_pattern="s",
+            table_name_filter_pattern="t",
+            table_types=["V"],
+            include_schema=True,
+        ),
+        SQL + "CommandGetTables",
+        "0a01631201731a01742201562801",
+    ),
+    (sql.CommandGetTableTypes(), SQL + "CommandGetTableTypes", ""),
+    (
+        sql.CommandGetPrimaryKeys(catalog="c", db_schema="s", table="t"),
+        SQL + "CommandGetPrimaryKeys",
+        "0a01631201731a0174",
+    ),
+    (
+        sql.CommandStatementQuery(query="q", transaction_id=b"t"),
+        SQL + "CommandStatementQuery",
+        "0a0171120174",
+    ),
+    (sql.TicketStatementQuery(statement_handle=b"h"), SQL + "TicketStatementQuery", "0a0168"),
+    (
+        sql.CommandStatementUpdate(query="q", transaction_id=b"t"),
+        SQL + "CommandStatementUpdate",
+        "0a0171120174",
+    ),
+    (
+        sql.ActionCreatePreparedStatementRequest(query="q", transaction_id=b"t"),
+        SQL + "ActionCreatePreparedStatementRequest",
+        "0a0171120174",
+    ),
+    (
+        sql.ActionCreatePreparedStatementResult(
+            prepared_statement_handle=b"h", dataset_schema=b"d", parameter_schema=b"p"
+        ),
+        SQL + "ActionCreatePreparedStatementResult",
+        "0a01681201641a0170",
+    ),
+    (
+        sql.ActionClosePreparedStatementRequest(prepared_statement_handle=b"h"),
+        SQL + "ActionClosePreparedStatementRequest",
+        "0a0168",
+    ),
+    (
+        sql.CommandPreparedStatementQuery(prepared_statement_handle=b"h"),
+        SQL + "CommandPreparedStatementQuery",
+        "0a0168",
+    ),
+    (
+        sql.CommandPreparedStatementUpdate(prepared_statement_handle=b"h"),
+        SQL + "CommandPreparedStatementUpdate",
+        "0a0168",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "url", "body"), GOLDEN, ids=[message.DESCRIPTOR.name for message, _, _ in GOLDEN]
+)
+def test_a_message_has_the_name_and_the_bytes_of_the_protocol(message: Any, url: str, body: str) -> None:
+    value = bytes.fromhex(body)
+    assert message.SerializeToString(deterministic=True) == value
+    expected = b"\x0a" + bytes([len(url)]) + url.encode()
+    if value:
+        expected += b"\x12" + bytes([len(value)]) + value
+    assert pack(message) == expected
+    assert unpack(type(message), expected, "it") == message
+
+
+@pytest.mark.parametrize(
+    ("value", "body"),
+    [
+        (flight_pb2.SessionOptionValue(string_value="s"), "0a0173"),
+        (flight_pb2.SessionOptionValue(bool_value=True), "1001"),
+        (flight_pb2.SessionOptionValue(int64_value=-2), "19feffffffffffffff"),
+        (flight_pb2.SessionOptionValue(double_value=1.0), "21000000000000f03f"),
+        (
+            flight_pb2.SessionOptionValue(
+                string_list_value=flight_pb2.SessionOptionValue.StringListValue(values=["s"])
+            ),
+            "2a030a0173",
+        ),
+    ],
+)
+def test_the_messages_of_sessions_have_the_bytes_of_the_protocol(value: Any, body: str) -> None:
+    entry = bytes.fromhex("0a016e12") + bytes([len(body) // 2]) + bytes.fromhex(body)
+    request = b"\x0a" + bytes([len(entry)]) + entry
+    assert flight_pb2.SetSessionOptionsRequest(session_options={"n": value}).SerializeToString() == request
+    assert flight_pb2.GetSessionOptionsResult(session_options={"n": value}).SerializeToString() == request
+
+
+def test_an_option_error_and_a_closed_session_have_the_numbers_of_the_protocol() -> None:
+    result = flight_pb2.SetSessionOptionsResult()
+    result.errors["n"].value = flight_pb2.SetSessionOptionsResult.INVALID_VALUE
+    assert result.SerializeToString() == bytes.fromhex("0a070a016e12020802")
+    assert (
+        flight_pb2.CloseSessionResult(status=flight_pb2.CloseSessionResult.CLOSED).SerializeToString()
+        == b"\x08\x01"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [("FLIGHT_SQL_SERVER_TRANSACTION", 8), ("SQL_DDL_CATALOG", 500), ("SQL_LOCATORS_UPDATE_COPY", 575)],
+)
+def test_codes_have_the_numbers_of_the_protocol(code: tuple[str, int]) -> None:
+    name, number = code
+    assert sql.SqlInfo.Value(name) == number
+
+
+def test_settings_travel_whole() -> None:
+    settings = SessionSettings(consistency="snapshot", max_staleness_ms=5, region_pruning=False)
+    assert decode_settings(encode_settings(settings)) == settings
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="catalog"):
+        decode_settings(gateway_pb2.SessionSettings())
+
+
+def test_bytes_that_are_no_message_are_refused_by_name() -> None:
+    with pytest.raises(InvalidInputError, match=r"the ticket cannot be read: 2 bytes .*PreparedTicket"):
+        decode(gateway_pb2.PreparedTicket, b"\xff\xff", "the ticket")
+    with pytest.raises(InvalidInputError, match=r"the body holds .*CommandGetCatalogs; it must hold"):
+        unpack(sql.CommandGetTables, pack(sql.CommandGetCatalogs()), "the body")
