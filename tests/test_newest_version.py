@@ -224,9 +224,10 @@ def test_columns_that_swap_their_names_keep_their_values(create: Any, root: Path
     table = create({"id": 1, "a": 1, "b": 2}, schema=SWAPPED)
     flushed(table, {"id": 2, "a": 1, "b": 2})
     table.put([{"id": 3, "a": 1, "b": 2}])
+    engine = open_engine(root)
+    assert answer(engine, "SELECT id, a, b FROM t") == [(1, 1, 2), (2, 1, 2), (3, 1, 2)]
     for old, new in (("a", "c"), ("b", "a"), ("c", "b")):
         table.dataset().alter_columns({"path": old, "name": new})
-    engine = open_engine(root)
     assert answer(engine, "SELECT id, a, b FROM t") == [(1, 2, 1), (2, 2, 1), (3, 2, 1)]
     assert answer(engine, "SELECT id FROM t WHERE a = 1") == []
 
@@ -238,13 +239,30 @@ def test_a_column_that_was_dropped_and_added_again_is_a_new_column(
     flushed(table, row(2, n=20))
     table.put([row(3, n=30)])
     before = field_ids(table)["n"]
+    engine = open_engine(root)
+    assert answer(engine, "SELECT id, n FROM t") == [(1, 1), (2, 20), (3, 30)]
     table.dataset().drop_columns(["n"])
     table.dataset().add_columns(pa.schema([pa.field("n", pa.int32())]))
     assert field_ids(table)["n"] != before
-    engine = open_engine(root)
     assert answer(engine, "SELECT id, n FROM t") == [(1, None), (2, None), (3, None)]
     assert answer(engine, "SELECT count(*) FROM t WHERE n IS NULL") == [(3,)]
     assert answer(engine, "SELECT n FROM t WHERE id = 2") == [(None,)]
+
+
+def test_a_renamed_child_of_a_struct_keeps_its_values_in_every_place(
+    create: Any, root: Path, open_engine: Open
+):
+    schema = pa.schema(
+        [key_field("id", pa.int64()), pa.field("at", pa.struct([("x", pa.int32()), ("y", pa.int32())]))]
+    )
+    table = create({"id": 1, "at": {"x": 1, "y": 2}}, schema=schema)
+    flushed(table, {"id": 2, "at": {"x": 1, "y": 2}})
+    table.put([{"id": 3, "at": {"x": 1, "y": 2}}])
+    engine = open_engine(root)
+    assert answer(engine, "SELECT id FROM t WHERE at['x'] = 1") == [(1,), (2,), (3,)]
+    table.dataset().alter_columns({"path": "at.x", "name": "z"})
+    assert answer(engine, "SELECT id FROM t WHERE at['z'] = 1 AND at['y'] = 2") == [(1,), (2,), (3,)]
+    assert rows_of(engine.execute("SELECT at FROM t WHERE id = 2").read_all()) == [({"z": 1, "y": 2},)]
 
 
 def test_flushed_consistency_leaves_the_log_out(create: Any, root: Path, open_engine: Open):

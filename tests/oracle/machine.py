@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.oracle import queries
+from tests.oracle.flavours import FLAVOURS, Flavour
 from tests.oracle.model import Column, TableModel
 from tests.oracle.predicates import Draw, value_of
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
 from tests.support.results import assert_same_rows, rows_of
-from tests.support.tables import Layout, LsmTable, bucketed, by_identity, key_field, unpartitioned
+from tests.support.tables import LsmTable
 from tests.support.writer_process import FencedError, RegionWriter, WriterProcess
 
 Consistency = Literal["strong", "flushed"]
@@ -45,13 +46,20 @@ def columns_of(dataset: lance.LanceDataset) -> tuple[Column, ...]:
     return tuple(Column(item.name, ids[item.name], item.type, item.nullable) for item in dataset.schema)
 
 
+def known_to(writer: RegionWriter) -> tuple[Column, ...]:
+    """The columns that a writer found when it was opened."""
+    return tuple(Column(item.name, writer.field_ids[item.name], item.type) for item in writer.schema)
+
+
 class Subject:
     """A table under test with its model and the writers that lost their region."""
 
-    def __init__(self, table: LsmTable, rows: pa.Table) -> None:
+    def __init__(self, table: LsmTable, rows: pa.Table, flavour: Flavour) -> None:
         self.table = table
         self.model = TableModel(columns_of(table.dataset()), table.key)
         self.model.load(rows.to_pylist())
+        ids = {column.name: column.field_id for column in self.model.columns}
+        self.follows = {ids[name]: compute for name, compute in flavour.follows.items()}
         self.fenced: list[RegionWriter] = []
         self.dropped: dict[int, pa.DataType] = {}
         self.added = 0
@@ -87,7 +95,7 @@ class Histories(RuleBasedStateMachine):
     @initialize(data=st.data())
     def create(self, data: Any) -> None:
         draw = data.draw
-        key_kind = draw(st.sampled_from(("int64", "int32", "string", "composite")), label="key")
+        key_kind = draw(st.sampled_from(sorted(FLAVOURS)), label="key")
         for name in ("t", "u"):
             self.subjects.append(self._created(draw, name, key_kind))
         self.executor = self.open_executor(self.directory)
@@ -111,7 +119,7 @@ class Histories(RuleBasedStateMachine):
         keys = [self._key(data.draw, subject) for _ in range(count)]
         for region, part in self._by_region(subject, keys).items():
             writer = self._writer(subject, region)
-            rows = [key | self._cells(data.draw, subject, writer) for key in part]
+            rows = [self._row(data.draw, subject, key, known_to(writer)) for key in part]
             acknowledged = writer.put(rows)
             subject.model.write(
                 region, rows, writer.field_ids, acknowledged.generation, acknowledged.current_generation
@@ -139,17 +147,10 @@ class Histories(RuleBasedStateMachine):
         """An upsert that bypasses MemWAL: generation 0, older than everything fresh."""
         subject = data.draw(st.sampled_from(self.subjects))
         dataset = subject.table.dataset()
-        key = self._key(data.draw, subject)
-        cells = {
-            column.name: value_of(data.draw, column.type, nullable=True)
-            for column in subject.model.columns
-            if column.name not in key
-        }
+        row = self._row(data.draw, subject, self._key(data.draw, subject), subject.model.columns)
         upsert = dataset.merge_insert(list(subject.table.key)).when_matched_update_all()
-        upsert.when_not_matched_insert_all().execute(
-            pa.Table.from_pylist([key | cells], schema=dataset.schema)
-        )
-        subject.model.load([key | cells])
+        upsert.when_not_matched_insert_all().execute(pa.Table.from_pylist([row], schema=dataset.schema))
+        subject.model.load([row])
         self.check(data)
 
     # The life of writers and generations
@@ -182,7 +183,7 @@ class Histories(RuleBasedStateMachine):
         subject, region = self._open_region(data)
         first = subject.table.writers.pop(region)
         self._writer(subject, region)
-        row = self._key(data.draw, subject) | self._cells(data.draw, subject, first)
+        row = self._row(data.draw, subject, self._key(data.draw, subject), known_to(first))
         with pytest.raises(FencedError):
             first.put([row])
         subject.fenced.append(first)
@@ -311,36 +312,44 @@ class Histories(RuleBasedStateMachine):
     # Pieces
 
     def _created(self, draw: Draw, name: str, key_kind: str) -> Subject:
-        key = _KEYS[key_kind]
+        flavour: Flavour = draw(st.sampled_from(FLAVOURS[key_kind]), label="flavour")
+        key = flavour.key
         extra = draw(
             st.lists(st.sampled_from(sorted(EXTRA_TYPES)), unique=True, max_size=2), label="extra columns"
         )
         values = [("n", pa.int32()), ("f", pa.float64()), ("s", pa.string())]
         values += [(column, EXTRA_TYPES[column]) for column in extra]
+        values += [(column, pa.date32()) for column in flavour.follows]
         schema = pa.schema([*key, *(pa.field(column, data_type) for column, data_type in values)])
-        layout: Layout = draw(st.sampled_from(_layouts(key_kind)), label="layout")
         rows: dict[str, dict[str, Any]] = {}
         for _ in range(draw(st.integers(0, 8), label="base rows")):
             row = {column.name: value_of(draw, column.type, nullable=column.nullable) for column in schema}
+            row |= {name: compute(row) for name, compute in flavour.follows.items()}
             rows[repr([row[column.name] for column in key])] = row
         base = pa.Table.from_pylist(list(rows.values()), schema=schema)
         limit = draw(st.sampled_from((3, 7, 100)), label="max_memtable_rows")
-        table = LsmTable.create(self.directory, name, base, layout, self.process, max_memtable_rows=limit)
+        table = LsmTable.create(
+            self.directory, name, base, flavour.layout, self.process, max_memtable_rows=limit
+        )
         if draw(st.booleans(), label="key index"):
             table.dataset().create_scalar_index(table.key[-1], "BTREE", name="key_index")
-        return Subject(table, base)
+        return Subject(table, base, flavour)
 
     def _key(self, draw: Draw, subject: Subject) -> dict[str, Any]:
         types = {column.name: column.type for column in subject.model.columns}
         return {name: value_of(draw, types[name]) for name in subject.table.key}
 
-    def _cells(self, draw: Draw, subject: Subject, writer: RegionWriter) -> dict[str, Any]:
-        """Values of every column that the writer knows, besides the key."""
-        return {
-            column.name: value_of(draw, column.type, nullable=True)
-            for column in writer.schema
-            if column.name not in subject.table.key
-        }
+    def _row(
+        self, draw: Draw, subject: Subject, key: dict[str, Any], columns: tuple[Column, ...]
+    ) -> dict[str, Any]:
+        """A row of ``key`` with drawn values in the other columns."""
+        cells = {}
+        for column in columns:
+            if column.field_id in subject.follows:
+                cells[column.name] = subject.follows[column.field_id](key)
+            elif column.name not in key:
+                cells[column.name] = value_of(draw, column.type, nullable=True)
+        return key | cells
 
     def _by_region(self, subject: Subject, keys: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         parts: dict[str, list[dict[str, Any]]] = {}
@@ -371,32 +380,6 @@ class Histories(RuleBasedStateMachine):
         if names:
             change(subject.table.dataset(), data.draw(st.sampled_from(names)))
             subject.refresh_columns()
-
-
-_KEYS = {
-    "int64": (key_field("id", pa.int64()),),
-    "int32": (key_field("id", pa.int32()),),
-    "string": (key_field("id", pa.string()),),
-    "composite": (key_field("id", pa.int64(), position=2), key_field("tenant", pa.string(), position=1)),
-}
-
-
-def _layouts(key_kind: str) -> tuple[Layout, ...]:
-    if key_kind == "composite":
-        return (
-            unpartitioned(("tenant", "id"), 3),
-            bucketed("id", 3, recorded=True),
-            bucketed("tenant", 2, recorded=True),
-            by_identity("tenant", recorded=True),
-            by_identity("tenant", recorded=False),
-        )
-    identity = (by_identity("id", recorded=True),) if key_kind != "int32" else ()
-    return (
-        unpartitioned(("id",), 2),
-        bucketed("id", 3, recorded=True),
-        bucketed("id", 3, recorded=False),
-        *identity,
-    )
 
 
 def _collected(oracle: SessionContext, sql: str) -> pa.Table:

@@ -68,8 +68,9 @@ def _events(root: Path, writers: WriterProcess) -> None:
     table.close_writers()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def engine(lake: dict[str, str]) -> Iterator[QueryEngine]:
+    """An engine with cold caches: EXPLAIN ANALYZE tells what a first execution did."""
     engine = QueryEngine(Catalog.open(lake[""]), partitions=2)
     yield engine
     engine.close()
@@ -87,8 +88,9 @@ def shown(statement: str, regions: dict[str, str], engine: QueryEngine) -> str:
     A statement may begin with settings in brackets, such as ``[consistency=flushed]``.
     """
     bracketed, sql = re.fullmatch(r"(?:\[(.*)\] )?(.*)", statement, re.DOTALL).groups()
-    settings = dict(pair.split("=") for pair in bracketed.split(", ")) if bracketed else {}
-    plan = engine.execute(sql, SessionSettings(**settings)).read_all()["plan"].to_pylist()[-1]
+    settings = [pair.split("=") for pair in bracketed.split(", ")] if bracketed else []
+    options = {name: {"true": True, "false": False}.get(value, value) for name, value in settings}
+    plan = engine.execute(sql, SessionSettings(**options)).read_all()["plan"].to_pylist()[-1]
     for region, name in regions.items():
         if region:
             plan = plan.replace(region, name)
