@@ -94,9 +94,9 @@ class DecodedColumns:
     ) -> Iterator[pa.RecordBatch]:
         chunks = -(-rows // CHUNK_ROWS)
         digests = (_EVERY_ROW,) * chunks if visible is None else visible.digests
-        files = _files(fragment.metadata)
+        names = _column_keys(dataset, fragment, columns)
         kept = [
-            [self._cache.get((*files, column, number, digest)) for column in columns]
+            [self._cache.get((*name, number, digest)) for name in names]
             for number, digest in enumerate(digests)
         ]
 
@@ -133,14 +133,14 @@ class DecodedColumns:
         ).to_table()
         decoded = table.select(columns).combine_chunks().to_batches()
         (batch,) = decoded or [pa.RecordBatch.from_pylist([], table.select(columns).schema)]
-        files = _files(fragment.metadata)
+        names = _column_keys(dataset, fragment, columns)
         for index, number in enumerate(numbers):
             chunk = batch.slice(index * CHUNK_ROWS, CHUNK_ROWS)
             digest = _EVERY_ROW
             if visible is not None:
                 chunk, digest = shown(chunk, visible.chunk(number)), visible.digests[number]
-            for at, (name, column) in enumerate(zip(columns, chunk.columns, strict=True)):
-                self._cache.put((*files, name, number, digest), column, int(column.nbytes))
+            for at, (name, column) in enumerate(zip(names, chunk.columns, strict=True)):
+                self._cache.put((*name, number, digest), column, int(column.nbytes))
                 kept[number][at] = column
 
 
@@ -152,6 +152,13 @@ def _visible_rows(rows: int, number: int, visible: FragmentMask | None) -> int:
     if visible is not None:
         return int(visible.chunk(number).true_count)
     return min(CHUNK_ROWS, rows - number * CHUNK_ROWS)
+
+
+def _column_keys(dataset: Any, fragment: Any, columns: list[str]) -> list[tuple[object, ...]]:  # noqa: ANN401
+    """What names each column's values in a fragment: its field id, because columns can swap their names."""
+    ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
+    files = _files(fragment.metadata)
+    return [(*files, ids[name]) for name in columns]
 
 
 def _files(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 (lance types)
