@@ -10,13 +10,15 @@ from typing import Any
 import adbc_driver_manager as adbc
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from memwal.errors import NotFoundError, PreconditionError
+from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
 from planner import compatibility
 from planner.catalog import Catalog
+from planner.engine import QueryEngine
 from tests.support import manifests
-from tests.support.merging import merge_generations
+from tests.support.merging import clean_up_merged, merge_generations
 from tests.support.results import rows_of
 from tests.support.servers import GatewayProcess, connected, fetch
 from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
@@ -286,6 +288,39 @@ def _rows_or_message(connection: Any, sql: str) -> list[tuple[Any, ...]] | str:
         return rows_of(fetch(connection, sql))
     except adbc.Error as error:
         return str(error)
+
+
+def test_a_generation_that_is_merged_and_removed_under_a_running_query(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+):
+    """The reader gets the snapshot that it began with, or is told to ask again: never half of each."""
+    count, share = 300_000, 20_000
+    numbers = pa.array(range(count), pa.int64())
+    base = pa.table([numbers, pa.nulls(count, pa.int32())], schema=SCHEMA)
+    table = LsmTable.create(root, "t", base, unpartitioned(("id",), 1), writers)
+    region = table.region_of({"id": 0})
+    writer = table.writer(region)
+    writer.put(pa.table([numbers[:share], pa.array([1] * share, pa.int32())], schema=SCHEMA))
+    table.close_writers()
+    reader = open_engine(root).execute("SELECT id, n FROM t")
+    first = reader.read_next_batch()
+    merge_generations(table.path, region, up_to=1)
+    clean_up_merged(table.path, region)
+    rest = _batches_or_error(reader)
+    if isinstance(rest, LanceGatewayError):
+        assert rest.status == "UNAVAILABLE"
+        return
+    rows = pa.Table.from_batches([first, *rest])
+    assert rows.num_rows == count
+    assert pc.sum(rows["n"]).as_py() == share
+    assert pc.count_distinct(rows["id"]).as_py() == count
+
+
+def _batches_or_error(reader: pa.RecordBatchReader) -> list[pa.RecordBatch] | LanceGatewayError:
+    try:
+        return list(reader)
+    except LanceGatewayError as error:
+        return error
 
 
 def test_a_damaged_generation_is_named(table: LsmTable, refused: Any):

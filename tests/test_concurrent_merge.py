@@ -57,26 +57,53 @@ class Maintenance(threading.Thread):
             self._table.dataset().optimize.compact_files()
 
 
+class Reader(threading.Thread):
+    """Asks every shape in turn for as long as there is maintenance."""
+
+    def __init__(self, engine: QueryEngine, maintenance: Maintenance) -> None:
+        super().__init__(daemon=True)
+        self._engine = engine
+        self._maintenance = maintenance
+        self.answers = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            seen = 0
+            while self._maintenance.is_alive():
+                for name in SHAPES:
+                    seen = self._ask(name, seen)
+        except BaseException as error:  # noqa: BLE001 - the test raises it
+            self.failure = error
+
+    def _ask(self, name: str, seen: int) -> int:
+        sql, expected = SHAPES[name]
+        acknowledged = self._maintenance.acknowledged
+        (row,) = rows_of(self._engine.execute(sql).read_all())
+        newest = row[0]
+        assert row == expected(newest), f"{name}: a torn write"
+        assert newest >= seen, f"{name}: {newest} after {seen} was seen"
+        assert newest >= acknowledged, f"{name}: {newest} after {acknowledged} was acknowledged"
+        self.answers += 1
+        return newest
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("readers", [1, 4])
 def test_every_query_sees_one_whole_write_and_never_an_older_one(
-    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], readers: int
 ):
     base = pa.Table.from_pylist([{"id": key, "n": 0} for key in range(KEYS)], schema=SCHEMA)
     table = LsmTable.create(root, "t", base, unpartitioned(("id",), 1), writers, max_memtable_rows=2 * KEYS)
     engine = open_engine(root)
-    maintenance = Maintenance(table, rounds=300)
+    maintenance = Maintenance(table, rounds=150)
     maintenance.start()
-    seen, answers = 0, 0
-    while maintenance.is_alive():
-        for name, (sql, expected) in SHAPES.items():
-            before = maintenance.acknowledged
-            (row,) = rows_of(engine.execute(sql).read_all())
-            assert row == expected(row[0]), f"{name}: a torn write"
-            assert row[0] >= max(seen, before), f"{name}: {row[0]} after {seen} was seen and {before} written"
-            seen = row[0]
-            answers += 1
-    maintenance.join()
-    if maintenance.failure is not None:
-        raise maintenance.failure
-    assert seen == 300 or rows_of(engine.execute("SELECT max(n) FROM t").read_all()) == [(300,)]
-    assert answers > 100
+    threads = [Reader(engine, maintenance) for _ in range(readers)]
+    for thread in threads:
+        thread.start()
+    for thread in (maintenance, *threads):
+        thread.join()
+        if thread.failure is not None:
+            raise thread.failure
+    assert rows_of(engine.execute("SELECT max(n) FROM t").read_all()) == [(150,)]
+    assert all(thread.answers > 20 for thread in threads)

@@ -44,11 +44,15 @@ def read_manifest(table: Path, region: str) -> mem_wal_pb2.RegionManifest:
 
 
 def write_manifest(table: Path, manifest: mem_wal_pb2.RegionManifest) -> None:
-    """Commit ``manifest`` under its version; FileExistsError when that version is taken."""
+    """Commit ``manifest`` under its version, all at once; FileExistsError when that version is taken."""
     path = manifest_path(table, str(uuid.UUID(bytes=manifest.region_id.uuid)), manifest.version)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
-        file.write(manifest.SerializeToString())
+    draft = path.with_name(f"{path.name}.tmp.{uuid.uuid4().hex}")
+    draft.write_bytes(manifest.SerializeToString())
+    try:
+        path.hardlink_to(draft)
+    finally:
+        draft.unlink()
 
 
 def record_region(table: Path, region: str, spec_id: int, values: Mapping[str, bytes]) -> None:
