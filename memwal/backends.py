@@ -66,6 +66,16 @@ class LocalBackend:
             raise _unavailable(path, error) from error
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
+    def directories(self, path: str) -> tuple[str, ...]:
+        """Returns the names of a directory's directories, as the operating system orders them."""
+        try:
+            with os.scandir(path) as found:
+                return tuple([entry.name for entry in found if entry.is_dir()])
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise _unavailable(path, error) from error
+
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Calls a function for every item in turn: local files answer faster than a thread starts."""
         return tuple(map(function, items))
@@ -109,6 +119,10 @@ class S3Backend:
         infos = _answered(path, lambda: self._filesystem.get_file_info(selector))
         entries = (Entry(info.base_name, info.type == directory, info.size or 0) for info in infos)
         return tuple(sorted(entries, key=lambda entry: entry.name))
+
+    def directories(self, path: str) -> tuple[str, ...]:
+        """Returns the last parts of the common prefixes below a prefix."""
+        return tuple(entry.name for entry in self.list(path) if entry.is_dir)
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Calls a function for every item, several at a time."""

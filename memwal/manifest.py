@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 from uuid import UUID
@@ -157,10 +158,17 @@ class RegionManifest:
 
 
 def list_regions(table: Storage) -> tuple[str, ...]:
-    """Returns the ids of all regions that have a directory, in ascending order."""
-    return tuple(
-        entry.name for entry in table.list(MEM_WAL) if entry.is_dir and _REGION_ID.fullmatch(entry.name)
-    )
+    """Returns the ids of all regions that have a directory, in ascending order.
+
+    While regions neither come nor go, it is the same tuple.
+    """
+    return _region_ids(table.directories(MEM_WAL))
+
+
+@lru_cache(maxsize=64)
+def _region_ids(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns those names that are region ids; queries ask over and over about the same thousands."""
+    return tuple(sorted(filter(_REGION_ID.fullmatch, names)))
 
 
 def read_latest_manifest(

@@ -29,6 +29,9 @@ class Backend(Protocol):
     def list(self, path: str) -> tuple[Entry, ...]:
         """Returns a directory's entries by name; () when it is absent."""
 
+    def directories(self, path: str) -> tuple[str, ...]:
+        """Returns the names of a directory's directories; () when it is absent."""
+
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Calls a function for every item; in parallel where storage is slow to answer."""
 
@@ -115,6 +118,16 @@ class Storage:
             UnavailableError: storage failed to answer.
         """
         return self.backend.list(self._absolute(path))
+
+    def directories(self, path: str = "") -> tuple[str, ...]:
+        """Returns the names of the directories in a directory, in no order; () when it is absent.
+
+        Cheaper than `list`: a table may have thousands.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        return self.backend.directories(self._absolute(path))
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Returns `function(item)` for every item, in order; several run at a time where storage is remote.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -90,16 +89,24 @@ def _scan_lines(scan: TableScan, run: QueryRun) -> Iterator[str]:
 
 
 def _regions(scan: TableScan) -> str:
-    if not scan.verdicts:
+    kept, regions = scan.pruning.kept, scan.pruning.regions.region_ids
+    if not regions:
         return "no regions"
-    kept = [one.region_id[:8] for one in scan.verdicts if one.verdict is Verdict.ROWS_MIGHT_MATCH]
-    shown = ", ".join(kept[:_SHOWN_REGIONS]) + (", .." if len(kept) > _SHOWN_REGIONS else "")
-    return f"regions={len(kept)}/{len(scan.verdicts)} [{shown}]"
+    return f"regions={len(kept)}/{len(regions)} [{_shown(kept)}]"
 
 
 def _pruned(scan: TableScan) -> Iterator[str]:
     """What excluded regions, most frequent reason first."""
-    pruned = [one for one in scan.verdicts if one.verdict is Verdict.ROWS_CANNOT_MATCH]
-    for reason, count in Counter(one.reason for one in pruned).most_common(_SHOWN_REGIONS):
-        ids = [one.region_id[:8] for one in pruned if one.reason == reason][:_SHOWN_REGIONS]
-        yield f"  pruned {count} by {reason} [{', '.join(ids)}{', ..' if count > len(ids) else ''}]"
+    if len(scan.pruning.kept) == len(scan.pruning.regions.region_ids):
+        return
+    by_reason: dict[str, list[str]] = {}
+    for one in scan.pruning.verdicts:
+        if one.verdict is Verdict.ROWS_CANNOT_MATCH:
+            by_reason.setdefault(one.reason, []).append(one.region_id)
+    for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_SHOWN_REGIONS]:
+        yield f"  pruned {len(ids)} by {reason} [{_shown(ids)}]"
+
+
+def _shown(region_ids: Sequence[str]) -> str:
+    shown = ", ".join(region_id[:8] for region_id in region_ids[:_SHOWN_REGIONS])
+    return shown + (", .." if len(region_ids) > _SHOWN_REGIONS else "")

@@ -12,20 +12,22 @@ Whatever is unknown (no recorded value, another spec, a transform of a later ver
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from memwal.index_details import RegionSpec
 from planner.admissible import boxes_of
+from planner.assignments import Keys, RecordedValues, RegionAssignment, RegionAssignments
 from planner.predicates import Predicate, describe
 from planner.region_fields import FieldSet, SpecField
 
-__all__ = ["RegionAssignment", "RegionVerdict", "Verdict", "prune_regions"]
+__all__ = ["Pruning", "RegionVerdict", "Verdict", "all_regions", "prune_regions"]
 
 _MAX_TEXT: Final = 160
 # Alternatives that list up to this many combinations of field values become members of one set.
@@ -48,21 +50,36 @@ class RegionVerdict:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RegionAssignment:
-    """What a region's manifest records: its spec and the raw value per field, by the field's name."""
+@dataclass(frozen=True, eq=False)
+class Pruning:
+    """What pruning leaves of a table's regions.
 
-    region_id: str
-    spec_id: int
-    values: Mapping[str, bytes]
+    Attributes:
+        regions: all of them.
+        kept: ids of those that may hold matching rows, in the order of `regions`.
+    """
+
+    regions: RegionAssignments
+    kept: tuple[str, ...]
+    _judge: Callable[[RegionAssignment], tuple[Verdict, str]]
+
+    @cached_property
+    def verdicts(self) -> tuple[RegionVerdict, ...]:
+        """One verdict per region, in their order; only those who ask for reasons pay for them."""
+        return tuple(RegionVerdict(one.region_id, *self._judge(one)) for one in self.regions.regions)
+
+
+def all_regions(regions: RegionAssignments, reason: str) -> Pruning:
+    """Keeps every region, for one reason."""
+    return Pruning(regions, regions.region_ids, lambda _: (Verdict.ROWS_MIGHT_MATCH, reason))
 
 
 def prune_regions(
     predicate: Predicate,
     specs: Sequence[RegionSpec],
-    regions: Sequence[RegionAssignment],
+    regions: RegionAssignments,
     fields: Mapping[int, pa.Field],
-) -> tuple[RegionVerdict, ...]:
+) -> Pruning:
     """Judges every region.
 
     Args:
@@ -70,25 +87,26 @@ def prune_regions(
         specs: All region specs of the table.
         regions: The regions, of whichever specs.
         fields: Lance field id -> current column, by which specs name their source columns.
-
-    Returns:
-        One verdict per region, in the given order.
     """
-    by_id = {spec.spec_id: spec for spec in specs}
-    judges: dict[int, _SpecJudge] = {}
     text = _shortened(describe(predicate))
-    verdicts = []
-    for region in regions:
-        spec = by_id.get(region.spec_id)
-        if spec is None:
-            kind = "no region spec" if region.spec_id == 0 else f"unknown region spec {region.spec_id}"
-            verdicts.append(RegionVerdict(region.region_id, Verdict.ROWS_MIGHT_MATCH, kind))
-            continue
-        judge = judges.get(spec.spec_id)
-        if judge is None:
-            judge = judges[spec.spec_id] = _SpecJudge(spec, predicate, text, fields)
-        verdicts.append(RegionVerdict(region.region_id, *judge.verdict(region.values)))
-    return tuple(verdicts)
+    judges = {
+        spec.spec_id: _SpecJudge(spec, predicate, text, fields)
+        for spec in specs
+        if spec.spec_id in regions.by_spec
+    }
+    kept: set[int] = set()
+    for spec_id, positions in regions.by_spec.items():
+        judge = judges.get(spec_id)
+        kept.update(positions if judge is None else judge.kept(regions.recorded(judge.spec)))
+
+    def verdict(region: RegionAssignment) -> tuple[Verdict, str]:
+        judge = judges.get(region.spec_id)
+        if judge is not None:
+            return judge.verdict(region.values)
+        kind = "no region spec" if region.spec_id == 0 else f"unknown region spec {region.spec_id}"
+        return Verdict.ROWS_MIGHT_MATCH, kind
+
+    return Pruning(regions, tuple([regions.region_ids[at] for at in sorted(kept)]), verdict)
 
 
 def _shortened(text: str) -> str:
@@ -96,32 +114,22 @@ def _shortened(text: str) -> str:
 
 
 class _SpecJudge:
-    """Judges regions of one spec: admissible values are computed once, each region is a set test."""
+    """Judges regions of one spec: admissible values are computed once, and looked up among recorded ones."""
 
     def __init__(
         self, spec: RegionSpec, predicate: Predicate, text: str, columns: Mapping[int, pa.Field]
     ) -> None:
+        self.spec = spec
         self._text = text
         self._fields = [SpecField(one, columns) for one in spec.fields]
         boxes = boxes_of(predicate, frozenset(name for one in self._fields for name in one.columns))
         self._is_possible = bool(boxes)
         # Combinations of values of the same fields (by position), and alternatives that are no such lists.
-        self._listed: dict[tuple[int, ...], set[tuple[Any, ...]]] = {}
+        self._listed: dict[tuple[int, ...], set[Keys]] = {}
         self._others: list[dict[int, FieldSet]] = []
         by_field = [one.admissible(boxes) for one in self._fields]
         for at in range(len(boxes)):
             self._add({i: one for i, known in enumerate(by_field) if (one := known[at]) is not None})
-        self._verdicts: dict[tuple[bytes | None, ...], tuple[Verdict, str]] = {}
-
-    def verdict(self, values: Mapping[str, bytes]) -> tuple[Verdict, str]:
-        """The verdict for the regions that record these values, and its reason."""
-        if len(self._fields) == 1 and self._is_possible:
-            return self._judge_single(values.get(self._fields[0].name))
-        raw = tuple([values.get(one.name) for one in self._fields])
-        found = self._verdicts.get(raw)
-        if found is None:
-            found = self._verdicts[raw] = self._judge(raw)
-        return found
 
     def _add(self, alternative: dict[int, FieldSet]) -> None:
         lists = [one.keys for one in alternative.values() if one.keys is not None]
@@ -133,50 +141,54 @@ class _SpecJudge:
         elif alternative not in self._others:
             self._others.append(alternative)
 
-    def _judge_single(self, raw: bytes | None) -> tuple[Verdict, str]:
-        """As `_judge`, for the usual spec of one field, quickly: there may be thousands of regions."""
-        keys, text = self._fields[0].recorded(raw)
-        for positions, combinations in self._listed.items():
-            for key in keys:
-                if (key,) in combinations:
-                    return Verdict.ROWS_MIGHT_MATCH, f"{text} admits {self._text}"
-            if not keys:
-                return Verdict.ROWS_MIGHT_MATCH, self._kept([(keys, text)], positions)
-        for alternative in self._others:
-            if not alternative or not keys or any(map(alternative[0].admits, keys)):
-                return Verdict.ROWS_MIGHT_MATCH, self._kept([(keys, text)], tuple(alternative))
-        return Verdict.ROWS_CANNOT_MATCH, f"{text} excludes {self._text}"
+    def kept(self, recorded: RecordedValues) -> set[int]:
+        """The positions of regions that may hold matching rows; agrees with `verdict` on each of them."""
+        found: set[int] = set()
+        for fields, combinations in self._listed.items():
+            found.update(recorded.having(fields, combinations))
+        if self._others:
+            for keys, positions in recorded:
+                if any(_excluding(one, keys) is None for one in self._others):
+                    found.update(positions)
+        return found
 
-    def _judge(self, raw: tuple[bytes | None, ...]) -> tuple[Verdict, str]:
+    def verdict(self, values: Mapping[str, bytes]) -> tuple[Verdict, str]:
+        """The verdict for a region that records these values, and its reason."""
         if not self._is_possible:
             return Verdict.ROWS_CANNOT_MATCH, f"{self._text} is never true"
-        recorded = [field.recorded(value) for field, value in zip(self._fields, raw, strict=True)]
+        recorded = [one.recorded(values.get(one.name)) for one in self._fields]
+        keys = [one for one, _ in recorded]
         decisive: set[int] = set()
-        for positions, combinations in self._listed.items():
-            keys = [recorded[i][0] for i in positions]
-            if not all(keys) or any(one in combinations for one in product(*keys)):
-                return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, positions)
-            decisive.update(positions)
+        for fields, combinations in self._listed.items():
+            chosen = [keys[i] for i in fields]
+            if not all(chosen) or any(one in combinations for one in product(*chosen)):
+                return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, fields)
+            decisive.update(fields)
         for alternative in self._others:
-            for i, admissible in alternative.items():
-                keys_of_one = recorded[i][0]
-                if keys_of_one and not any(map(admissible.admits, keys_of_one)):
-                    decisive.add(i)
-                    break
-            else:
+            excluding = _excluding(alternative, keys)
+            if excluding is None:
                 return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, tuple(alternative))
+            decisive.add(excluding)
         texts = ", ".join(recorded[i][1] for i in sorted(decisive))
         return Verdict.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
 
-    def _kept(self, recorded: Sequence[tuple[tuple[Any, ...], str]], positions: Sequence[int]) -> str:
+    def _kept(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
         """Why a region stays: a value that is unknown, a field that cannot be used, or a value that fits."""
-        unknown = [recorded[i][1] for i in positions if not recorded[i][0]]
+        unknown = [recorded[i][1] for i in fields if not recorded[i][0]]
         if unknown:
             return "; ".join(unknown)
-        if positions:
-            return f"{', '.join(recorded[i][1] for i in positions)} admits {self._text}"
+        if fields:
+            return f"{', '.join(recorded[i][1] for i in fields)} admits {self._text}"
         trouble = [one.trouble for one in self._fields if one.trouble]
         if trouble:
             return _shortened("; ".join(trouble))
-        fields = ", ".join(one.text for one in self._fields)
-        return f"{self._text} does not restrict {fields}" if fields else "the region spec has no fields"
+        texts = ", ".join(one.text for one in self._fields)
+        return f"{self._text} does not restrict {texts}" if texts else "the region spec has no fields"
+
+
+def _excluding(alternative: Mapping[int, FieldSet], keys: Sequence[Keys]) -> int | None:
+    """The first field whose recorded value an alternative does not admit; None if it admits them all."""
+    for i, admissible in alternative.items():
+        if keys[i] and not any(map(admissible.admits, keys[i])):
+            return i
+    return None

@@ -16,7 +16,7 @@ from memwal.errors import LanceGatewayError, UnavailableError
 from planner.base_table import BaseTable, read_error
 from planner.lookup import plan_lookup
 from planner.predicates import Predicate, decode, key_values
-from planner.pruning import RegionAssignment, RegionVerdict, Verdict, prune_regions
+from planner.pruning import Pruning, all_regions, prune_regions
 from planner.row_filter import PredicateFilter, key_predicate
 from planner.scan import plan_scan
 from planner.snapshot import Consistency, TableSnapshot
@@ -135,14 +135,13 @@ class TableScan:
         return decode(self.expression, self.schema)
 
     @cached_property
-    def verdicts(self) -> tuple[RegionVerdict, ...]:
-        """For every region of the table, whether it may have matching rows, and why not."""
+    def pruning(self) -> Pruning:
+        """Which regions of the table may have matching rows."""
         base = self.base
         regions = self.table.assignments(base.details, self.run.options.consistency)
-        self._assignments: dict[str, RegionAssignment] = {one.region_id: one for one in regions}
-        reason = self._reason_not_to_prune(len(regions))
+        reason = self._reason_not_to_prune(len(regions.regions))
         if base.details is None or reason:
-            return tuple(RegionVerdict(one.region_id, Verdict.ROWS_MIGHT_MATCH, reason) for one in regions)
+            return all_regions(regions, reason)
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
 
     def _reason_not_to_prune(self, regions: int) -> str:
@@ -155,7 +154,7 @@ class TableScan:
     @cached_property
     def kept_regions(self) -> frozenset[str]:
         """Regions that are read."""
-        return frozenset(one.region_id for one in self.verdicts if one.verdict is Verdict.ROWS_MIGHT_MATCH)
+        return frozenset(self.pruning.kept)
 
     @property
     def needed_regions(self) -> tuple[str, ...]:
@@ -164,11 +163,13 @@ class TableScan:
         A pruned region has no matching row. But where its value is derived from more than the key, the base
         table may have an older version of one of its rows that does match.
         """
+        regions = self.pruning.regions
+        needed = {spec_id for spec_id in regions.by_spec if not _decided_by_key(self.base, spec_id)}
+        if not needed:
+            return self.pruning.kept
         kept = self.kept_regions
         return tuple(
-            one.region_id
-            for one in self.verdicts
-            if one.region_id in kept or not _decided_by_key(self.base, self._assignments[one.region_id])
+            one.region_id for one in regions.regions if one.spec_id in needed or one.region_id in kept
         )
 
     @property
@@ -238,9 +239,9 @@ class TableScan:
                 raise UnavailableError(msg)
 
 
-def _decided_by_key(base: BaseTable, region: RegionAssignment) -> bool:
-    """Whether the region of a row follows from its primary key alone."""
-    spec = None if base.details is None else base.details.region_spec(region.spec_id)
+def _decided_by_key(base: BaseTable, spec_id: int) -> bool:
+    """Whether the region of a row of this spec follows from its primary key alone."""
+    spec = None if base.details is None else base.details.region_spec(spec_id)
     if spec is None:
         return False
     sources = {source for one in spec.fields for source in one.source_ids}

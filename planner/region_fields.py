@@ -24,7 +24,7 @@ from memwal.transforms import BucketHash, DatePart, Identity, Transform, transfo
 from planner.admissible import Bound, Box, ColumnSet, order_key
 from planner.predicates import value_text
 
-__all__ = ["FieldSet", "SpecField"]
+__all__ = ["FieldSet", "SpecField", "recorded_keys"]
 
 _MAX_ROWS: Final = 20_000
 _MAX_ROWS_PER_BOX: Final = 2_000
@@ -182,6 +182,11 @@ class SpecField:
             return None
         end = Bound(image, inclusive=True)
         return end if image.is_valid and not _is_nan(end.key) else None
+
+
+def recorded_keys(field: RegionField, raw: bytes | None) -> tuple[Any, ...]:
+    """The possible keys of a recorded value of a field; none if it is not known."""
+    return () if raw is None else _recorded(field.result_type, raw)[0]
 
 
 def _plain_type(dtype: pa.DataType) -> pa.DataType:

@@ -18,6 +18,7 @@ from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
 from memwal.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.storage import Storage
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
+from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable, open_base_table
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import (
@@ -28,7 +29,6 @@ from planner.fresh_rows import (
     open_generation,
     tail_schema,
 )
-from planner.pruning import RegionAssignment
 from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
 
 SNAPSHOT_ATTEMPTS = 4
@@ -88,6 +88,11 @@ class Table:
         self._positions: dict[str, WalPositions] = {}
         self._tails: dict[str, Tail] = {}
         self._last: dict[Consistency, TableSnapshot] = {}
+        # Region values never change, unless the whole table is dropped and created anew: another object then.
+        self._recorded_state = object()
+        # What regions record, and for which state, or which index details, that was found out.
+        self._assigned: tuple[object, RegionAssignments] = (None, RegionAssignments())
+        self._remembered: tuple[object, RegionAssignments] = (None, RegionAssignments())
 
     @property
     def schema(self) -> pa.Schema:
@@ -119,25 +124,28 @@ class Table:
             self._base = opened
         return opened
 
-    def assignments(
-        self, details: MemWalIndexDetails | None, consistency: Consistency
-    ) -> tuple[RegionAssignment, ...]:
-        """All regions and the region values that their manifests record."""
+    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
+        """All regions and the region values that their manifests record; the same object while they last."""
         if details is None:
-            return ()
+            return RegionAssignments()
         if consistency == "snapshot":
-            return tuple(
-                RegionAssignment(one.region_id, one.region_spec_id, one.region_values)
-                for one in decode_region_snapshots(details)
-            )
+            source, assigned = self._remembered
+            if source is not details:
+                assigned = RegionAssignments.of(decode_region_snapshots(details))
+                self._remembered = details, assigned
+            return assigned
+        state = self._recorded_state
         region_ids = list_regions(self.storage)
-        self._newest_manifests([one for one in region_ids if one not in self._manifests])
-        known = (self._manifests.get(region_id) for region_id in region_ids)
-        return tuple(
-            RegionAssignment(one.region_id, one.region_spec_id, one.region_values)
-            for one in known
-            if one is not None
-        )
+        source, assigned = self._assigned
+        if source is state and assigned.region_ids == region_ids:
+            return assigned
+        known = {region_id: self._manifests.get(region_id) for region_id in region_ids}
+        known |= self._newest_manifests([region_id for region_id, one in known.items() if one is None])
+        present = [manifest for manifest in known.values() if manifest is not None]
+        if source is not state or assigned.region_ids != tuple(one.region_id for one in present):
+            assigned = RegionAssignments.of(present)
+            self._assigned = state, assigned
+        return assigned
 
     def snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
@@ -218,10 +226,15 @@ class Table:
         found = read_latest_manifests(self.storage, region_ids, known=self._manifests)
         newest = dict(zip(region_ids, found, strict=True))
         for region_id, manifest in newest.items():
+            before = self._manifests.get(region_id)
+            if manifest is before:
+                continue
             if manifest is None:
                 self._manifests.pop(region_id, None)
             else:
                 self._manifests[region_id] = manifest
+            if before is None or manifest is None or not _records_the_same(before, manifest):
+                self._recorded_state = object()
         return newest
 
     def _open_generations(
@@ -290,3 +303,7 @@ class Table:
             rows = rows.combine_chunks()
         tail = self._tails[region_id] = Tail(region_id, first, positions[-1], rows)
         return tail
+
+
+def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:
+    return (one.region_spec_id, one.region_values) == (other.region_spec_id, other.region_values)

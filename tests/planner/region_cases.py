@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from memwal.index_details import RegionField, RegionSpec
 from memwal.raw_values import encode_raw, parse_result_type
-from planner.pruning import RegionAssignment
+from planner.assignments import RegionAssignment
 
 SCHEMA = pa.schema(
     [

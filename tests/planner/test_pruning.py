@@ -2,7 +2,7 @@
 
 import datetime as dt
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.compute import field
 
+from memwal.index_details import RegionSpec
 from memwal.transforms import BucketHash, encode_region_value, region_values
+from planner.assignments import RegionAssignment, RegionAssignments
 from planner.predicates import FALSE, TRUE, Predicate, decode, describe
-from planner.pruning import RegionAssignment, RegionVerdict, Verdict, prune_regions
+from planner.pruning import RegionVerdict, Verdict, prune_regions
 from tests.planner.names import context_with
 from tests.planner.recording import pushed
 from tests.planner.region_cases import COLUMNS, FIELD_IDS, SCHEMA, read_region, read_spec, region_of
@@ -23,6 +25,19 @@ from tests.planner.titled import Case, read_titled
 def predicate_of(condition: str) -> Predicate:
     found = pushed(SCHEMA, condition)
     return decode(found[0], SCHEMA) if found else FALSE
+
+
+def judged(
+    predicate: Predicate,
+    specs: Sequence[RegionSpec],
+    regions: Sequence[RegionAssignment],
+    columns: Mapping[int, pa.Field] = COLUMNS,
+) -> tuple[RegionVerdict, ...]:
+    """The verdicts; what is kept is found in another way, by looking admissible values up, and must agree."""
+    pruning = prune_regions(predicate, specs, RegionAssignments(tuple(regions)), columns)
+    might_match = [one.region_id for one in pruning.verdicts if one.verdict is Verdict.ROWS_MIGHT_MATCH]
+    assert list(pruning.kept) == might_match
+    return pruning.verdicts
 
 
 def shown(verdict: RegionVerdict) -> str:
@@ -35,7 +50,7 @@ def test_verdicts(case: Case):
     spec_text, condition, expected = case.parts
     spec = read_spec(spec_text)
     regions = [read_region(spec, line.partition(": ")[0]) for line in expected.split("\n")]
-    verdicts = prune_regions(predicate_of(condition), [spec], regions, COLUMNS)
+    verdicts = judged(predicate_of(condition), [spec], regions)
     assert "\n".join(map(shown, verdicts)) == expected
 
 
@@ -45,7 +60,7 @@ def test_regions_without_a_known_spec_are_kept():
         RegionAssignment("by hand", 0, {"f0": b""}),
         RegionAssignment("of tomorrow", 7, {"f0": b"12345678"}),
     ]
-    verdicts = prune_regions(decode(field("id") == 1, SCHEMA), [spec], regions, COLUMNS)
+    verdicts = judged(decode(field("id") == 1, SCHEMA), [spec], regions)
     assert [shown(one) for one in verdicts] == [
         "by hand: kept, no region spec",
         "of tomorrow: kept, unknown region spec 7",
@@ -62,23 +77,21 @@ def test_each_region_is_judged_by_its_own_spec():
         for spec in (first, second)
         for value in (10, 17)
     ]
-    verdicts = prune_regions(decode(field("id") == 17, SCHEMA), [second, first], regions, COLUMNS)
+    verdicts = judged(decode(field("id") == 17, SCHEMA), [second, first], regions)
     kept = [one.region_id for one in verdicts if one.verdict is Verdict.ROWS_MIGHT_MATCH]
     assert kept == ["1: 17", "2: 10"]
 
 
 def test_no_predicate_and_no_regions():
     spec = read_spec("identity(id) int64")
-    assert prune_regions(TRUE, [spec], [], COLUMNS) == ()
-    (verdict,) = prune_regions(TRUE, [spec], [read_region(spec, "1")], COLUMNS)
+    assert judged(TRUE, [spec], []) == ()
+    (verdict,) = judged(TRUE, [spec], [read_region(spec, "1")])
     assert shown(verdict) == "1: kept, TRUE does not restrict identity(id)"
 
 
 def test_a_spec_without_fields_prunes_nothing():
     spec = read_spec("")
-    (verdict,) = prune_regions(
-        decode(field("id") == 1, SCHEMA), [spec], [RegionAssignment("r", 1, {})], COLUMNS
-    )
+    (verdict,) = judged(decode(field("id") == 1, SCHEMA), [spec], [RegionAssignment("r", 1, {})], COLUMNS)
     assert shown(verdict) == "r: kept, the region spec has no fields"
 
 
@@ -86,7 +99,7 @@ def test_a_column_whose_type_changed_since_planning_prunes_nothing():
     spec = read_spec("bucket(id; num_buckets=4) int32")
     now = {**COLUMNS, FIELD_IDS["id"]: pa.field("id", pa.int32())}
     for expression in (field("id") == 7, field("id") > 7, field("id").isin([7, 8])):
-        verdicts = prune_regions(
+        verdicts = judged(
             decode(expression, SCHEMA), [spec], [read_region(spec, str(i)) for i in range(4)], now
         )
         assert all(one.verdict is Verdict.ROWS_MIGHT_MATCH for one in verdicts)
@@ -96,7 +109,7 @@ def test_a_renamed_column_is_found_by_its_id():
     spec = read_spec("identity(id) int64")
     now = {**COLUMNS, FIELD_IDS["id"]: pa.field("key", pa.int64())}
     schema = pa.schema([("key", pa.int64())])
-    verdicts = prune_regions(
+    verdicts = judged(
         decode(field("key") == 7, schema), [spec], [read_region(spec, str(i)) for i in (6, 7)], now
     )
     assert [one.verdict for one in verdicts] == [Verdict.ROWS_CANNOT_MATCH, Verdict.ROWS_MIGHT_MATCH]
@@ -105,7 +118,7 @@ def test_a_renamed_column_is_found_by_its_id():
 @pytest.mark.parametrize("condition", ["id = 7", "id > 7", "keys"])
 def test_a_thousand_regions_are_judged_quickly(condition: str):
     spec = read_spec("bucket(id; num_buckets=1000) int32" if condition != "id > 7" else "identity(id) int64")
-    regions = [read_region(spec, str(i)) for i in range(1000)]
+    regions = RegionAssignments(tuple(read_region(spec, str(i)) for i in range(1000)))
     keys = field("id").isin(list(range(1000)))
     predicate = decode(keys, SCHEMA) if condition == "keys" else predicate_of(condition)
     prune_regions(predicate, [spec], regions, COLUMNS)
@@ -122,7 +135,7 @@ def test_thousands_of_composite_keys_are_judged_quickly():
         expression = expression | ((field("id") == i) & (field("s") == "abcdefghij"[i % 10]))
     predicate = decode(expression, SCHEMA)
     start = time.process_time()
-    verdicts = prune_regions(predicate, [spec], regions, COLUMNS)
+    verdicts = judged(predicate, [spec], regions)
     assert time.process_time() - start < 1
     assert any(one.verdict is Verdict.ROWS_MIGHT_MATCH for one in verdicts)
 
@@ -239,7 +252,7 @@ def assert_no_matching_row_is_pruned(
         region_of(spec, [column[row].cast(column.type) for column in values], str(row))
         for row in range(rows.num_rows)
     ]
-    verdicts = prune_regions(predicate, [spec], regions, COLUMNS)
+    verdicts = judged(predicate, [spec], regions)
     for row in matching:
         assert verdicts[row].verdict is Verdict.ROWS_MIGHT_MATCH, (
             verdicts[row].reason,
