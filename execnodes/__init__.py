@@ -26,7 +26,7 @@ from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext
 from execnodes.row_filter import RowFilter
 from execnodes.row_mask import RowMask
 from execnodes.scan import ScanExec
-from execnodes.source import LanceSource, MemTableSource
+from execnodes.source import LanceSource, MemTableSource, StoredColumn
 from execnodes.take_last import TakeLastExec
 from execnodes.union import UnionExec
 
@@ -45,6 +45,7 @@ __all__ = [
     "RowFilter",
     "RowMask",
     "ScanExec",
+    "StoredColumn",
     "TakeLastExec",
     "TaskContext",
     "UnionExec",

@@ -161,7 +161,7 @@ class LanceScanExec(ScanExec):
     ) -> pa.RecordBatch:
         """The table's columns, of rows that are wanted and pass what Lance did not filter."""
         fields = [self.source.schema.field(name) for name in columns]
-        arrays = read_as(batch, fields, self.source.stored_names)
+        arrays = read_as(batch, fields, self.source.stored)
         if self.with_tombstone:
             fields.append(pa.field(TOMBSTONE, pa.bool_()))
             arrays.append(batch.column(TOMBSTONE))

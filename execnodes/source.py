@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -11,18 +12,35 @@ import pyarrow as pa
 from execnodes.row_mask import FragmentMask
 
 
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """Where a table column lies in a source.
+
+    Attributes:
+        name: as stored.
+        type: as stored, but with the children of structs named as the table names them.
+    """
+
+    name: str
+    type: pa.DataType
+
+
 def read_as(
-    batch: pa.RecordBatch, fields: Sequence[pa.Field], stored_names: Mapping[str, str]
+    batch: pa.RecordBatch, fields: Sequence[pa.Field], stored: Mapping[str, StoredColumn]
 ) -> list[pa.Array]:
     """One array per table field: stored columns renamed and cast, columns the source never had as NULLs."""
     arrays = []
     for wanted in fields:
-        stored = stored_names.get(wanted.name)
-        if stored is None:
+        column = stored.get(wanted.name)
+        if column is None:
             arrays.append(pa.nulls(batch.num_rows, wanted.type))
             continue
-        array = batch.column(stored)
-        arrays.append(array if array.type.equals(wanted.type) else array.cast(wanted.type))
+        array = batch.column(column.name)
+        if not array.type.equals(wanted.type):
+            # Children are matched by name here, so they must first bear the table's names.
+            renamed = array.view(column.type) if pa.types.is_nested(column.type) else array
+            array = renamed.cast(wanted.type)
+        arrays.append(array)
     return arrays
 
 
@@ -34,13 +52,18 @@ class LanceSource:
         label: for plans, such as ``base v12`` or ``region 1f.. gen 3``.
         dataset: a `lance.LanceDataset`.
         schema: the table's schema, by whose names and types all callers speak.
-        stored_names: table column -> stored column; columns that the dataset never had are absent.
+        stored: table column -> stored column; columns that the dataset never had are absent.
     """
 
     label: str
     dataset: object
     schema: pa.Schema
-    stored_names: Mapping[str, str]
+    stored: Mapping[str, StoredColumn]
+
+    @cached_property
+    def stored_names(self) -> Mapping[str, str]:
+        """Table column -> name of the stored column."""
+        return {name: column.name for name, column in self.stored.items()}
 
     def reads_plainly(self, columns: Sequence[str]) -> bool:
         """Whether these table columns are stored under their own names and types."""

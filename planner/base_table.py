@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from execnodes.node import TOMBSTONE
-from execnodes.source import LanceSource
+from execnodes.source import LanceSource, StoredColumn
 from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, read_index_details
 from memwal.storage import Storage
+from planner.stored_fields import StoredField, fields_of_dataset
 
 PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = b"lance-schema:unenforced-primary-key:position"
@@ -82,8 +82,8 @@ class BaseTable:
     @cached_property
     def source(self) -> LanceSource:
         """The base table as a source of rows."""
-        names = {name: name for name in self.schema.names}
-        return LanceSource(f"{self.name} base v{self.version}", self.dataset, self.schema, names)
+        stored = {field.name: StoredColumn(field.name, field.type) for field in self.schema}
+        return LanceSource(f"{self.name} base v{self.version}", self.dataset, self.schema, stored)
 
     @cached_property
     def key_index(self) -> bool:
@@ -105,14 +105,19 @@ class BaseTable:
         """Lance field id -> column."""
         return {field_id: self.schema.field(name) for field_id, name in self.field_names.items()}
 
-    def stored_names(self, stored: Mapping[int, str]) -> dict[str, str]:
-        """Table column -> column of an older or newer dataset, matched by field id.
+    def stored_columns(self, stored: Iterable[StoredField]) -> dict[str, StoredColumn]:
+        """Table column -> column of an older or newer dataset or log entry, matched by field id."""
+        by_id = {field.field_id: field for field in stored}
+        return {
+            name: StoredColumn(by_id[field_id].name, by_id[field_id].named_as(self._all_names))
+            for field_id, name in self.field_names.items()
+            if field_id in by_id
+        }
 
-        Args:
-            stored: field id -> name in that dataset, without `_tombstone`: its id may since have been given
-                to a column of the base table.
-        """
-        return {name: stored[field_id] for field_id, name in self.field_names.items() if field_id in stored}
+    @cached_property
+    def _all_names(self) -> Mapping[int, str]:
+        fields = fields_of_dataset(self.dataset)
+        return {one.field_id: one.name for field in fields for one in field.walk()}
 
 
 def open_base_table(name: str, storage: Storage, version: int | None, session: Any) -> BaseTable:  # noqa: ANN401
@@ -150,15 +155,10 @@ def open_base_table(name: str, storage: Storage, version: int | None, session: A
         dataset=dataset,
         version=dataset.version,
         schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
-        field_names=field_names(dataset),
+        field_names={field.field_id: field.name for field in fields_of_dataset(dataset)},
         primary_key=_primary_key(schema),
         details=read_index_details(storage, dataset.version),
     )
-
-
-def field_names(dataset: Any) -> dict[int, str]:  # noqa: ANN401 (lance types)
-    """Lance field id -> top-level column name, `_tombstone` left out."""
-    return {field.id(): field.name() for field in dataset.lance_schema.fields() if field.name() != TOMBSTONE}
 
 
 def brief(error: BaseException) -> str:

@@ -155,10 +155,14 @@ def _visible_rows(rows: int, number: int, visible: FragmentMask | None) -> int:
 
 
 def _column_keys(dataset: Any, fragment: Any, columns: list[str]) -> list[tuple[object, ...]]:  # noqa: ANN401
-    """What names each column's values in a fragment: its field id, because columns can swap their names."""
+    """What names each column's values in a fragment.
+
+    Not its name, because columns can swap names; and not its field id alone, because Lance gives the id of a
+    dropped column without values to the next.
+    """
     ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
-    files = _files(fragment.metadata)
-    return [(*files, ids[name]) for name in columns]
+    schema = dataset.schema
+    return [(*_files(fragment.metadata), ids[name], str(schema.field(name).type)) for name in columns]
 
 
 def _files(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 (lance types)

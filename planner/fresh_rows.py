@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,10 +14,9 @@ from execnodes.node import ROW_ADDRESS, TOMBSTONE
 from execnodes.source import LanceSource, MemTableSource, read_as
 from memwal.errors import CorruptDataError
 from memwal.wal import WalEntry
-from planner.base_table import BaseTable, brief, field_names
+from planner.base_table import BaseTable, brief
 from planner.key_column import key_column
-
-FIELD_ID = b"lance:field_id"
+from planner.stored_fields import StoredField, fields_of_dataset, fields_of_entry
 
 
 class GenerationVanishedError(CorruptDataError):
@@ -72,9 +70,9 @@ class GenerationDataset:
         return sum(self.fragment_rows.values())
 
     @cached_property
-    def field_names(self) -> dict[int, str]:
-        """Field id -> column."""
-        return field_names(self.dataset)
+    def fields(self) -> tuple[StoredField, ...]:
+        """Columns with their field ids."""
+        return fields_of_dataset(self.dataset)
 
     @cached_property
     def has_tombstones(self) -> bool:
@@ -84,7 +82,7 @@ class GenerationDataset:
     def source(self, base: BaseTable) -> LanceSource:
         """The generation as a source of the table's rows."""
         label = f"region {self.region_id[:8]} gen {self.generation}"
-        return LanceSource(label, self.dataset, base.schema, base.stored_names(self.field_names))
+        return LanceSource(label, self.dataset, base.schema, base.stored_columns(self.fields))
 
     def read_keys(self, base: BaseTable) -> LayerKeys:
         """Read the key columns.
@@ -92,7 +90,7 @@ class GenerationDataset:
         Raises:
             GenerationVanishedError: the files are gone.
         """
-        stored = base.stored_names(self.field_names)
+        stored = {name: one.name for name, one in base.stored_columns(self.fields).items()}
         columns = [stored[name] for name in base.primary_key]
         if self.has_tombstones:
             columns.append(TOMBSTONE)
@@ -193,15 +191,10 @@ def entry_rows(entry: WalEntry, base: BaseTable) -> pa.Table:
     schema = tail_schema(base)
     if entry.rows is None:
         return schema.empty_table()
-    stored: Mapping[int, str] = {
-        int((field.metadata or {}).get(FIELD_ID, b"-1")): field.name
-        for field in entry.rows.schema
-        if field.name != TOMBSTONE
-    }
-    names = base.stored_names(stored)
+    stored = base.stored_columns(fields_of_entry(entry.rows.schema))
     batches = []
     for batch in entry.rows.to_batches():
-        arrays = read_as(batch, list(base.schema), names)
+        arrays = read_as(batch, list(base.schema), stored)
         if TOMBSTONE in batch.schema.names:
             arrays.append(batch.column(TOMBSTONE))
         else:

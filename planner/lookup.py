@@ -106,8 +106,8 @@ def _key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache
 
 
 def _keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:
-    names = base.stored_names(generation.field_names)
-    rows = generation.dataset.to_table(columns=[names[name] for name in base.primary_key])
+    stored = base.stored_columns(generation.fields)
+    rows = generation.dataset.to_table(columns=[stored[name].name for name in base.primary_key])
     return rows.rename_columns(list(base.primary_key)).cast(
         pa.schema([base.schema.field(name) for name in base.primary_key])
     )

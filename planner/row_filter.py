@@ -123,6 +123,9 @@ def _matches(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def _compared(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
     """TRUE or not; NaN equals NaN and is greater than every number, as in DataFusion."""
+    if pa.types.is_float16(column.type):
+        # Arrow has no comparisons of half floats; every one of them is a float32 too.
+        return _compared(column.cast(pa.float32()), operator, value.cast(pa.float32()))
     if not pa.types.is_floating(column.type):
         return pc.fill_null(_COMPARE[operator](column, value), fill_value=False)
     against_number, against_nan = _NAN_IS_GREATEST[operator]

@@ -28,11 +28,21 @@ _EXCERPT = 60
 _TOKEN_ERROR = re.compile(r"Missing (.+) from \d+:(\d+)$")
 
 
+# sqlglot takes "$1,$" for the beginning of a quoted text with the tag "1,": while it reads, the dollar of a
+# parameter is this character, which SQL has no use for.
+_PARAMETER = "\ue000"
+_PARAMETER_DOLLAR = re.compile(r"(?<![\w$])\$(?=\d)")
+
+
 class _DataFusionTokenizer(Postgres.Tokenizer):
     """PostgreSQL's lexical rules with the differences of DataFusion's generic dialect."""
 
     IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
     VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$", "#", "@"}
+    SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
+        **Postgres.Tokenizer.SINGLE_TOKENS,
+        _PARAMETER: TokenType.PARAMETER,
+    }
     COMMANDS: ClassVar[set[TokenType]] = set()
     # Operators only; of those that begin with "?" none exists here, so "?::int" is a parameter and a cast.
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
@@ -140,11 +150,12 @@ def tokenize(sql: str) -> SqlText:
         UnsupportedError: string literals of a kind that DataFusion does not know.
     """
     try:
-        tokens = _PER_THREAD.tokenizer.tokenize(sql)
+        tokens = _PER_THREAD.tokenizer.tokenize(_PARAMETER_DOLLAR.sub(_PARAMETER, sql))
     except TokenError as error:
         raise InvalidInputError(_unterminated(sql, error)) from error
     words: list[str] = []
     for index, token in enumerate(tokens):
+        token.text = token.text.replace(_PARAMETER, "$")
         kind = token.token_type
         if kind is TokenType.VAR:
             words.append(token.text.upper())

@@ -22,6 +22,7 @@ from execnodes import (
     MemTableSource,
     MetricsSet,
     RowMask,
+    StoredColumn,
     TakeLastExec,
     TaskContext,
     UnionExec,
@@ -33,6 +34,11 @@ from memwal.bloom import build_key_filter
 from planner.column_cache import DecodedColumns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+def stored_as(schema: pa.Schema) -> dict[str, StoredColumn]:
+    """Columns stored as the table has them."""
+    return {field.name: StoredColumn(field.name, field.type) for field in schema}
 
 
 def rows(*pairs: tuple[int, str | None], dead: tuple[int, ...] = ()) -> pa.Table:
@@ -84,7 +90,7 @@ class AtLeast:
 def source(tmp_path: Path) -> LanceSource:
     table = pa.table({"id": range(10), "v": [f"v{i}" for i in range(10)]})
     dataset = lance.write_dataset(table, str(tmp_path / "t.lance"), max_rows_per_file=4)
-    return LanceSource("t", dataset, SCHEMA, {"id": "id", "v": "v"})
+    return LanceSource("t", dataset, SCHEMA, stored_as(SCHEMA))
 
 
 def groups(source: LanceSource, partitions: int) -> tuple[tuple[int, ...], ...]:
@@ -126,7 +132,12 @@ class TestLanceScan:
         self, source: LanceSource, kept: bool
     ) -> None:
         table = pa.schema([("id", pa.int64()), ("title", pa.string()), ("price", pa.float64())])
-        evolved = LanceSource("t", source.dataset, table, {"id": "id", "title": "v"})
+        evolved = LanceSource(
+            "t",
+            source.dataset,
+            table,
+            {"id": StoredColumn("id", pa.int64()), "title": StoredColumn("v", pa.string())},
+        )
         scan = scan_of(evolved, ("price", "title"), keep_columns=kept)
         assert run(scan)[:2] == [(None, "v0"), (None, "v1")]
 

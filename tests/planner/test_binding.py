@@ -146,3 +146,16 @@ def test_binding_is_quick_enough_to_do_per_query():
     for _ in range(50):
         bound(sql)
     assert (time.process_time() - start) / 50 < 0.005  # ten times what it takes, for busy machines
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("SELECT id FROM orders WHERE id IN ($1,$2)", 2),
+        ("SELECT coalesce($1,$2), coalesce($1,$2) FROM orders", 2),
+        ("SELECT 'costs $1,$2' FROM orders WHERE id = $1", 1),
+        ("SELECT $$quoted $1,$2$$, $tag$ $3,$4 $tag$ FROM orders WHERE id = $1", 1),
+    ],
+)
+def test_dollars_of_parameters_are_told_from_dollar_quotes(sql: str, parameters: int) -> None:
+    assert bound(sql).parameter_count == parameters

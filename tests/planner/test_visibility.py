@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes import LanceSource
+from execnodes import LanceSource, StoredColumn
 from execnodes.row_mask import CHUNK_ROWS, fragment_mask
 from planner.byte_cache import ByteCache
 from planner.column_cache import DecodedColumns
@@ -137,6 +137,11 @@ class TestByteCache:
             ByteCache(0)
 
 
+def stored_as(schema: pa.Schema) -> dict[str, StoredColumn]:
+    """Columns stored as the table has them."""
+    return {field.name: StoredColumn(field.name, field.type) for field in schema}
+
+
 def values(columns: DecodedColumns, source: LanceSource, hidden: list[int] | None = None) -> list[str]:
     """Column v of the visible rows."""
     mask = None if hidden is None else fragment_mask(6, np.array(hidden, np.uint32))
@@ -150,7 +155,7 @@ class TestDecodedColumns:
     def source(self, tmp_path: Path) -> LanceSource:
         table = pa.table({"id": range(6), "v": list("abcdef")})
         dataset = lance.write_dataset(table, str(tmp_path / "t.lance"))
-        return LanceSource("t", dataset, table.schema, {"id": "id", "v": "v"})
+        return LanceSource("t", dataset, table.schema, stored_as(table.schema))
 
     def test_every_row_is_read_where_nothing_hides_it(self, source: LanceSource) -> None:
         assert values(DecodedColumns(1 << 20), source) == list("abcdef")
@@ -166,7 +171,7 @@ class TestDecodedColumns:
         columns = DecodedColumns(1 << 20)
         newer = lance.dataset(source.dataset.uri)  # type: ignore[attr-defined]
         newer.delete("id in (0, 3)")
-        after = LanceSource("t", newer, source.schema, source.stored_names)
+        after = LanceSource("t", newer, source.schema, source.stored)
         assert values(columns, after) == list("bcef")
         assert values(columns, source) == list("abcdef")
         assert values(columns, after, hidden=[1, 3]) == list("cef")
@@ -175,7 +180,7 @@ class TestDecodedColumns:
         rows = 3 * CHUNK_ROWS + 7
         table = pa.table({"v": np.arange(rows)})
         dataset = lance.write_dataset(table, str(tmp_path / "c.lance"), max_rows_per_file=rows)
-        source = LanceSource("c", dataset, table.schema, {"v": "v"})
+        source = LanceSource("c", dataset, table.schema, stored_as(table.schema))
         columns = DecodedColumns(1 << 24)
         before = list(columns.read(source, 0, ["v"], fragment_mask(rows, np.array([5], np.uint32))) or ())
         gone = np.array([5, CHUNK_ROWS + 1], np.uint32)
@@ -196,5 +201,5 @@ class TestDecodedColumns:
         vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(1 << 20, dtype=np.float32)), 1 << 10)
         table = pa.table({"v": pa.concat_arrays([vectors] * 5)})
         dataset = lance.write_dataset(table, str(tmp_path / "v.lance"))
-        source = LanceSource("v", dataset, table.schema, {"v": "v"})
+        source = LanceSource("v", dataset, table.schema, stored_as(table.schema))
         assert DecodedColumns(1 << 30).read(source, 0, ["v"], None) is None

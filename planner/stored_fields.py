@@ -1,0 +1,87 @@
+"""Columns by field id: what a dataset or a log entry stored under a name that the table has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from execnodes.node import TOMBSTONE
+
+FIELD_ID = b"lance:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredField:
+    """A field with the id that Lance gave it.
+
+    Attributes:
+        field_id: stays the same when the field is renamed; -1 where none is recorded.
+        name: as stored.
+        type: as stored.
+        children: of a struct or a list.
+    """
+
+    field_id: int
+    name: str
+    type: pa.DataType
+    children: tuple[StoredField, ...]
+
+    def named_as(self, names: Mapping[int, str]) -> pa.DataType:
+        """The type with its children named by their ids; a child that was dropped since matches none."""
+        children = [
+            pa.field(names.get(child.field_id, f"dropped {child.field_id}"), child.named_as(names))
+            for child in self.children
+        ]
+        if pa.types.is_struct(self.type):
+            return pa.struct(children)
+        if pa.types.is_fixed_size_list(self.type):
+            return pa.list_(children[0], self.type.list_size)
+        if pa.types.is_large_list(self.type):
+            return pa.large_list(children[0])
+        return pa.list_(children[0]) if pa.types.is_list(self.type) else self.type
+
+    def walk(self) -> Iterator[StoredField]:
+        """The field and everything below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def fields_of_dataset(dataset: Any) -> tuple[StoredField, ...]:  # noqa: ANN401 (lance types)
+    """Top-level fields of a `lance.LanceDataset`, `_tombstone` left out.
+
+    Lance numbers `_tombstone` as it would the next column: its id may since have been given to one.
+    """
+    schema = dataset.schema
+    return tuple(
+        _of_lance(field, schema.field(field.name()).type)
+        for field in dataset.lance_schema.fields()
+        if field.name() != TOMBSTONE
+    )
+
+
+def fields_of_entry(schema: pa.Schema) -> tuple[StoredField, ...]:
+    """Top-level fields of a WAL entry, `_tombstone` left out; ids stand in the fields' metadata."""
+    return tuple(_of_arrow(field) for field in schema if field.name != TOMBSTONE)
+
+
+def _of_lance(field: Any, kind: pa.DataType) -> StoredField:  # noqa: ANN401 (lance types)
+    below = _child_fields(kind)
+    children = tuple(_of_lance(child, one.type) for child, one in zip(field.children(), below, strict=False))
+    return StoredField(field.id(), field.name(), kind, children)
+
+
+def _of_arrow(field: pa.Field) -> StoredField:
+    field_id = int((field.metadata or {}).get(FIELD_ID, b"-1"))
+    return StoredField(field_id, field.name, field.type, tuple(map(_of_arrow, _child_fields(field.type))))
+
+
+def _child_fields(kind: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_struct(kind):
+        return list(kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [kind.value_field]
+    return []
