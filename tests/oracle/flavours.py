@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import mmh3
 import pyarrow as pa
 
 from tests.support.manifests import SpecField
@@ -46,6 +47,18 @@ def _year(row: Row) -> tuple[int | None]:
     return (None if day is None else day.year,)
 
 
+def _published_bucket(row: Row) -> tuple[int]:
+    """The bucket as the specification words it, where Lance's own hash of strings differs."""
+    key = row["id"]
+    raw = key.encode() if isinstance(key, str) else key.to_bytes(8, "little", signed=True)
+    return (abs(mmh3.hash(raw)) % 3,)
+
+
+_BY_PUBLISHED_BUCKET = by_spec(
+    (SpecField("bucket", ("id",), "int32", "bucket", parameters={"num_buckets": "3"}),),
+    _published_bucket,
+    widths=(4,),
+)
 _BY_YEAR = by_spec((SpecField("year", ("day",), "int32", "year"),), _year, widths=(4,))
 _INTEGER = (key_field("id", pa.int64()),)
 _SMALL = (key_field("id", pa.int32()),)
@@ -62,6 +75,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
         Flavour(_INTEGER, unpartitioned(("id",), 2)),
         Flavour(_INTEGER, bucketed("id", 3, recorded=True)),
         Flavour(_INTEGER, bucketed("id", 3, recorded=False)),
+        Flavour(_INTEGER, _BY_PUBLISHED_BUCKET),
         Flavour(_INTEGER, by_identity("id", recorded=True)),
         Flavour(
             _INTEGER,
@@ -90,6 +104,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "string": (
         Flavour(_STRING, unpartitioned(("id",), 2)),
         Flavour(_STRING, bucketed("id", 3, recorded=True)),
+        Flavour(_STRING, _BY_PUBLISHED_BUCKET),
         Flavour(_STRING, by_identity("id", recorded=True)),
         Flavour(
             _STRING,

@@ -45,13 +45,20 @@ def run_histories(
 
 
 def test_short_histories_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineExecutor, examples=20, steps=10, derandomize=True)
+    run_histories(
+        writers,
+        EngineExecutor,
+        examples=20,
+        steps=10,
+        derandomize=True,
+        phases=(Phase.explicit, Phase.generate),
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineExecutor, examples=160, steps=25, derandomize=True)
+    run_histories(writers, EngineExecutor, examples=120, steps=25, derandomize=True)
 
 
 @pytest.mark.slow
