@@ -166,12 +166,16 @@ def brief(error: BaseException) -> str:
     return str(error).split(", /")[0].split(", rust/")[0].strip()
 
 
+class FilesVanishedError(UnavailableError):
+    """Files were removed between the snapshot and their being read: merged, compacted or cleaned up."""
+
+
 def read_error(table: str, error: Exception) -> LanceGatewayError:
     """What a table's rows not being readable means to the one who asked for them."""
     reason = brief(error)
     if "not found" in reason.lower() or "no such file" in reason.lower():
         msg = f"table {table!r}: a file vanished while it was read ({reason}): run the query again"
-        return UnavailableError(msg)
+        return FilesVanishedError(msg)
     return CorruptDataError(f"table {table!r} can't be read: {reason}")
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionConfig, SessionContext
 
 from execnodes import KeySet, MetricsSet
-from memwal.errors import InvalidInputError, PreconditionError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner import compatibility
-from planner.base_table import BaseTable
+from planner.base_table import BaseTable, FilesVanishedError
 from planner.binding import BoundStatement, StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.direct import direct_batches, direct_shape
@@ -22,7 +23,10 @@ from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, streamed, translated
 from planner.snapshot import CONSISTENCY_LEVELS, Consistency
+from planner.tokens import quote
 from planner.visibility import Visibility
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ class SessionSettings:
             raise InvalidInputError(msg)
 
 
-_UNPUSHABLE = "'BooleanScalar' and 'Expression'"
+RUN_ATTEMPTS = 4
+_UNPUSHABLE = "BooleanScalar"
 """DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't."""
 
 DEFAULT_SETTINGS = SessionSettings()
@@ -146,12 +151,28 @@ class QueryEngine:
             leaf = TableLeaf(run, self.catalog.table(reference.table), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
         if bound.kind is StatementKind.SHOW or "information_schema" in text.lower():
-            for name in self.catalog.table_names():
-                context.register_dataset(f'"{name}"', TableLeaf(run, self.catalog.table(name), 1))
+            self._describe_everything(context, run)
         try:
             return context.sql(text, param_values=values or None)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
+
+    def _describe_everything(self, context: SessionContext, run: QueryRun) -> None:
+        """Let DataFusion's information_schema list all tables and views that can be read."""
+        for name in self.catalog.table_names():
+            try:
+                context.register_dataset(quote(name), TableLeaf(run, self.catalog.table(name), 1))
+            except LanceGatewayError as error:
+                logger.warning("table %r is not listed: %s", name, error)
+        for name in self.catalog.view_names():
+            try:
+                schema = self.prepare(f"SELECT * FROM {quote(name)}").schema  # noqa: S608 (a quoted name)
+            except LanceGatewayError as error:
+                logger.warning("view %r is not listed: %s", name, error)
+                continue
+            frame = context.from_arrow(schema.empty_table(), name=f"{name}#view")
+            context.register_view(quote(name), frame)
+            context.deregister_table(f"{name}#view")
 
     def _context(self, *, typing: bool) -> SessionContext:
         """A context of the statement's own.
@@ -220,10 +241,18 @@ class PreparedQuery:
         chosen = settings or self._settings
         if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
             return self._explain(values, chosen)
-        batches = self._lookup(chosen, values)
-        if batches is None:
-            batches = self._batches(chosen, values)
+        first_run = self._started(chosen, values)
+        batches = _again_if_files_vanish(first_run, lambda: self._started(chosen, values))
         return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def _started(
+        self, settings: SessionSettings, parameters: Sequence[pa.Scalar]
+    ) -> Iterator[pa.RecordBatch]:
+        """Planned, and read lazily."""
+        batches = self._lookup(settings, parameters)
+        if batches is None:
+            batches = self._batches(*self._plan(settings, parameters), settings, parameters)
+        return batches
 
     def _typed(self, parameters: Sequence[pa.Scalar]) -> tuple[pa.Scalar, ...]:
         if len(parameters) != len(self.parameter_schema):
@@ -283,9 +312,12 @@ class PreparedQuery:
         return PreconditionError(f"{msg}: prepare it again: {self.sql}")
 
     def _batches(
-        self, settings: SessionSettings, parameters: Sequence[pa.Scalar]
+        self,
+        frame: DataFrame,
+        run: QueryRun,
+        settings: SessionSettings,
+        parameters: Sequence[pa.Scalar],
     ) -> Iterator[pa.RecordBatch]:
-        frame, run = self._plan(settings, parameters)
         try:
             try:
                 batches = self._opened(frame, run)
@@ -315,6 +347,27 @@ class PreparedQuery:
             raise translated(error, self._bound, run.failure) from error
         table = explained(pa.Table.from_batches(batches, self.schema), run, self._engine.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
+
+
+def _again_if_files_vanish(
+    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """The same batches; begun anew, on a new snapshot, when files vanish before there is a first batch.
+
+    What vanished was merged or compacted, so the new snapshot has its rows elsewhere.
+    """
+    for attempt in range(RUN_ATTEMPTS):
+        try:
+            first = next(batches, None)
+        except FilesVanishedError:
+            if attempt == RUN_ATTEMPTS - 1:
+                raise
+            batches = restart()
+            continue
+        if first is not None:
+            yield first
+            yield from batches
+        return
 
 
 def _converted(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
