@@ -60,7 +60,7 @@ def serve(options: ServeOptions) -> None:
     """Serves until SIGINT or SIGTERM.
 
     The first line on stdout names the address, once it accepts connections. The first signal refuses new
-    calls and lets running streams finish for `drain_seconds`; then they fail with UNAVAILABLE. A second
+    connections and lets running streams finish for `drain_seconds`; then they fail with UNAVAILABLE. A second
     signal ends the process at once. Must be called from the main thread.
 
     Raises:

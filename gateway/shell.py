@@ -5,10 +5,10 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TextIO
 
 import pyarrow as pa
@@ -94,48 +94,44 @@ class Shell:
     errors: TextIO
     form: Format = Format.TABLE
     max_rows: int = 100
-    timing: bool = field(default=False)
+    timing: bool = False
 
     def execute(self, text: str) -> bool:
         """Runs a command of the shell or the statements of `text`; returns whether all succeeded.
 
         Raises:
             Quit: the text asks to leave.
+            KeyboardInterrupt: the user cancelled a statement.
         """
         stripped = text.strip()
         if stripped.startswith("\\") or stripped == "help":
-            with self._reporting() as outcome:
-                self._command(stripped)
-            return not outcome
+            return self._reported(self._command, stripped)
         complete, rest = split_statements(text)
-        for statement in (*complete, *((rest,) if rest else ())):
-            with self._reporting() as outcome:
-                self._statement(statement)
-            if outcome:
-                return False
-        return True
+        statements = (*complete, rest) if rest else complete
+        return all(self._reported(self._statement, statement) for statement in statements)
 
     def interact(self, session: "PromptSession[str]") -> None:
         """Reads and runs statements until the user leaves."""
         while True:
             try:
-                text = session.prompt()
-                self.execute(text)
+                self.execute(session.prompt())
             except KeyboardInterrupt:
                 continue
             except (EOFError, Quit):
                 return
 
-    @contextmanager
-    def _reporting(self) -> Iterator[list[str]]:
-        """Writes an error of its block as one line, and adds it to the list that it gives."""
-        outcome: list[str] = []
+    def _reported(self, run: Callable[[str], None], text: str) -> bool:
+        """Runs `text`; an error becomes one line. Returns whether there was none."""
         try:
-            yield outcome
+            run(text)
+        except BrokenPipeError:
+            # Whoever read the output has enough.
+            raise
         except (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError) as error:
-            outcome.append(" ".join(error_text(error).split()))
-            self.errors.write(f"error: {outcome[0]}\n")
+            self.errors.write("error: " + " ".join(error_text(error).split()) + "\n")
             self.errors.flush()
+            return False
+        return True
 
     def _statement(self, statement: str) -> None:
         started = time.perf_counter()
@@ -143,47 +139,80 @@ class Shell:
         try:
             write(result.schema(), result, self.form, self.output, max_rows=self.max_rows)
         except KeyboardInterrupt:
-            result.cancel()
             self.errors.write("cancelled\n")
             self.errors.flush()
-            return
+            raise
+        finally:
+            result.cancel()
         if self.timing:
             self.output.write(f"Time: {(time.perf_counter() - started) * 1000:.1f} ms\n")
         self.output.flush()
 
     def _command(self, text: str) -> None:
         name, *arguments = text.rstrip(";").split()
-        if name in ("\\q", "\\quit"):
-            raise Quit
-        if name in ("help", "\\?", "\\h"):
-            self.output.write(HELP + "\n")
-        elif name == "\\timing":
-            self.timing = not self.timing
-            self.output.write(f"Timing is {'on' if self.timing else 'off'}.\n")
-        elif name == "\\d" and arguments:
-            schema = self.client.columns(arguments[0])
-            rows = pa.table(
-                {
-                    "column": schema.names,
-                    "type": [str(column.type) for column in schema],
-                    "nullable": ["yes" if column.nullable else "no" for column in schema],
-                }
-            )
-            self._table(rows)
-        elif name in ("\\d", "\\dt"):
-            rows = self.client.tables(*(("TABLE",) if name == "\\dt" else ()))
-            self._table(pa.table({"name": rows.column("table_name"), "type": rows.column("table_type")}))
-        elif name == "\\set" and not arguments:
-            options = self.client.options()
-            self._table(pa.table({"option": list(options), "value": list(options.values())}))
-        elif name == "\\set" and len(arguments) == 2:
-            self.client.set_options({arguments[0]: arguments[1]})
-        else:
+        command = _COMMANDS.get((name, len(arguments)))
+        if command is None:
             raise InvalidInputError(f"unknown command {text!r}: help lists them")
+        command(self, *arguments)
         self.output.flush()
 
-    def _table(self, rows: pa.Table) -> None:
+    def show(self, rows: pa.Table) -> None:
+        """Writes all of `rows` as a table."""
         write(rows.schema, rows.to_batches(), Format.TABLE, self.output, max_rows=max(1, rows.num_rows))
+
+
+def _quit(_shell: Shell) -> None:
+    raise Quit
+
+
+def _help(shell: Shell) -> None:
+    shell.output.write(HELP + "\n")
+
+
+def _switch_timing(shell: Shell) -> None:
+    shell.timing = not shell.timing
+    shell.output.write(f"Timing is {'on' if shell.timing else 'off'}.\n")
+
+
+def _list(shell: Shell, *kinds: str) -> None:
+    rows = shell.client.tables(*kinds)
+    shell.show(pa.table({"name": rows.column("table_name"), "type": rows.column("table_type")}))
+
+
+def _list_tables(shell: Shell) -> None:
+    _list(shell, "TABLE")
+
+
+def _describe(shell: Shell, table: str) -> None:
+    schema = shell.client.columns(table)
+    types = [str(column.type) for column in schema]
+    nullable = ["yes" if column.nullable else "no" for column in schema]
+    shell.show(pa.table({"column": schema.names, "type": types, "nullable": nullable}))
+
+
+def _show_options(shell: Shell) -> None:
+    options = shell.client.options()
+    shell.show(pa.table({"option": list(options), "value": list(options.values())}))
+
+
+def _set_option(shell: Shell, name: str, value: str) -> None:
+    shell.client.set_options({name: value})
+
+
+# The command and how many words follow it -> what runs it.
+_COMMANDS: Mapping[tuple[str, int], Callable[..., None]] = MappingProxyType(
+    {
+        ("\\q", 0): _quit,
+        ("help", 0): _help,
+        ("\\?", 0): _help,
+        ("\\timing", 0): _switch_timing,
+        ("\\d", 0): _list,
+        ("\\dt", 0): _list_tables,
+        ("\\d", 1): _describe,
+        ("\\set", 0): _show_options,
+        ("\\set", 2): _set_option,
+    }
+)
 
 
 class _Result:
