@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import count
 from typing import Final
 
 import datafusion
@@ -18,7 +18,7 @@ _UNSTABLE: Final = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_REASON: Final = 200
-_names = count()
+_TABLE: Final = "columns"
 
 
 def evaluate_expression(
@@ -45,17 +45,22 @@ def evaluate_expression(
         raise UnsupportedError(msg)
     names = [f"col{at}" for at in range(len(columns))]
     batch = pa.record_batch([*columns, pa.nulls(rows, pa.bool_())], [*names, "_row"])
-    # Names differ, so that threads can share the context.
-    context, name = _context(), f"columns_{next(_names)}"
     try:
-        frame = context.create_dataframe([[batch]], name=name)
-        values = frame.select(frame.parse_sql_expr(expression)).to_arrow_table().column(0).combine_chunks()
-        values = values if result_type is None else values.cast(result_type)
+        # Never on the caller's thread: it may be one of DataFusion's own, and DataFusion, entered a second
+        # time there, ends the process.
+        values = _thread().submit(_evaluate, expression, batch).result()
+        return values if result_type is None else values.cast(result_type)
     except Exception as error:
         msg = f"Region expression {expression!r} cannot be evaluated: {_first_words(error)}"
         raise InvalidInputError(msg) from error
+
+
+def _evaluate(expression: str, batch: pa.RecordBatch) -> pa.Array:
+    frame = _context().create_dataframe([[batch]], name=_TABLE)
+    try:
+        values = frame.select(frame.parse_sql_expr(expression)).to_arrow_table().column(0).combine_chunks()
     finally:
-        context.deregister_table(name)
+        _context().deregister_table(_TABLE)
     return values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
 
 
@@ -63,6 +68,11 @@ def _first_words(error: Exception) -> str:
     # DataFusion may print whole plans.
     text = str(error).strip().partition("\n")[0]
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="region-expressions")
 
 
 @cache
