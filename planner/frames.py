@@ -1,0 +1,115 @@
+"""A bound statement as DataFusion plans it, with our leaves under its private table names."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionConfig, SessionContext
+
+from execnodes import MetricsSet
+from memwal.errors import LanceGatewayError
+from planner.binding import StatementKind, bind
+from planner.catalog import CATALOG, SCHEMA, Catalog
+from planner.leaf import TableLeaf
+from planner.query import QueryRun, ReadOptions
+from planner.results import normalised, translated
+from planner.settings import SessionSettings
+from planner.statement import BoundStatement
+from planner.tokens import quote
+from planner.visibility import Visibility
+
+logger = logging.getLogger(__name__)
+
+
+class Frames:
+    """Makes DataFusion's plans of statements; safe to share between threads.
+
+    Args:
+        catalog: tables and views.
+        partitions: of every scan, by default one per core.
+    """
+
+    def __init__(self, catalog: Catalog, partitions: int | None = None) -> None:
+        self.catalog = catalog
+        self.partitions = partitions or os.cpu_count() or 1
+        self._visibility = Visibility(catalog.cache, catalog.executor)
+
+    def run(self, settings: SessionSettings, metrics: MetricsSet | None = None) -> QueryRun:
+        """A new execution: what it reads is decided when its first batch is wanted."""
+        options = ReadOptions(settings.consistency, settings.max_staleness_ms, settings.region_pruning)
+        return QueryRun(options, self._visibility, metrics)
+
+    def plan(
+        self,
+        bound: BoundStatement,
+        run: QueryRun,
+        parameters: Sequence[pa.Scalar] | None,
+        *,
+        pushdown: bool = True,
+    ) -> DataFrame:
+        """The statement as DataFusion plans it.
+
+        Args:
+            bound: the statement.
+            run: its execution.
+            parameters: their values; None leaves placeholders in place.
+            pushdown: whether leaves are handed their conjuncts.
+
+        Raises:
+            LanceGatewayError: DataFusion refuses it.
+        """
+        text, values = (bound.render(), None) if parameters is None else bound.with_values(parameters)
+        context = self._context(typing=parameters is None and bound.parameter_count > 0)
+        if not pushdown:
+            context.remove_optimizer_rule("push_down_filter")
+        tables = list(dict.fromkeys(reference.table for reference in bound.references))
+        for reference in bound.references:
+            # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
+            marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
+            leaf = TableLeaf(run, self.catalog.table(reference.table), self.partitions + marker)
+            context.register_dataset(reference.private_name, leaf)
+        if bound.kind is StatementKind.SHOW or "information_schema" in text.lower():
+            self._describe_everything(context, run)
+        try:
+            return context.sql(text, param_values=values or None)
+        except Exception as error:
+            raise translated(error, bound, run.failure) from error
+
+    def _describe_everything(self, context: SessionContext, run: QueryRun) -> None:
+        """Let DataFusion's information_schema list all tables and views that can be read."""
+        for name in self.catalog.table_names():
+            try:
+                context.register_dataset(quote(name), TableLeaf(run, self.catalog.table(name), 1))
+            except LanceGatewayError as error:
+                logger.warning("table %r is not listed: %s", name, error)
+        for name in self.catalog.view_names():
+            try:
+                bound = bind(f"SELECT * FROM {quote(name)}", self.catalog)  # noqa: S608 (a quoted name)
+                schema = normalised(self.plan(bound, run, None).schema())
+            except LanceGatewayError as error:
+                logger.warning("view %r is not listed: %s", name, error)
+                continue
+            frame = context.from_arrow(schema.empty_table(), name=f"{name}#view")
+            context.register_view(quote(name), frame)
+            context.deregister_table(f"{name}#view")
+
+    def _context(self, *, typing: bool) -> SessionContext:
+        """A context of the statement's own.
+
+        Args:
+            typing: whether the plan is to tell the types of parameters, those in subqueries too.
+        """
+        config = (
+            SessionConfig()
+            .with_target_partitions(self.partitions)
+            .with_information_schema(enabled=True)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+        )
+        if typing:
+            # Plans subqueries as joins, where parameters show.
+            config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")
+        return SessionContext(config)

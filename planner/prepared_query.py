@@ -1,0 +1,235 @@
+"""A checked statement, and its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+from datafusion import DataFrame
+
+from execnodes import KeySet, MetricsSet
+from memwal.errors import InvalidInputError, PreconditionError
+from planner.base_table import BaseTable, FilesVanishedError
+from planner.binding import StatementKind
+from planner.direct import direct_batches, direct_shape
+from planner.explain import explained
+from planner.frames import Frames
+from planner.parameters import parameter_types
+from planner.query import QueryRun
+from planner.results import normalised, streamed, translated
+from planner.settings import SessionSettings
+from planner.statement import BoundStatement
+
+RUN_ATTEMPTS = 4
+_UNPUSHABLE = "BooleanScalar"
+"""DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't."""
+
+
+class PreparedQuery:
+    """A checked statement that can run any number of times.
+
+    Attributes:
+        sql: as given.
+        schema: of the result, without view types and dictionaries; exactly what `execute` streams.
+        parameter_schema: one nullable field per parameter, "$1", "$2", ...
+
+    Args:
+        frames: plans the statement.
+        bound: the statement.
+        settings: of its session.
+
+    Raises:
+        LanceGatewayError: DataFusion refuses the statement.
+    """
+
+    def __init__(self, frames: Frames, bound: BoundStatement, settings: SessionSettings) -> None:
+        self.sql = bound.sql
+        self._frames = frames
+        self._bound = bound
+        self._settings = settings
+        self._checked: BaseTable | None = None
+        """The base version that is known to give the advertised columns."""
+        self._planned: tuple[DataFrame, QueryRun] | None = None
+        """What preparing has planned already; the first run with the same settings uses it up."""
+        run = frames.run(settings)
+        frame = frames.plan(bound, run, None)
+        types: tuple[pa.DataType, ...] = ()
+        if bound.parameter_count:
+            types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
+            # Only with typed values is the type known of what is made of parameters alone.
+            frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types])
+        elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
+            self._planned = (frame, run)
+        self.schema = normalised(frame.schema())
+        self.parameter_schema = pa.schema(
+            [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
+        )
+
+    def execute(
+        self, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
+    ) -> pa.RecordBatchReader:
+        """Run the statement on what is true now.
+
+        Args:
+            parameters: one value per parameter.
+            settings: of this run; by default those it was prepared with.
+
+        Returns:
+            A lazy stream; dropping it cancels the statement.
+
+        Raises:
+            InvalidInputError: too few or too many parameters, or a value of the wrong type.
+            PreconditionError: a table changed its columns since the statement was prepared.
+        """
+        values = self._typed(parameters)
+        chosen = settings or self._settings
+        if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
+            return self._explain(values, chosen)
+        first_run = self._started(chosen, values)
+        batches = _again_if_files_vanish(first_run, lambda: self._started(chosen, values))
+        return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def _started(
+        self, settings: SessionSettings, parameters: Sequence[pa.Scalar]
+    ) -> Iterator[pa.RecordBatch]:
+        """Planned, and read lazily."""
+        batches = self._lookup(settings, parameters)
+        if batches is None:
+            batches = self._batches(*self._plan(settings, parameters), settings, parameters)
+        return batches
+
+    def _typed(self, parameters: Sequence[pa.Scalar]) -> tuple[pa.Scalar, ...]:
+        if len(parameters) != len(self.parameter_schema):
+            wanted = len(self.parameter_schema)
+            msg = f"the statement has {wanted} parameter(s), but {len(parameters)} were bound"
+            raise InvalidInputError(msg)
+        return tuple(
+            _converted(value, field) for value, field in zip(parameters, self.parameter_schema, strict=True)
+        )
+
+    def _lookup(
+        self, settings: SessionSettings, parameters: Sequence[pa.Scalar]
+    ) -> Iterator[pa.RecordBatch] | None:
+        """Answer without DataFusion, where the statement is a point lookup and nothing else."""
+        query = self._bound.key_query
+        if query is None:
+            return None
+        table = self._frames.catalog.table(query.table)
+        base = table.base()
+        keys = query.keys(parameters, base.schema)
+        if keys is None:
+            return None
+        columns = [column for column, _ in query.columns]
+        if base is not self._checked:
+            if any(name not in base.schema.names for name in columns):
+                raise self._altered()
+            self._check(pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns]))
+            self._checked = base
+        if not keys.num_rows:
+            return iter(())
+        run = self._frames.run(settings)
+        scan = run.add_scan(table, base, columns, keys=KeySet(keys))
+        return (streamed(batch, self.schema) for batch in scan.batches(0))
+
+    def _plan(
+        self,
+        settings: SessionSettings,
+        parameters: Sequence[pa.Scalar],
+        metrics: MetricsSet | None = None,
+        *,
+        pushdown: bool = True,
+    ) -> tuple[DataFrame, QueryRun]:
+        planned, self._planned = self._planned, None
+        if planned is not None and pushdown and settings == self._settings:
+            return planned
+        run = self._frames.run(settings, metrics)
+        frame = self._frames.plan(self._bound, run, parameters, pushdown=pushdown)
+        self._check(frame.schema())
+        return frame, run
+
+    def _check(self, schema: pa.Schema) -> None:
+        if not normalised(schema).equals(self.schema):
+            raise self._altered()
+
+    def _altered(self) -> PreconditionError:
+        msg = "the result of this statement has changed since it was prepared, because a table was altered"
+        return PreconditionError(f"{msg}: prepare it again: {self.sql}")
+
+    def _batches(
+        self,
+        frame: DataFrame,
+        run: QueryRun,
+        settings: SessionSettings,
+        parameters: Sequence[pa.Scalar],
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            try:
+                batches = self._opened(frame, run)
+            except Exception as error:
+                if _UNPUSHABLE not in str(error):
+                    raise
+                frame, run = self._plan(settings, parameters, pushdown=False)
+                batches = self._opened(frame, run)
+            for batch in batches:
+                yield streamed(batch, self.schema)
+        except Exception as error:
+            raise translated(error, self._bound, run.failure) from error
+
+    def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+        """Physically planned, not yet read."""
+        shape = None if len(self._bound.references) != 1 else direct_shape(frame)
+        if shape is None:
+            return iter(pa.RecordBatchReader.from_stream(frame))
+        return direct_batches(shape, frame, run)
+
+    def _explain(self, parameters: Sequence[pa.Scalar], settings: SessionSettings) -> pa.RecordBatchReader:
+        analyzed = self._bound.kind is StatementKind.EXPLAIN_ANALYZE
+        frame, run = self._plan(settings, parameters, MetricsSet() if analyzed else None)
+        try:
+            batches = [streamed(batch, self.schema) for batch in self._opened(frame, run)]
+        except Exception as error:
+            raise translated(error, self._bound, run.failure) from error
+        table = explained(pa.Table.from_batches(batches, self.schema), run, self._frames.partitions)
+        return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
+
+
+def _again_if_files_vanish(
+    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """The same batches; begun anew, on a new snapshot, when files vanish before there is a first batch.
+
+    What vanished was merged or compacted, so the new snapshot has its rows elsewhere.
+    """
+    for attempt in range(RUN_ATTEMPTS):
+        try:
+            first = next(batches, None)
+        except FilesVanishedError:
+            if attempt == RUN_ATTEMPTS - 1:
+                raise
+            batches = restart()
+            continue
+        if first is not None:
+            yield first
+            yield from batches
+        return
+
+
+def _converted(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
+    if value.type.equals(field.type):
+        return value
+    if not value.is_valid:
+        return pa.scalar(None, field.type)
+    try:
+        return value.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        # DataFusion may know a way (a decimal compared with an int column); keep what was bound.
+        if _numeric(value.type) and _numeric(field.type):
+            return value
+        msg = (
+            f"parameter {field.name} is {value.as_py()!r} ({value.type}), but {field.type} is needed: {error}"
+        )
+        raise InvalidInputError(msg) from error
+
+
+def _numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

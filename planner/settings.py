@@ -1,0 +1,44 @@
+"""What a session may choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memwal.errors import InvalidInputError
+from planner.catalog import CATALOG, SCHEMA
+from planner.snapshot import CONSISTENCY_LEVELS, Consistency
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What a session may choose.
+
+    Attributes:
+        catalog: the one catalog there is.
+        schema: the one schema there is.
+        consistency: "strong" (newest manifests and WAL), "flushed" (newest manifests) or "snapshot" (what the
+            MemWAL index remembers).
+        max_staleness_ms: a table's last snapshot may be used again while it is this young.
+        region_pruning: whether predicates may exclude regions.
+    """
+
+    catalog: str = CATALOG
+    schema: str = SCHEMA
+    consistency: Consistency = "strong"
+    max_staleness_ms: int = 0
+    region_pruning: bool = True
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("catalog", self.catalog, CATALOG), ("schema", self.schema, SCHEMA)):
+            if value != known:
+                msg = f"{name} {value!r} does not exist: there is {known!r}"
+                raise InvalidInputError(msg)
+        if self.consistency not in CONSISTENCY_LEVELS:
+            msg = f"consistency {self.consistency!r} is unknown: choose {', '.join(CONSISTENCY_LEVELS)}"
+            raise InvalidInputError(msg)
+        if self.max_staleness_ms < 0:
+            msg = f"max_staleness_ms is {self.max_staleness_ms}: give 0 (always fresh) or more milliseconds"
+            raise InvalidInputError(msg)
+
+
+DEFAULT_SETTINGS = SessionSettings()
