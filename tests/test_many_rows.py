@@ -110,3 +110,30 @@ def test_many_rows_in_fragments_generations_and_the_log(
     merge_generations(table.path, writer.region, up_to=2)
     assert_reads_as(engine, truth)
     writer.abandon()
+
+
+@pytest.mark.parametrize("count", [2, 100, 3_000])
+def test_long_lists_of_keys(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], count: int
+):
+    """Some keys are in the base, some fresh, some deleted, some nowhere, and some are named twice."""
+    random, truth = np.random.default_rng(2), Truth()
+    dataset = lance.write_dataset(rows(np.arange(ROWS), 0), root / "t.lance", max_rows_per_file=FRAGMENT)
+    dataset.initialize_mem_wal()
+    table = LsmTable(root / "t.lance", ("id",), unpartitioned(("id",), 1), writers)
+    writer = writers.open(table.path, "6fd4b56d-1d0a-4e43-9d4c-3a3d52f1d0ab")
+    changed, gone = random.choice(ROWS, 5_000, replace=False), random.choice(ROWS, 5_000, replace=False)
+    writer.put(rows(changed, 1))
+    writer.close()
+    writer = writers.open(table.path, writer.region)
+    writer.delete(pa.table({"id": gone}))
+    truth.versions[changed] = 1
+    truth.live[gone] = False
+    asked = random.choice(ROWS, count, replace=False)
+    keys = [*asked.tolist(), int(asked[0]), ROWS + 5, int(changed[0]), int(gone[0])]
+    listed = ", ".join(map(str, keys))
+    found = open_engine(root).execute(f"SELECT id, n FROM t WHERE id IN ({listed}) ORDER BY id").read_all()
+    expected = sorted({key for key in keys if key < ROWS and truth.live[key]})
+    assert found["id"].to_pylist() == expected
+    assert found["n"].to_pylist() == truth.numbers[expected].tolist()
+    writer.abandon()

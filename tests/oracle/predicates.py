@@ -123,7 +123,51 @@ def _arithmetic(draw: Draw, _: Column, name: str) -> str:
 def _text(draw: Draw, _: Column, name: str) -> str:
     return draw(
         st.sampled_from(
-            (f"{name} LIKE 'a%'", f"{name} NOT LIKE '%b'", f"upper({name}) = 'A'", f"{name} || 'b' = 'ab'")
+            (
+                f"{name} LIKE 'a%'",
+                f"{name} NOT LIKE '%b'",
+                f"{name} ILIKE 'A_'",
+                f"upper({name}) = 'A'",
+                f"{name} || 'b' = 'ab'",
+                f"starts_with({name}, 'a')",
+                f"character_length({name}) = 1",
+                f"{name} ~ '^a'",
+            )
+        )
+    )
+
+
+def _day(draw: Draw, _: Column, name: str) -> str:
+    return draw(
+        st.sampled_from(
+            (
+                f"{name} >= '2024-02-29'",
+                f"{name} < TIMESTAMP '2024-02-29 12:00:00'",
+                f"extract(YEAR FROM {name}) = 2024",
+                f"date_trunc('month', {name}) = DATE '2024-02-01'",
+                f"{name} + INTERVAL '1' DAY = DATE '2024-03-01'",
+            )
+        )
+    )
+
+
+def _moment(draw: Draw, _: Column, name: str) -> str:
+    return draw(
+        st.sampled_from(
+            (
+                f"{name} >= DATE '2024-03-01'",
+                f"CAST({name} AS DATE) = DATE '2024-02-29'",
+                f"{name} < '2025-01-01 00:00:00'",
+                f"extract(YEAR FROM {name}) >= 2025",
+            )
+        )
+    )
+
+
+def _money(draw: Draw, _: Column, name: str) -> str:
+    return draw(
+        st.sampled_from(
+            (f"{name} > 0", f"{name} = 7.5", f"{name} * 2 > 10", f"{name} < 7.505", f"-{name} > 1")
         )
     )
 
@@ -155,4 +199,7 @@ _SHAPES_OF: Mapping[pa.DataType, list[_Shape]] = {
     pa.string(): [_text],
     pa.float64(): [_float, _float],
     pa.bool_(): [_boolean, _boolean],
+    pa.date32(): [_day, _day],
+    pa.timestamp("us"): [_moment, _moment],
+    pa.decimal128(10, 2): [_money, _money],
 }
