@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.ma  # pyarrow asks it about every array: the first query should not have to load it
 import pyarrow as pa
 import pyarrow.compute as pc
 

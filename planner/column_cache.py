@@ -105,46 +105,40 @@ class DecodedColumns:
 
         for all_kept, run in itertools.groupby(range(chunks), is_kept):
             numbers = list(run)
-            if not all_kept:
-                self._decode(dataset, fragment, rows, columns, visible, numbers, kept)
+            decoded = None if all_kept else self._decoded(dataset, fragment, columns, names, visible, numbers)
             for number in numbers:
-                yield _batch(columns, kept[number], _visible_rows(rows, number, visible))
+                arrays = kept[number] if decoded is None else next(decoded)
+                yield _batch(columns, arrays, _visible_rows(rows, number, visible))
 
-    def _decode(
+    def _decoded(
         self,
         dataset: Any,  # noqa: ANN401 (lance types)
         fragment: Any,  # noqa: ANN401 (lance types)
-        rows: int,
         columns: list[str],
+        names: list[tuple[object, ...]],
         visible: FragmentMask | None,
         numbers: list[int],
-        kept: list[list[pa.Array | None]],
-    ) -> None:
-        """Fill in `kept` for neighbouring chunks, from one scan of all their physical rows."""
+    ) -> Iterator[list[pa.Array]]:
+        """Read neighbouring chunks in one scan, keep their visible rows, and produce them."""
+        metadata = fragment.metadata
         first = numbers[0] * CHUNK_ROWS
-        count = min(len(numbers) * CHUNK_ROWS, rows - first)
-        table = dataset.scanner(
-            columns=columns,
-            fragments=[fragment],
-            offset=first,
-            limit=count,
-            with_row_id=True,
-            include_deleted_rows=True,
-        ).to_table()
-        decoded = table.select(columns).combine_chunks().to_batches()
-        (batch,) = decoded or [pa.RecordBatch.from_pylist([], table.select(columns).schema)]
-        names = _column_keys(dataset, fragment, columns)
-        for index, number in enumerate(numbers):
-            chunk = batch.slice(index * CHUNK_ROWS, CHUNK_ROWS)
-            digest = _EVERY_ROW
+        count = min(len(numbers) * CHUNK_ROWS, metadata.physical_rows - first)
+        scope = {} if count == metadata.physical_rows else {"offset": first, "limit": count}
+        if metadata.deletion_file is not None:
+            scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
+        scanner = dataset.scanner(
+            columns=columns, fragments=[fragment], batch_size=CHUNK_ROWS, strict_batch_size=True, **scope
+        )
+        for number, batch in zip(numbers, scanner.to_batches(), strict=True):
+            chunk, digest = batch.select(columns), _EVERY_ROW
             if visible is not None:
                 chunk, digest = shown(chunk, visible.chunk(number)), visible.digests[number]
-            for at, (name, column) in enumerate(zip(names, chunk.columns, strict=True)):
+            for name, column in zip(names, chunk.columns, strict=True):
                 self._cache.put((*name, number, digest), column, int(column.nbytes))
-                kept[number][at] = column
+            yield chunk.columns
 
 
-def _batch(columns: list[str], arrays: list[pa.Array | None], rows: int) -> pa.RecordBatch:
+def _batch(columns: list[str], arrays: list[pa.Array], rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=columns) if columns else rows_without_columns(rows)
 
 

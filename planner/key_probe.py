@@ -38,12 +38,25 @@ class KeyProbe:
         if not len(keys):
             return [_NONE for _ in self._layers]
         if self._sorted is not None:
-            offsets = _OffsetTable.of(keys.to_numpy().astype(np.int64, copy=False))
+            values = keys.to_numpy().astype(np.int64, copy=False)
+            if (values[1:] > values[:-1]).all():
+                return [_in_ascending(values, wanted) for wanted in self._sorted]
+            offsets = _OffsetTable.of(values)
             if offsets is not None:
                 return [offsets.find(wanted) for wanted in self._sorted]
         if self._hashed is None:
             self._hashed = _HashedLayers(self._layers)
         return self._hashed.search(keys)
+
+
+def _in_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Positions in ascending keys of these keys, which are ascending and distinct as well."""
+    first = np.searchsorted(wanted, keys[0])
+    last = np.searchsorted(wanted, keys[-1], side="right")
+    possible = wanted[first:last]
+    positions = np.searchsorted(keys, possible)
+    found: np.ndarray = positions[keys[positions] == possible]
+    return found.astype(np.uint32)
 
 
 class _OffsetTable:

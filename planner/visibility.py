@@ -307,11 +307,9 @@ def _physical_keys(base: BaseTable, fragment: Fragment) -> pa.Array:
     """Key of every physical row, deleted ones too: what is found stays true whatever is deleted later."""
     dataset: Any = base.dataset
     scanner: Callable[..., Any] = dataset.scanner
+    stored = dataset.get_fragment(fragment.fragment_id)
+    deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
     rows = scanner(
-        columns=list(base.primary_key),
-        fragments=[dataset.get_fragment(fragment.fragment_id)],
-        with_row_id=True,
-        include_deleted_rows=True,
-        batch_size=1 << 18,
+        columns=list(base.primary_key), fragments=[stored], batch_size=1 << 18, **deleted
     ).to_table()
     return key_column(rows.select(list(base.primary_key)))
