@@ -103,7 +103,7 @@ class RecordedValues:
         unknown: list[int] = []
         for keys, positions in self._regions.items():
             chosen = [keys[one] for one in fields]
-            if not all(chosen):
+            if () in chosen:
                 unknown += positions
             for combination in product(*chosen):
                 known.setdefault(combination, []).extend(positions)

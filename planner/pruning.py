@@ -148,8 +148,10 @@ class _SpecJudge:
             found.update(recorded.having(fields, combinations))
         if self._others:
             for keys, positions in recorded:
-                if any(_excluding(one, keys) is None for one in self._others):
-                    found.update(positions)
+                for alternative in self._others:
+                    if _excluding(alternative, keys) is None:
+                        found.update(positions)
+                        break
         return found
 
     def verdict(self, values: Mapping[str, bytes]) -> tuple[Verdict, str]:
@@ -161,7 +163,7 @@ class _SpecJudge:
         decisive: set[int] = set()
         for fields, combinations in self._listed.items():
             chosen = [keys[i] for i in fields]
-            if not all(chosen) or any(one in combinations for one in product(*chosen)):
+            if () in chosen or not combinations.isdisjoint(product(*chosen)):
                 return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, fields)
             decisive.update(fields)
         for alternative in self._others:
@@ -169,7 +171,7 @@ class _SpecJudge:
             if excluding is None:
                 return Verdict.ROWS_MIGHT_MATCH, self._kept(recorded, tuple(alternative))
             decisive.add(excluding)
-        texts = ", ".join(recorded[i][1] for i in sorted(decisive))
+        texts = ", ".join([recorded[i][1] for i in sorted(decisive)])
         return Verdict.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
 
     def _kept(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:

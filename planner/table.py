@@ -194,7 +194,7 @@ class Table:
         if consistency == "snapshot":
             base = self.base()
             remembered = decode_region_snapshots(base.details) if base.details else ()
-            manifests = {one.region_id: one.manifest for one in remembered if one.region_id in set(needed)}
+            manifests = {one.region_id: one.manifest for one in remembered}
             unflushed: Mapping[str, WalPositions] = {}
         else:
             manifests = self._newest_manifests(needed)

@@ -108,6 +108,7 @@ class TestWrittenByLance:
         assert list_regions(table.storage) == ()
         regions = sorted(table.write(table.rows(id=[key], qty=[0])) for key in range(3))
         table.storage.put("_mem_wal/notes/readme.txt", b"no region")
+        table.storage.put(f"_mem_wal/{uuid.uuid4()}", b"no directory")
         assert list_regions(table.storage) == tuple(regions)
 
 

@@ -45,9 +45,17 @@ def test_a_directory_lists_its_entries_by_name(storage: Storage):
     assert storage.list("dir") == (Entry("inner", is_dir=False, size=1),)
 
 
+def test_the_directories_of_a_directory_are_named_without_its_files(storage: Storage):
+    for path in ("top/file", "top/b/inner", "top/a/deep/er"):
+        storage.put(path, b"1")
+    assert sorted(storage.directories("top")) == ["a", "b"]
+    assert storage.directories() == ("top",)
+
+
 def test_an_absent_directory_lists_nothing(storage: Storage):
     assert storage.list() == ()
     assert storage.list("nowhere") == ()
+    assert storage.directories("nowhere") == ()
 
 
 def test_an_entry_that_vanishes_while_its_directory_is_listed_is_left_out(tmp_path: Path):
