@@ -252,6 +252,7 @@ def test_the_command_runs_a_script_from_a_pipe(uri: str) -> None:
     assert (done.returncode, done.stdout) == (0, '"a"\n1\n"b"\n2\n')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
