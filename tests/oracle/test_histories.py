@@ -58,7 +58,7 @@ def test_short_histories_equal_the_replay(writers: WriterProcess):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineExecutor, examples=120, steps=25, derandomize=True)
+    run_histories(writers, EngineExecutor, examples=100, steps=25, derandomize=True)
 
 
 @pytest.mark.slow
