@@ -112,6 +112,7 @@ def test_many_rows_in_fragments_generations_and_the_log(
     writer.abandon()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 100, 3_000])
 def test_long_lists_of_keys(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine], count: int
