@@ -14,10 +14,11 @@ from google.protobuf.message import Message
 
 from gateway.commands import Command, Planned, Ticket
 from gateway.sessions import DEFAULTS
-from gateway.streams import Streams, plain_schema
+from gateway.streams import Streams
 from gateway.wire import pack
 from memwal.errors import LanceGatewayError, NotFoundError
 from planner.engine import QueryEngine
+from planner.plain_types import plain_schema
 from protos import flight_sql_pb2 as sql
 
 logger = logging.getLogger(__name__)

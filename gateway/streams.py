@@ -1,11 +1,9 @@
-"""From a reader of record batches to a Flight stream that every client can read.
+"""From readers of record batches to a Flight stream that every client can read.
 
-What is streamed has exactly the schema that was advertised: plain types (no views, no dictionaries), the
-advertised nullability, and batches that stay below 4 MiB, where some gRPC clients stop. The batches pass
-through a Python
-generator: it costs nothing measurable beside a stream in C++ (a batch is handed over, not copied), errors
-    in the
-middle of a stream reach the client as clean as any other, and the stream ends as soon as its client has gone.
+Batches arrive under the advertised schema and leave it below 4 MiB, where some gRPC clients stop. They pass
+through a Python generator: it costs nothing measurable beside a stream in C++ (a batch is handed over, not
+copied), errors in the middle of a stream reach the client as clean as any other, and the stream ends as soon
+as its client has gone.
 """
 
 import itertools
@@ -13,71 +11,13 @@ import threading
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import flight
 
 from gateway.errors import answering
-from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.errors import UnavailableError
 
 # A gRPC message of 4 MiB also holds the header of the batch.
 MAX_BATCH_BYTES = 4 * 1024 * 1024 - 64 * 1024
-
-
-def plain_type(data_type: pa.DataType) -> pa.DataType:
-    """Returns the type that every Arrow client can read for values of `data_type`."""
-    if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
-        return plain_type(data_type.value_type)
-    if pa.types.is_nested(data_type):
-        return _plain_nested(data_type)
-    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(data_type, data_type)
-
-
-def _plain_nested(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_fixed_size_list(data_type):
-        return pa.list_(plain_field(data_type.value_field), data_type.list_size)
-    if pa.types.is_large_list(data_type) or pa.types.is_large_list_view(data_type):
-        return pa.large_list(plain_field(data_type.value_field))
-    if pa.types.is_list(data_type) or pa.types.is_list_view(data_type):
-        return pa.list_(plain_field(data_type.value_field))
-    if pa.types.is_map(data_type):
-        return pa.map_(plain_type(data_type.key_type), plain_field(data_type.item_field))
-    if pa.types.is_struct(data_type):
-        return pa.struct([plain_field(field) for field in data_type])
-    return data_type
-
-
-def plain_field(field: pa.Field) -> pa.Field:
-    """Returns `field` with its plain type."""
-    return pa.field(field.name, plain_type(field.type), field.nullable)
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Returns `schema` with plain types and without metadata, as it is advertised."""
-    return pa.schema([plain_field(field) for field in schema])
-
-
-def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the rows of `batch` under exactly `schema`.
-
-    Raises:
-        LanceGatewayError: the batch has other columns, values that the advertised type cannot hold, or NULLs
-            where none were advertised.
-    """
-    if batch.schema.equals(schema):
-        return batch
-    if batch.schema.names != schema.names:
-        raise LanceGatewayError(
-            f"a batch has the columns {batch.schema.names}, advertised were {schema.names}: "
-            "run the query again"
-        )
-    columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        if column.null_count and not field.nullable:
-            raise LanceGatewayError(
-                f"column {field.name!r} was advertised without NULLs and holds {column.null_count}"
-            )
-        columns.append(_cast(column, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def slices(batch: pa.RecordBatch, limit: int = MAX_BATCH_BYTES) -> Iterator[pa.RecordBatch]:
@@ -129,11 +69,9 @@ class Streams:
         remaining = iter(readers)
         first = next(remaining, None)
         started = remaining if first is None else itertools.chain((first,), remaining)
-        return flight.GeneratorStream(schema, self._batches(schema, started))
+        return flight.GeneratorStream(schema, self._batches(started))
 
-    def _batches(
-        self, schema: pa.Schema, readers: Iterable[pa.RecordBatchReader]
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, readers: Iterable[pa.RecordBatchReader]) -> Iterator[pa.RecordBatch]:
         with answering("DoGet"):
             self._count(1)
             try:
@@ -144,25 +82,10 @@ class Streams:
                                 raise UnavailableError(
                                     "the gateway is stopping; run the query again elsewhere"
                                 )
-                            yield from slices(conform(batch, schema))
+                            yield from slices(batch)
             finally:
                 self._count(-1)
 
     def _count(self, change: int) -> None:
         with self._lock:
             self._running += change
-
-
-def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    if column.type.equals(data_type):
-        return column
-    if pa.types.is_dictionary(column.type):
-        return _cast(column.dictionary_decode(), data_type)
-    if pa.types.is_run_end_encoded(column.type):
-        return _cast(pc.run_end_decode(column), data_type)
-    try:
-        return column.cast(data_type)
-    except pa.ArrowInvalid as error:
-        raise LanceGatewayError(
-            f"a column of {column.type} does not fit the advertised {data_type}: {error}"
-        ) from error

@@ -15,8 +15,9 @@ from planner.direct import direct_batches, direct_shape
 from planner.explain import explained
 from planner.frames import Frames
 from planner.parameters import parameter_types
+from planner.plain_types import conform
 from planner.query import QueryRun
-from planner.results import normalised, streamed, translated
+from planner.results import normalised, translated
 from planner.settings import SessionSettings
 from planner.statement import BoundStatement
 
@@ -129,7 +130,7 @@ class PreparedQuery:
             return iter(())
         run = self._frames.run(settings)
         scan = run.add_scan(table, base, columns, keys=KeySet(keys))
-        return (streamed(batch, self.schema) for batch in scan.batches(0))
+        return (conform(batch, self.schema) for batch in scan.batches(0))
 
     def _plan(
         self,
@@ -171,7 +172,7 @@ class PreparedQuery:
                 frame, run = self._plan(settings, parameters, pushdown=False)
                 batches = self._opened(frame, run)
             for batch in batches:
-                yield streamed(batch, self.schema)
+                yield conform(batch, self.schema)
         except Exception as error:
             raise translated(error, self._bound, run.failure) from error
 
@@ -186,7 +187,7 @@ class PreparedQuery:
         analyzed = self._bound.kind is StatementKind.EXPLAIN_ANALYZE
         frame, run = self._plan(settings, parameters, MetricsSet() if analyzed else None)
         try:
-            batches = [streamed(batch, self.schema) for batch in self._opened(frame, run)]
+            batches = [conform(batch, self.schema) for batch in self._opened(frame, run)]
         except Exception as error:
             raise translated(error, self._bound, run.failure) from error
         table = explained(pa.Table.from_batches(batches, self.schema), run, self._frames.partitions)

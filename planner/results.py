@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import ClassVar
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError
-from planner.binding import BoundStatement
+from planner.plain_types import plain_type
+from planner.statement import BoundStatement
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 _PLANNING = ("Error during planning:", "Schema error:", "type_coercion", "This feature is not implemented:")
@@ -39,36 +39,7 @@ def normalised(schema: pa.Schema) -> pa.Schema:
 
     Nullable, because DataFusion's batches may be stricter or laxer than its logical schema says.
     """
-    return pa.schema([pa.field(field.name, _plain(field.type), nullable=True) for field in schema])
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if kind == pa.string_view():
-        return pa.string()
-    if kind == pa.binary_view():
-        return pa.binary()
-    if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
-        item = pa.field(kind.value_field.name, _plain(kind.value_type), kind.value_field.nullable)
-        return pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
-    if pa.types.is_fixed_size_list(kind):
-        item = pa.field(kind.value_field.name, _plain(kind.value_type), kind.value_field.nullable)
-        return pa.list_(item, kind.list_size)
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _plain(one.type), one.nullable) for one in kind])
-    return kind
-
-
-def streamed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch under the advertised schema; copies nothing where only nullability differs."""
-    columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    if not columns:
-        return batch
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.schema([pa.field(field.name, plain_type(field.type), nullable=True) for field in schema])
 
 
 def translated(
@@ -95,15 +66,3 @@ def translated(
     if any(mark in text for mark in _PLANNING) or any(mark in text for mark in _DATA):
         return InvalidInputError(short)
     return QueryFailedError(short)
-
-
-def limited(batches: Iterator[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
-    """At most `rows` rows."""
-    for batch in batches:
-        if rows is None:
-            yield batch
-            continue
-        if rows <= 0:
-            return
-        yield batch.slice(0, rows)
-        rows -= batch.num_rows

@@ -1,4 +1,4 @@
-"""Streams: plain types, small batches, errors in the middle, an end when the client is gone."""
+"""Streams: small batches, errors in the middle, an end when the client is gone."""
 
 import gc
 import threading
@@ -10,67 +10,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.streams import MAX_BATCH_BYTES, Streams, conform, plain_schema, slices
-from memwal.errors import CorruptDataError, LanceGatewayError
+from gateway.streams import MAX_BATCH_BYTES, Streams, slices
+from memwal.errors import CorruptDataError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
 MIB = 1024 * 1024
-
-
-@pytest.mark.parametrize(
-    ("data_type", "plain"),
-    [
-        (pa.int32(), pa.int32()),
-        (pa.string_view(), pa.string()),
-        (pa.binary_view(), pa.binary()),
-        (pa.dictionary(pa.int8(), pa.string()), pa.string()),
-        (pa.run_end_encoded(pa.int32(), pa.int64()), pa.int64()),
-        (pa.list_(pa.string_view()), pa.list_(pa.string())),
-        (pa.list_view(pa.int32()), pa.list_(pa.int32())),
-        (pa.large_list(pa.string_view()), pa.large_list(pa.string())),
-        (pa.list_(pa.float32(), 3), pa.list_(pa.float32(), 3)),
-        (
-            pa.struct([pa.field("a", pa.string_view(), nullable=False)]),
-            pa.struct([pa.field("a", pa.string(), nullable=False)]),
-        ),
-        (pa.map_(pa.string_view(), pa.string_view()), pa.map_(pa.string(), pa.string())),
-    ],
-)
-def test_a_schema_is_advertised_with_plain_types(data_type: pa.DataType, plain: pa.DataType) -> None:
-    schema = pa.schema([pa.field("a", data_type, nullable=False, metadata={"b": "c"})], metadata={"d": "e"})
-    expected = pa.schema([pa.field("a", plain, nullable=False)])
-    assert plain_schema(schema).equals(expected, check_metadata=True)
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.array(["a", None, "b"]).cast(pa.string_view()),
-        pa.array(["a", None, "b"]).dictionary_encode(),
-        pa.array(["a", None, "b"]).cast(pa.large_string()),
-    ],
-)
-def test_a_batch_is_cast_to_what_was_advertised(column: pa.Array) -> None:
-    schema = pa.schema([("a", pa.string())])
-    batch = conform(pa.record_batch({"a": column}), schema)
-    assert batch.schema == schema
-    assert batch.column(0).to_pylist() == ["a", None, "b"]
-
-
-def test_a_batch_takes_the_advertised_nullability() -> None:
-    schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
-    assert conform(pa.record_batch({"a": [1]}), schema).schema == schema
-    with pytest.raises(LanceGatewayError, match="'a' was advertised without NULLs and holds 1"):
-        conform(pa.record_batch({"a": pa.array([None], pa.int64())}), schema)
-
-
-def test_a_batch_that_does_not_fit_is_refused() -> None:
-    schema = pa.schema([("a", pa.int8())])
-    with pytest.raises(LanceGatewayError, match="does not fit the advertised int8"):
-        conform(pa.record_batch({"a": [1000]}), schema)
-    with pytest.raises(LanceGatewayError, match=r"\['b'\], advertised were \['a'\]"):
-        conform(pa.record_batch({"b": [1]}), schema)
 
 
 @pytest.mark.parametrize(
