@@ -10,7 +10,7 @@ from memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
 from memwal.index_details import RegionField
 from memwal.transforms import decode_region_value, encode_region_value
 
-LEAP_DAY = dt.datetime(2024, 2, 29, 5, 6)  # noqa: DTZ001 - a timestamp without time zone
+LEAP_DAY = dt.datetime(2024, 2, 29, 5, 6)
 
 
 def identity(result_type: str = "int32") -> RegionField:

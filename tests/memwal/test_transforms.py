@@ -25,7 +25,7 @@ from memwal.transforms import (
 )
 
 DATES = [dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(1, 1, 1), None]
-TIMES = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 2, 29, 5, 6), None]  # noqa: DTZ001
+TIMES = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 2, 29, 5, 6), None]
 TEXTS = [
     "",
     *("abcdefghijklmnop"[:length] for length in range(1, 17)),
