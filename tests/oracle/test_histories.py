@@ -1,7 +1,6 @@
 """Random histories against the oracle: in seconds, in minutes, and for as long as one likes."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.oracle.executors import EngineExecutor, GatewayExecutor
 from tests.oracle.machine import Executor, Histories
 from tests.support.writer_process import WriterProcess
+
+SIZES = {"HISTORIES": "200", "STEPS": "60"}
 
 
 def run_histories(
@@ -68,17 +69,12 @@ def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-def test_long_histories_equal_the_replay(
-    writers: WriterProcess, record_property: Callable[[str, object], None]
-):
+def test_long_histories_equal_the_replay(writers: WriterProcess):
     """``SOAK_HISTORIES`` and ``SOAK_STEPS`` set the size, ``SOAK_SEED`` repeats a run."""
     number = int(os.environ.get("SOAK_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
-    record_property("SOAK_SEED", number)
-    run_histories(
-        writers,
-        EngineExecutor,
-        examples=int(os.environ.get("SOAK_HISTORIES", "200")),
-        steps=int(os.environ.get("SOAK_STEPS", "60")),
-        seed=number,
-        phases=(Phase.generate, Phase.shrink),
-    )
+    histories, steps = (int(os.environ.get(f"SOAK_{name}", size)) for name, size in SIZES.items())
+    try:
+        run_histories(writers, EngineExecutor, examples=histories, steps=steps, seed=number)
+    except BaseException as failure:
+        failure.add_note(f"SOAK_SEED={number} repeats this run")
+        raise
