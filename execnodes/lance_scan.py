@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, TOMBSTONE, TaskContext, rows_without_columns
 from execnodes.row_filter import RowFilter
 from execnodes.row_mask import CHUNK_ROWS, RowMask
 from execnodes.scan import ScanExec
-from execnodes.source import ColumnCache, LanceSource, read_as
+from execnodes.source import ColumnCache, KeyLocator, LanceSource, read_as
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,7 @@ class LanceScanExec(ScanExec):
         keep_columns: whether to read through the cache instead of scanning.
         with_tombstone: append `_tombstone` (flushed generations have it).
         by_key: read only the keys that the task context still wants.
+        locator: may know where these keys are; if not, Lance finds them.
     """
 
     source: LanceSource
@@ -39,6 +41,7 @@ class LanceScanExec(ScanExec):
     keep_columns: bool = False
     with_tombstone: bool = False
     by_key: bool = False
+    locator: KeyLocator | None = None
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.columns if name not in self.source.schema.names]
@@ -69,6 +72,11 @@ class LanceScanExec(ScanExec):
         if group and not self.schema.names and self.row_filter is None and not self.by_key:
             yield rows_without_columns(sum(self._count(mask, fragment_id) for fragment_id in group))
             return
+        if self.locator is not None and context.keys is not None:
+            located = self.locator.find(context.keys)
+            if located is not None:
+                yield from self._taken_rows(located, mask, context)
+                return
         if self.keep_columns:
             group = yield from self._kept_rows(mask, group, context)
         if group:
@@ -100,6 +108,20 @@ class LanceScanExec(ScanExec):
                 if batch.num_rows:
                     yield batch
         return tuple(remaining)
+
+    def _taken_rows(
+        self, located: Mapping[int, np.ndarray], mask: RowMask, context: TaskContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows by their place; fragments with deletions count places otherwise, and are scanned."""
+        needed = self._with_columns_of(self.row_filter)
+        dataset: Any = self.source.dataset
+        for fragment_id, offsets in located.items():
+            fragment = dataset.get_fragment(fragment_id)
+            if fragment.num_deletions or fragment_id in mask.fragments:
+                yield from self._scanned_rows(mask, (fragment_id,), context)
+                continue
+            for rows in fragment.take(offsets.tolist(), columns=self._stored(needed)).to_batches():
+                yield self._finish(rows, needed, self.row_filter, context, exact=True)
 
     def _scanned_rows(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from execnodes.keys import KeySet
 from execnodes.row_mask import FragmentMask
 
 
@@ -94,6 +96,13 @@ class ColumnCache(Protocol):
         Returns:
             None where the columns are too large to keep: read the dataset instead.
         """
+
+
+class KeyLocator(Protocol):
+    """Knows where rows lie by key, or does not know yet."""
+
+    def find(self, keys: KeySet) -> Mapping[int, np.ndarray] | None:
+        """Fragment id -> physical offsets of rows with one of the keys; None where that is not known."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,11 @@ class ByteCache:
         self._under_way: dict[Hashable, Future[Any]] = {}
 
     @property
+    def max_bytes(self) -> int:
+        """The budget."""
+        return int(self._entries.maxsize)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held now."""
         with self._lock:

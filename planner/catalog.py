@@ -14,6 +14,7 @@ from memwal.errors import CorruptDataError, NotFoundError
 from memwal.storage import Storage
 from planner.byte_cache import ByteCache
 from planner.column_cache import DecodedColumns
+from planner.key_places import KeyPlaces
 from planner.table import Table
 
 CATALOG = "lance"
@@ -41,6 +42,7 @@ class Catalog:
         self.cache = ByteCache(cache_bytes // 2)
         self._columns = DecodedColumns(cache_bytes // 2)
         self.executor = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
+        self._places = KeyPlaces(self.cache, self.executor)
         self._session = lance.Session(
             index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
         )
@@ -100,7 +102,8 @@ class Catalog:
         storage = self.storage.child(f"{name}{TABLE_SUFFIX}")
         with self._lock:
             return self._tables.setdefault(
-                name, Table(name, storage, self.cache, self._columns, self._session, self.executor)
+                name,
+                Table(name, storage, self.cache, self._columns, self._places, self._session, self.executor),
             )
 
     def table_schema(self, name: str) -> pa.Schema:

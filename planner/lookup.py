@@ -22,6 +22,7 @@ from memwal.errors import CorruptDataError
 from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset
+from planner.key_places import BaseKeyLocator, KeyPlaces
 from planner.snapshot import TableSnapshot
 
 NODE_BYTES = 4_096
@@ -36,6 +37,7 @@ def plan_lookup(
     row_filter: RowFilter | None,
     cache: ByteCache,
     column_cache: ColumnCache,
+    places: KeyPlaces,
 ) -> ExecNode:
     """``CoalesceFirstExec(BloomFilterGuardExec(TakeLastExec(LanceScanExec))...)``, base table last.
 
@@ -47,6 +49,7 @@ def plan_lookup(
         row_filter: applied to the rows found.
         cache: keeps key filters, and the lookups of a snapshot, which are the same for all keys.
         column_cache: where columns of flushed generations are kept.
+        places: may know where the base table has its keys.
     """
     base = snapshot.base
     filtered = frozenset() if row_filter is None else row_filter.columns
@@ -54,7 +57,7 @@ def plan_lookup(
     needed = tuple(name for name in base.schema.names if name in {*base.primary_key, *columns, *filtered})
     inputs = cache.compute(
         ("lookups", snapshot.identity, scanned_regions, needed),
-        lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache)),
+        lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
         lambda nodes: NODE_BYTES * len(nodes),
     )
     return CoalesceFirstExec(inputs, keys, tuple(columns), row_filter)
@@ -66,6 +69,7 @@ def _lookups(
     needed: tuple[str, ...],
     cache: ByteCache,
     column_cache: ColumnCache,
+    places: KeyPlaces,
 ) -> Iterator[ExecNode]:
     base = snapshot.base
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
@@ -87,7 +91,8 @@ def _lookups(
             key_filter = _key_filter(base, generation, cache)
             yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), key_filter)
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
-    yield LanceScanExec(base.source, needed, (fragments,), column_cache, by_key=True)
+    locator = BaseKeyLocator(places, base)
+    yield LanceScanExec(base.source, needed, (fragments,), column_cache, by_key=True, locator=locator)
 
 
 def _key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:

@@ -213,6 +213,7 @@ class TableScan:
                 row_filter,
                 self.table.cache,
                 self.table.columns,
+                self.table.places,
             )
         return plan_scan(
             snapshot,

@@ -29,6 +29,7 @@ from planner.fresh_rows import (
     open_generation,
     tail_schema,
 )
+from planner.key_places import KeyPlaces
 from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
 
 SNAPSHOT_ATTEMPTS = 4
@@ -63,6 +64,7 @@ class Table:
         storage: directory of the table.
         cache: for generations, WAL entries, keys and masks.
         columns: columns of flushed generations.
+        places: where keys of base tables are.
         session: the `lance.Session` that all datasets share.
         executor: for reading several regions at a time.
     """
@@ -73,6 +75,7 @@ class Table:
         storage: Storage,
         cache: ByteCache,
         columns: ColumnCache,
+        places: KeyPlaces,
         session: Any,  # noqa: ANN401 (lance types)
         executor: Executor,
     ) -> None:
@@ -80,6 +83,7 @@ class Table:
         self.storage = storage
         self.cache = cache
         self.columns = columns
+        self.places = places
         self._session = session
         self._executor = executor
         self._lock = threading.Lock()

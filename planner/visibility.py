@@ -7,10 +7,9 @@ combines what is kept. Merging a generation or deleting rows leaves all of it va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +20,8 @@ from execnodes.row_mask import OFFSET_BITS, OFFSET_MASK, RowMask, fragment_mask
 from planner.base_table import BaseTable, Fragment
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset, LayerKeys, Tail
-from planner.key_column import key_column
 from planner.key_probe import KeyProbe
+from planner.physical_keys import physical_keys
 from planner.snapshot import RegionSnapshot, TableSnapshot
 
 INDEX_PROBE_KEYS = 2_000
@@ -209,7 +208,7 @@ class Visibility:
         self, base: BaseTable, fragments: Iterable[Fragment], probe: KeyProbe
     ) -> Iterable[tuple[Fragment, list[np.ndarray]]]:
         def search(fragment: Fragment) -> tuple[Fragment, list[np.ndarray]]:
-            return fragment, probe.search(_physical_keys(base, fragment))
+            return fragment, probe.search(physical_keys(base, fragment))
 
         local = base.storage.backend.scheme == "file"
         return map(search, fragments) if local else self._executor.map(search, fragments)
@@ -301,15 +300,3 @@ def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
 def _mask(layer: LayerKeys, visible: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
     hidden = by_fragment(layer.addresses[~visible])
     return RowMask({one: fragment_mask(fragment_rows[one], offsets) for one, offsets in hidden.items()})
-
-
-def _physical_keys(base: BaseTable, fragment: Fragment) -> pa.Array:
-    """Key of every physical row, deleted ones too: what is found stays true whatever is deleted later."""
-    dataset: Any = base.dataset
-    scanner: Callable[..., Any] = dataset.scanner
-    stored = dataset.get_fragment(fragment.fragment_id)
-    deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
-    rows = scanner(
-        columns=list(base.primary_key), fragments=[stored], batch_size=1 << 18, **deleted
-    ).to_table()
-    return key_column(rows.select(list(base.primary_key)))

@@ -1,0 +1,90 @@
+"""Keys of the base table that are looked up often are found by their place."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from execnodes import KeySet
+from memwal.storage import Storage
+from planner.base_table import BaseTable, open_base_table
+from planner.byte_cache import ByteCache
+from planner.catalog import Catalog
+from planner.engine import QueryEngine
+from planner.key_places import LOOKUPS_BEFORE, FragmentKeys, KeyPlaces
+from tests.support.tables import key_field
+
+SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
+
+
+def write(root: Path, ids: list[int]) -> Path:
+    table = pa.table({"id": ids, "v": [f"v{key}" for key in ids]}, schema=SCHEMA)
+    path = root / "t.lance"
+    lance.write_dataset(table, str(path), max_rows_per_file=4)
+    return path
+
+
+def opened(path: Path) -> BaseTable:
+    return open_base_table("t", Storage.open(str(path)), None, lance.Session())
+
+
+def ask(places: KeyPlaces, base: BaseTable, *keys: int) -> dict[int, list[int]] | None:
+    found = places.find(base, KeySet(pa.table({"id": pa.array(keys, pa.int64())})))
+    return None if found is None else {fragment: offsets.tolist() for fragment, offsets in found.items()}
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1), st.sets(st.integers(-6, 6), min_size=1))
+def test_a_fragment_finds_all_rows_of_its_keys(stored: list[int], wanted: set[int]) -> None:
+    found = FragmentKeys.of(pa.array(stored, pa.int64())).find(np.array(sorted(wanted)))
+    assert found.tolist() == [row for row, key in enumerate(stored) if key in wanted]
+
+
+def test_nothing_is_known_until_a_table_has_been_asked_for_often_enough(tmp_path: Path) -> None:
+    base = opened(write(tmp_path, [5, 1, 9, 3, 7, 2]))
+    with ThreadPoolExecutor(1) as executor:
+        places = KeyPlaces(ByteCache(1 << 20), executor)
+        assert [ask(places, base, 7) for _ in range(LOOKUPS_BEFORE)] == [None] * LOOKUPS_BEFORE
+    first, second = (fragment.fragment_id for fragment in base.fragments)
+    assert ask(places, base, 7, 1, 4) == {first: [1], second: [0]}
+    assert ask(places, base, 4) == {}
+
+
+def test_keys_that_would_fill_the_cache_are_left_to_lance(tmp_path: Path) -> None:
+    base = opened(write(tmp_path, list(range(100))))
+    with ThreadPoolExecutor(1) as executor:
+        places = KeyPlaces(ByteCache(100 * 12 * 4 - 1), executor)
+        for _ in range(LOOKUPS_BEFORE):
+            ask(places, base, 7)
+    assert ask(places, base, 7) is None
+
+
+@pytest.mark.parametrize("ids", [list(range(12)), [5, 1, 9, 3, 7, 2, 11, 0]], ids=["ascending", "shuffled"])
+def test_answers_stay_the_same_through_deletes_and_new_versions(tmp_path: Path, ids: list[int]) -> None:
+    path = write(tmp_path, ids)
+    lance.dataset(str(path)).initialize_mem_wal()
+    engine = QueryEngine(Catalog.open(str(tmp_path)))
+    prepared = engine.prepare("SELECT v FROM t WHERE id = $1")
+
+    def answers() -> list[list[str]]:
+        rounds = [
+            [
+                row
+                for key in range(12)
+                for row in prepared.execute([pa.scalar(key)]).read_all().column("v").to_pylist()
+            ]
+            for _ in range(3)
+        ]
+        assert rounds[0] == rounds[1] == rounds[2]
+        return rounds[0]
+
+    assert answers() == [f"v{key}" for key in sorted(ids)]
+    lance.dataset(str(path)).delete("id IN (1, 7)")
+    assert answers() == [f"v{key}" for key in sorted(ids) if key not in (1, 7)]
+    lance.dataset(str(path)).optimize.compact_files()
+    assert answers() == [f"v{key}" for key in sorted(ids) if key not in (1, 7)]
+    engine.close()
