@@ -57,15 +57,17 @@ class CoalesceFirstExec(ExecNode):
         if partition != 0:
             return
         wanted = self.keys
+        looking = replace(context, keys=wanted)
         for node in self.inputs:
             found: set[Key] = set()
-            for batch in node.execute(partition, replace(context, keys=wanted)):
+            for batch in node.execute(partition, looking):
                 found.update(key_rows(batch, wanted.columns))
                 yield from self._live(batch)
             if len(found) == len(wanted):
                 return
             if found:
                 wanted = wanted.without(found)
+                looking = replace(context, keys=wanted)
 
     def _live(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         index = batch.schema.get_field_index(TOMBSTONE)
