@@ -26,6 +26,8 @@ MAX_COLUMN_BYTES = 16 << 20
 TEXT_BYTES = 64
 """What a value of variable length is taken for before anything is read."""
 
+COLUMNS_REMEMBERED = 1 << 16
+
 _EVERY_ROW = b""
 
 
@@ -38,6 +40,7 @@ class DecodedColumns:
 
     def __init__(self, max_bytes: int) -> None:
         self._cache = ByteCache(max_bytes)
+        self._read_before = ByteCache(COLUMNS_REMEMBERED)
         self._max_scan_bytes = max_bytes // 2
 
     def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:
@@ -126,6 +129,7 @@ class DecodedColumns:
         scope = {} if count == metadata.physical_rows else {"offset": first, "limit": count}
         if metadata.deletion_file is not None:
             scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
+        keep = [self._is_kept(name, metadata.physical_rows) for name in names]
         scanner = dataset.scanner(
             columns=columns, fragments=[fragment], batch_size=CHUNK_ROWS, strict_batch_size=True, **scope
         )
@@ -133,9 +137,19 @@ class DecodedColumns:
             chunk, digest = batch.select(columns), _EVERY_ROW
             if visible is not None:
                 chunk, digest = shown(chunk, visible.chunk(number)), visible.digests[number]
-            for name, column in zip(names, chunk.columns, strict=True):
-                self._cache.put((*name, number, digest), column, int(column.nbytes))
+            for name, column, is_kept in zip(names, chunk.columns, keep, strict=True):
+                if is_kept:
+                    self._cache.put((*name, number, digest), column, int(column.nbytes))
             yield chunk.columns
+
+    def _is_kept(self, column: tuple[object, ...], rows: int) -> bool:
+        """Whether to keep what is decoded now: not a column of many chunks that is read for the first time.
+
+        Memory that is kept has to be got from the system first, which a single query need not pay for.
+        """
+        read_before = self._read_before.get(column) is not None
+        self._read_before.put(column, value=True, nbytes=1)
+        return read_before or rows <= CHUNK_ROWS
 
 
 def _batch(columns: list[str], arrays: list[pa.Array], rows: int) -> pa.RecordBatch:

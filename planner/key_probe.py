@@ -54,8 +54,11 @@ def _in_ascending(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     first = np.searchsorted(wanted, keys[0])
     last = np.searchsorted(wanted, keys[-1], side="right")
     possible = wanted[first:last]
-    positions = np.searchsorted(keys, possible)
-    found: np.ndarray = positions[keys[positions] == possible]
+    if int(keys[-1]) - int(keys[0]) + 1 == len(keys):
+        found: np.ndarray = possible - keys[0]  # no key between the first and the last is missing
+    else:
+        positions = np.searchsorted(keys, possible)
+        found = positions[keys[positions] == possible]
     return found.astype(np.uint32)
 
 

@@ -77,13 +77,11 @@ class Visibility:
 
     def _compute(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
-        if base.storage.backend.scheme != "file":
-            # Far away, waiting is what costs; on a local disk Lance keeps all cores busy by itself.
-            list(self._executor.map(lambda one: self._keys(base, one), snapshot.generations))
+        regions = tuple(snapshot.regions.values())
+        found = self._executor.map(lambda region: self._region_masks(base, region), regions)
         generations: dict[str, RowMask] = {}
         tails: dict[str, RowMask] = {}
-        for region in snapshot.regions.values():
-            of_generations, of_tail = self._region_masks(base, region)
+        for region, (of_generations, of_tail) in zip(regions, found, strict=True):
             generations.update(zip((one.path for one in region.generations), of_generations, strict=True))
             if of_tail is not None:
                 tails[region.region_id] = of_tail
