@@ -21,9 +21,15 @@ CHUNK_ROWS = 65_536
 
 @dataclass(frozen=True, eq=False)
 class FragmentMask:
-    """Visible rows of one fragment, by physical row offset."""
+    """Visible rows of one fragment, by physical row offset.
+
+    Args:
+        visible: one flag per physical row.
+        hides_deleted: whether rows that Lance has deleted are known to be hidden as well.
+    """
 
     visible: pa.BooleanArray
+    hides_deleted: bool = False
 
     def __post_init__(self) -> None:
         if self.visible.offset or self.visible.null_count:
@@ -56,7 +62,7 @@ class FragmentMask:
 
     def both(self, other: FragmentMask) -> FragmentMask:
         """Rows that both masks show."""
-        return FragmentMask(pc.and_(self.visible, other.visible))
+        return FragmentMask(pc.and_(self.visible, other.visible), self.hides_deleted or other.hides_deleted)
 
     def at(self, offsets: pa.UInt64Array) -> pa.BooleanArray:
         """One boolean per row, for rows at these ascending offsets within the fragment."""

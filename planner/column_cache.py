@@ -54,7 +54,7 @@ class DecodedColumns:
         dataset: Any = source.dataset
         fragment = dataset.get_fragment(fragment_id)
         metadata = fragment.metadata
-        if metadata.deletion_file is None:
+        if metadata.deletion_file is None or (mask is not None and mask.hides_deleted):
             return mask
 
         def live() -> FragmentMask:

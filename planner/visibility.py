@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import lance_filter
-from execnodes.row_mask import OFFSET_BITS, OFFSET_MASK, RowMask, fragment_mask
+from execnodes.row_mask import OFFSET_BITS, OFFSET_MASK, FragmentMask, RowMask
 from planner.base_table import BaseTable, Fragment
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset, LayerKeys, Tail
@@ -208,8 +208,7 @@ class Visibility:
         def search(fragment: Fragment) -> tuple[Fragment, list[np.ndarray]]:
             return fragment, probe.search(physical_keys(base, fragment))
 
-        local = base.storage.backend.scheme == "file"
-        return map(search, fragments) if local else self._executor.map(search, fragments)
+        return self._executor.map(search, fragments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,5 +295,11 @@ def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def _mask(layer: LayerKeys, visible: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
-    hidden = by_fragment(layer.addresses[~visible])
-    return RowMask({one: fragment_mask(fragment_rows[one], offsets) for one, offsets in hidden.items()})
+    """What a layer shows: from what is visible, since its keys are those of rows that are not deleted."""
+    shown = by_fragment(layer.addresses[visible])
+    masks = {}
+    for fragment_id, rows in fragment_rows.items():
+        flags = np.zeros(rows, dtype=np.bool_)
+        flags[shown.get(fragment_id, _NONE)] = True
+        masks[fragment_id] = FragmentMask(pa.array(flags), hides_deleted=True)
+    return RowMask(masks)
