@@ -16,6 +16,8 @@ from execnodes.row_mask import CHUNK_ROWS, RowMask
 from execnodes.scan import ScanExec
 from execnodes.source import ColumnCache, KeyLocator, LanceSource, read_as
 
+_TOMBSTONE_FIELD = pa.field(TOMBSTONE, pa.bool_())
+
 
 @dataclass(frozen=True, eq=False)
 class LanceScanExec(ScanExec):
@@ -54,7 +56,7 @@ class LanceScanExec(ScanExec):
     def schema(self) -> pa.Schema:
         """The projected table columns, then `_tombstone` where asked for."""
         fields = [self.source.schema.field(name) for name in self.columns]
-        return pa.schema([*fields, pa.field(TOMBSTONE, pa.bool_())] if self.with_tombstone else fields)
+        return pa.schema([*fields, _TOMBSTONE_FIELD] if self.with_tombstone else fields)
 
     def describe(self) -> str:
         """Source, projection, filter and fragments."""
@@ -95,7 +97,7 @@ class LanceScanExec(ScanExec):
     ) -> Generator[pa.RecordBatch, None, tuple[int, ...]]:
         """Produce what the cache keeps; returns the fragments that must be scanned."""
         needed = self._with_columns_of(self.row_filter)
-        stored = self._stored(needed)
+        stored, schema = self._stored(needed), self._schema_of(needed)
         remaining = []
         for fragment_id in group:
             visible = self.cache.visible(self.source, fragment_id, mask.fragments.get(fragment_id))
@@ -104,7 +106,7 @@ class LanceScanExec(ScanExec):
                 remaining.append(fragment_id)
                 continue
             for kept in batches:
-                batch = self._finish(kept, needed, self.row_filter, context)
+                batch = self._finish(kept, schema, self.row_filter, context)
                 if batch.num_rows:
                     yield batch
         return tuple(remaining)
@@ -114,21 +116,22 @@ class LanceScanExec(ScanExec):
     ) -> Iterator[pa.RecordBatch]:
         """Rows by their place; fragments with deletions count places otherwise, and are scanned."""
         needed = self._with_columns_of(self.row_filter)
+        stored, schema = self._stored(needed), self._schema_of(needed)
         dataset: Any = self.source.dataset
         for fragment_id, offsets in located.items():
             fragment = dataset.get_fragment(fragment_id)
             if fragment.num_deletions or fragment_id in mask.fragments:
                 yield from self._scanned_rows(mask, (fragment_id,), context)
                 continue
-            for rows in fragment.take(offsets.tolist(), columns=self._stored(needed)).to_batches():
-                yield self._finish(rows, needed, self.row_filter, context, exact=True)
+            for rows in fragment.take(offsets.tolist(), columns=stored).to_batches():
+                yield self._finish(rows, schema, self.row_filter, context, exact=True)
 
     def _scanned_rows(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
         pushed, residual = self._split_filter(context)
         needed = self._with_columns_of(residual)
-        stored = self._stored(needed)
+        stored, schema = self._stored(needed), self._schema_of(needed)
         masked = any(fragment_id in mask.fragments for fragment_id in group)
         dataset: Any = self.source.dataset
         fragments = dataset.get_fragments()
@@ -146,7 +149,7 @@ class LanceScanExec(ScanExec):
             if not scanned.num_rows:
                 continue
             visible = mask.keep(scanned.select(stored), scanned.column(ROW_ADDRESS)) if masked else scanned
-            batch = self._finish(visible, needed, residual, context, exact=pushed is not None)
+            batch = self._finish(visible, schema, residual, context, exact=pushed is not None)
             if batch.num_rows:
                 yield batch
 
@@ -175,23 +178,32 @@ class LanceScanExec(ScanExec):
     def _finish(
         self,
         batch: pa.RecordBatch,
-        columns: tuple[str, ...],
+        schema: pa.Schema,
         residual: RowFilter | None,
         context: TaskContext,
         *,
         exact: bool = False,
     ) -> pa.RecordBatch:
-        """The table's columns, of rows that are wanted and pass what Lance did not filter."""
-        fields = [self.source.schema.field(name) for name in columns]
-        arrays = read_as(batch, fields, self.source.stored)
-        if self.with_tombstone:
-            fields.append(pa.field(TOMBSTONE, pa.bool_()))
-            arrays.append(batch.column(TOMBSTONE))
-        if not arrays:
+        """The table's columns, of rows that are wanted and pass what Lance did not filter.
+
+        Args:
+            batch: rows with stored columns.
+            schema: of the columns that are needed, `_tombstone` last where asked for.
+            residual: filter to apply.
+            context: has the wanted keys.
+            exact: whether Lance has selected exactly the wanted keys.
+        """
+        if not schema.names:
             return rows_without_columns(batch.num_rows)
-        result = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        result = pa.RecordBatch.from_arrays(read_as(batch, schema, self.source.stored), schema=schema)
         if self.by_key and context.keys is not None and not (exact and len(context.keys.columns) == 1):
             result = context.keys.select(result)
         if residual is not None:
             result = result.filter(residual.matches(result))
-        return result if len(fields) == len(self.schema) else result.select(self.schema.names)
+        return result if schema is self.schema else result.select(self.schema.names)
+
+    def _schema_of(self, columns: tuple[str, ...]) -> pa.Schema:
+        if columns == self.columns:
+            return self.schema
+        fields = [self.source.schema.field(name) for name in columns]
+        return pa.schema([*fields, _TOMBSTONE_FIELD] if self.with_tombstone else fields)

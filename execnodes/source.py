@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.keys import KeySet
+from execnodes.node import TOMBSTONE
 from execnodes.row_mask import FragmentMask
 
 
@@ -28,11 +29,20 @@ class StoredColumn:
 
 
 def read_as(
-    batch: pa.RecordBatch, fields: Sequence[pa.Field], stored: Mapping[str, StoredColumn]
+    batch: pa.RecordBatch, fields: Iterable[pa.Field], stored: Mapping[str, StoredColumn]
 ) -> list[pa.Array]:
-    """One array per table field: stored columns renamed and cast, columns the source never had as NULLs."""
+    """One array per field: stored columns renamed and cast, columns the source never had as NULLs.
+
+    Args:
+        batch: stored columns.
+        fields: of the table, or `_tombstone`, which is stored under that name.
+        stored: where the table's columns lie.
+    """
     arrays = []
     for wanted in fields:
+        if wanted.name == TOMBSTONE:
+            arrays.append(batch.column(TOMBSTONE))
+            continue
         column = stored.get(wanted.name)
         if column is None:
             arrays.append(pa.nulls(batch.num_rows, wanted.type))

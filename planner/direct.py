@@ -15,6 +15,7 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from planner.query import QueryRun, TableScan
+from planner.table import Table
 
 _SCAN = r"(?:SubqueryAlias: \S+\n\s*)?TableScan: \S+ projection=\[[^\]]*\](?:, full_filters=\[.*\])?"
 _PLAIN_SCAN = re.compile(rf"{_SCAN}\s*", re.DOTALL)
@@ -29,8 +30,9 @@ _COUNT = re.compile(
 class DirectShape(Enum):
     """What a statement amounts to."""
 
-    SCAN = "scan"
-    COUNT = "count"
+    SCAN = "the rows that pass the pushed-down conjuncts"
+    COUNT = "their number"
+    COUNT_ALL = "the number of all rows"
 
 
 def direct_shape(frame: DataFrame) -> DirectShape | None:
@@ -40,17 +42,24 @@ def direct_shape(frame: DataFrame) -> DirectShape | None:
         return None
     if _PLAIN_SCAN.fullmatch(plan):
         return DirectShape.SCAN
-    return DirectShape.COUNT if _COUNT.fullmatch(plan) else None
+    if not _COUNT.fullmatch(plan):
+        return None
+    return DirectShape.COUNT if "full_filters" in plan else DirectShape.COUNT_ALL
 
 
-def direct_batches(shape: DirectShape, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+def direct_batches(
+    shape: DirectShape, frame: DataFrame, run: QueryRun, table: Table
+) -> Iterator[pa.RecordBatch]:
     """The statement's result; planned at once, read lazily.
 
     Args:
         shape: as `direct_shape` found it.
         frame: the planned statement.
-        run: its execution; planning the leaf tells it projection and conjuncts.
+        run: its execution; planning the leaf tells it projection and conjuncts, where there are any.
+        table: the statement's only one.
     """
+    if shape is DirectShape.COUNT_ALL:
+        return _counted(run.add_scan(table, table.base(), ()))
     frame.execution_plan()
     (scan,) = run.scans
     return _counted(scan) if shape is DirectShape.COUNT else _all_batches(scan)

@@ -181,7 +181,8 @@ class PreparedQuery:
         shape = None if len(self._bound.references) != 1 else direct_shape(frame)
         if shape is None:
             return iter(pa.RecordBatchReader.from_stream(frame))
-        return direct_batches(shape, frame, run)
+        table = self._frames.catalog.table(self._bound.references[0].table)
+        return direct_batches(shape, frame, run, table)
 
     def _explain(self, parameters: Sequence[pa.Scalar], settings: SessionSettings) -> pa.RecordBatchReader:
         analyzed = self._bound.kind is StatementKind.EXPLAIN_ANALYZE
