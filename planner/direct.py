@@ -31,6 +31,7 @@ class DirectShape(Enum):
     """What a statement amounts to."""
 
     SCAN = "the rows that pass the pushed-down conjuncts"
+    SCAN_ALL = "all rows"
     COUNT = "their number"
     COUNT_ALL = "the number of all rows"
 
@@ -40,11 +41,12 @@ def direct_shape(frame: DataFrame) -> DirectShape | None:
     plan = frame.optimized_logical_plan().display_indent()
     if plan.count("TableScan:") != 1 or "partial_filters" in plan or "unsupported_filters" in plan:
         return None
+    everything = "full_filters" not in plan
     if _PLAIN_SCAN.fullmatch(plan):
-        return DirectShape.SCAN
-    if not _COUNT.fullmatch(plan):
-        return None
-    return DirectShape.COUNT if "full_filters" in plan else DirectShape.COUNT_ALL
+        return DirectShape.SCAN_ALL if everything else DirectShape.SCAN
+    if _COUNT.fullmatch(plan):
+        return DirectShape.COUNT_ALL if everything else DirectShape.COUNT
+    return None
 
 
 def direct_batches(
@@ -60,6 +62,8 @@ def direct_batches(
     """
     if shape is DirectShape.COUNT_ALL:
         return _counted(run.add_scan(table, table.base(), ()))
+    if shape is DirectShape.SCAN_ALL:
+        return _all_batches(run.add_scan(table, table.base(), frame.schema().names))
     frame.execution_plan()
     (scan,) = run.scans
     return _counted(scan) if shape is DirectShape.COUNT else _all_batches(scan)
