@@ -116,7 +116,7 @@ class _Failing(flight.FlightServerBase):
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
         with answering("GetFlightInfo"):
-            raise self._error from OSError("/work/secret.py")
+            raise self._error from OSError("/srv/secret.py")
 
 
 @pytest.mark.parametrize(
