@@ -1,4 +1,7 @@
-"""Point lookups by ADBC with a prepared statement, against a server process."""
+"""Point lookups by ADBC with a prepared statement, against a server process.
+
+A bare Flight server that answers the driver's three calls from memory shows what driver and gRPC alone take.
+"""
 
 from collections.abc import Iterator
 
@@ -10,7 +13,7 @@ from benchmarks.baselines import LsmLookups
 from benchmarks.context import BenchContext
 from benchmarks.queries import LOOKUP
 from benchmarks.report import Bar, Finding, milliseconds
-from benchmarks.server import gateway_server
+from benchmarks.server import bare_flight_server, gateway_server
 from benchmarks.timing import interleave
 
 _NOTHING = "SELECT 1"
@@ -23,9 +26,12 @@ def run(context: BenchContext) -> Iterator[Finding]:
     keys = table.draw_keys(rounds, seed=1)
     with (
         gateway_server(table.root) as server,
+        bare_flight_server(server.uri, LOOKUP.replace("$1", str(keys[0]))) as bare,
         flight_sql.connect(server.uri, autocommit=True) as connection,
+        flight_sql.connect(bare.uri, autocommit=True) as bare_connection,
         connection.cursor() as cursor,
         connection.cursor() as nothing,
+        bare_connection.cursor() as bare_cursor,
     ):
 
         def gateway(number: int) -> pa.Table:
@@ -37,12 +43,24 @@ def run(context: BenchContext) -> Iterator[Finding]:
             nothing.execute(_NOTHING)
             return nothing.fetch_arrow_table()
 
+        def from_memory(number: int) -> pa.Table:
+            bare_cursor.execute(LOOKUP, (keys[number],))
+            return bare_cursor.fetch_arrow_table()
+
         peer = LsmLookups(table.uri)
         for number in range(min(rounds, 5)):
             check_same_row(gateway(number), peer.row(keys[number]), keys[number])
-        samples = interleave({"gateway": gateway, "nothing": empty}, rounds=rounds, warmups=10)
+        samples = interleave(
+            {"gateway": gateway, "nothing": empty, "bare": from_memory}, rounds=rounds, warmups=10
+        )
     p50, p99 = samples.median_ms("gateway"), samples.percentile_ms("gateway", 99)
-    against = f"{_NOTHING}, same way: {milliseconds(samples.median_ms('nothing'))}"
+    against = (
+        f"{_NOTHING}: {milliseconds(samples.median_ms('nothing'))}; "
+        f"bare Flight, same calls: {milliseconds(samples.median_ms('bare'))}"
+    )
     yield Finding("ADBC prepared point lookup, p50", milliseconds(p50), against, p50, "ms", Bar(3))
-    against = f"{_NOTHING}, same way: {milliseconds(samples.percentile_ms('nothing', 99))}"
+    against = (
+        f"{_NOTHING}: {milliseconds(samples.percentile_ms('nothing', 99))}; "
+        f"bare Flight, same calls: {milliseconds(samples.percentile_ms('bare', 99))}"
+    )
     yield Finding("ADBC prepared point lookup, p99", milliseconds(p99), against, p99, "ms")
