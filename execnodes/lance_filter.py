@@ -56,9 +56,10 @@ def _integer(value: int) -> str:
     return f"cast('{value}' as bigint)" if value == -(2**63) else str(value)
 
 
-def _float(value: float, type_name: str) -> str:
+def _float(value: float, type_name: str) -> str | None:
     if math.isnan(value):
-        return f"cast('NaN' as {type_name})"
+        # A NaN with a sign is another number, for which Lance has no literal.
+        return None if math.copysign(1, value) < 0 else f"cast('NaN' as {type_name})"
     if math.isinf(value):
         return f"cast('{'-' if value < 0 else ''}inf' as {type_name})"
     return f"cast('{value!r}' as {type_name})"

@@ -33,15 +33,6 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_NAN_IS_GREATEST: Mapping[Operator, tuple[bool, bool]] = {
-    # operator -> (what NaN gives against a number, what NaN gives against NaN)
-    "=": (False, True),
-    "!=": (True, False),
-    "<": (False, False),
-    "<=": (False, True),
-    ">": (True, False),
-    ">=": (True, True),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,20 +113,24 @@ def _matches(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _compared(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
-    """TRUE or not; NaN equals NaN and is greater than every number, as in DataFusion."""
-    if pa.types.is_float16(column.type):
-        # Arrow has no comparisons of half floats; every one of them is a float32 too.
-        return _compared(column.cast(pa.float32()), operator, value.cast(pa.float32()))
+    """TRUE or not."""
     if not pa.types.is_floating(column.type):
         return pc.fill_null(_COMPARE[operator](column, value), fill_value=False)
-    against_number, against_nan = _NAN_IS_GREATEST[operator]
-    is_nan = pc.fill_null(pc.is_nan(column), fill_value=False)
-    if np.isnan(value.as_py()):
-        # Against NaN, a number is less; so everything but "=", ">" and ">=" holds.
-        of_numbers = operator in ("!=", "<", "<=")
-        return pc.and_(column.is_valid(), pc.if_else(is_nan, against_nan, of_numbers))
-    numbers = pc.fill_null(_COMPARE[operator](column, value), fill_value=False)
-    return pc.if_else(is_nan, against_number, numbers)
+    numbers = column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+    bound = np.array([value.cast(pa.float64()).as_py()])
+    hits = _COMPARE[operator](pa.array(_total_order(numbers)), int(_total_order(bound)[0]))
+    return pc.and_(hits, column.is_valid())
+
+
+def _total_order(numbers: np.ndarray) -> np.ndarray:
+    """Integers that compare as Lance compares these float64: NaN is the greatest, NaN with a sign the least.
+
+    Zeros are equal whatever their sign.
+    """
+    with np.errstate(invalid="ignore"):
+        bits: np.ndarray = (numbers + 0.0).view(np.int64)
+    ordered: np.ndarray = bits ^ ((bits >> 63) & np.int64(0x7FFF_FFFF_FFFF_FFFF))
+    return ordered
 
 
 def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.BooleanArray:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
@@ -192,13 +193,19 @@ def test_floats_compare_as_in_datafusion(values: list[float | None], operator: s
 
 
 @pytest.mark.parametrize("operator", ["=", "!=", "<", "<=", ">", ">="])
-@pytest.mark.parametrize("zero", [0.0, -0.0])
-def test_zeros_are_equal_whatever_their_sign_as_in_lance(operator: Any, zero: float, tmp_path: Any) -> None:
+@pytest.mark.parametrize("bound", [0.0, -0.0, math.nan, math.inf, -math.inf, 1.0])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_zeros_and_signed_nans_compare_as_in_lance(
+    operator: Any, bound: float, kind: pa.DataType, tmp_path: Any
+) -> None:
     # DataFusion's own kernels tell 0.0 from -0.0; a filter that reaches Lance does not.
-    rows = pa.table({"f": [0.0, -0.0, 1.0, -1.0]})
-    predicate = PredicateFilter(Comparison("f", operator, pa.scalar(zero)), pc.field("f") == zero)
+    values = [0.0, -0.0, 1.0, -1.0, math.nan, math.copysign(math.nan, -1), math.inf, -math.inf]
+    rows = pa.table({"f": pa.array(np.array(values)).cast(kind)})
+    predicate = PredicateFilter(
+        Comparison("f", operator, pa.scalar(bound, kind)), pc.field("f") == pa.scalar(bound, kind)
+    )
     (batch,) = rows.to_batches()
-    dataset = lance.write_dataset(rows, str(tmp_path / "zeros.lance"))
+    dataset = lance.write_dataset(rows, str(tmp_path / "floats.lance"))
     text = predicate.sql({"f": "f"})
     found = dataset.scanner(columns=[], filter=text, with_row_address=True).to_table().column(0).to_pylist()
     assert [at for at, hit in enumerate(predicate.matches(batch).to_pylist()) if hit] == found
