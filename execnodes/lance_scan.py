@@ -195,7 +195,9 @@ class LanceScanExec(ScanExec):
         """
         if not schema.names:
             return rows_without_columns(batch.num_rows)
-        result = pa.RecordBatch.from_arrays(read_as(batch, schema, self.source.stored), schema=schema)
+        result = batch
+        if not batch.schema.equals(schema):
+            result = pa.RecordBatch.from_arrays(read_as(batch, schema, self.source.stored), schema=schema)
         if self.by_key and context.keys is not None and not (exact and len(context.keys.columns) == 1):
             result = context.keys.select(result)
         if residual is not None:
