@@ -86,6 +86,11 @@ class BaseTable:
         return LanceSource(f"{self.name} base v{self.version}", self.dataset, self.schema, stored)
 
     @cached_property
+    def generation_sources(self) -> dict[str, LanceSource]:
+        """Path -> generation as a source, for those that were read on top of this version."""
+        return {}
+
+    @cached_property
     def key_index(self) -> bool:
         """Whether a BTREE index on a single-column primary key covers every fragment."""
         if len(self.primary_key) != 1:

@@ -80,9 +80,14 @@ class GenerationDataset:
         return TOMBSTONE in self.dataset.schema.names
 
     def source(self, base: BaseTable) -> LanceSource:
-        """The generation as a source of the table's rows."""
+        """The generation as a source of the table's rows; the same one for every query of a base version."""
+        known = base.generation_sources.get(self.path)
+        if known is not None:
+            return known
         label = f"region {self.region_id[:8]} gen {self.generation}"
-        return LanceSource(label, self.dataset, base.schema, base.stored_columns(self.fields))
+        source = LanceSource(label, self.dataset, base.schema, base.stored_columns(self.fields))
+        base.generation_sources[self.path] = source
+        return source
 
     def read_keys(self, base: BaseTable) -> LayerKeys:
         """Read the key columns.
