@@ -60,13 +60,7 @@ class LanceScanExec(ScanExec):
 
     def describe(self) -> str:
         """Source, projection, filter and fragments."""
-        parts = [self.source.label, f"columns=[{', '.join(self.columns)}]"]
-        if self.row_filter is not None:
-            parts.append(f"filter={self.row_filter}")
-        if self.by_key:
-            parts.append("by key")
-        parts.append(f"fragments={sum(map(len, self.fragment_groups))}")
-        return f"LanceScanExec: {', '.join(parts)}"
+        return self.description(self.source.label, f"fragments={sum(map(len, self.fragment_groups))}")
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Read the partition's fragments: from the cache, else by one scan."""

@@ -41,13 +41,7 @@ class MemTableScanExec(ScanExec):
 
     def describe(self) -> str:
         """Source, projection, filter and size."""
-        parts = [self.source.label, f"columns=[{', '.join(self.columns)}]"]
-        if self.row_filter is not None:
-            parts.append(f"filter={self.row_filter}")
-        if self.by_key:
-            parts.append("by key")
-        parts.append(f"rows={self.source.rows.num_rows}")
-        return f"MemTableScanExec: {', '.join(parts)}"
+        return self.description(self.source.label, f"rows={self.source.rows.num_rows}")
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Select from memory."""

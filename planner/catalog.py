@@ -103,7 +103,7 @@ class Catalog:
         with self._lock:
             return self._tables.setdefault(
                 name,
-                Table(name, storage, self.cache, self._columns, self._places, self._session, self.executor),
+                Table(name, storage, self.cache, self._columns, self._places, self._session),
             )
 
     def table_schema(self, name: str) -> pa.Schema:

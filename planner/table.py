@@ -6,7 +6,6 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +65,6 @@ class Table:
         columns: columns of flushed generations.
         places: where keys of base tables are.
         session: the `lance.Session` that all datasets share.
-        executor: for reading several regions at a time.
     """
 
     def __init__(
@@ -77,7 +75,6 @@ class Table:
         columns: ColumnCache,
         places: KeyPlaces,
         session: Any,  # noqa: ANN401 (lance types)
-        executor: Executor,
     ) -> None:
         self.name = name
         self.storage = storage
@@ -85,7 +82,6 @@ class Table:
         self.columns = columns
         self.places = places
         self._session = session
-        self._executor = executor
         self._lock = threading.Lock()
         self._base: BaseTable | None = None
         self._manifests: dict[str, RegionManifest] = {}
