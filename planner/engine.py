@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from planner import compatibility
+from planner.access import FULL_ACCESS, Access
 from planner.binding import bind
 from planner.catalog import Catalog
 from planner.frames import Frames
@@ -22,18 +23,31 @@ class QueryEngine:
     Args:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
+        memory_bytes: what one statement may use before it spills to disk; None for no limit.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
     """
 
-    def __init__(self, catalog: Catalog, *, partitions: int | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, *, partitions: int | None = None, memory_bytes: int | None = None
+    ) -> None:
         compatibility.check()
         self.catalog = catalog
-        self._frames = Frames(catalog, partitions)
+        self._frames = Frames(catalog, partitions, memory_bytes)
 
-    def prepare(self, sql: str, settings: SessionSettings = DEFAULT_SETTINGS) -> PreparedQuery:
+    def prepare(
+        self,
+        sql: str,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        access: Access = FULL_ACCESS,
+    ) -> PreparedQuery:
         """Check syntax, names and types of a statement.
+
+        Args:
+            sql: the statement.
+            settings: of the session that asks.
+            access: what the principal who asks may see.
 
         Raises:
             InvalidInputError: what is wrong, and where.

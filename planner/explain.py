@@ -85,7 +85,7 @@ def _scan_lines(scan: TableScan, run: QueryRun) -> Iterator[str]:
         f"{_regions(scan)}"
     )
     yield from _pruned(scan)
-    yield from tree_lines(scan.tree, run.metrics, 1)
+    yield from tree_lines(scan.tree, run.control.metrics, 1)
 
 
 def _regions(scan: TableScan) -> str:

@@ -7,12 +7,12 @@ import os
 from collections.abc import Sequence
 
 import pyarrow as pa
-from datafusion import DataFrame, SessionConfig, SessionContext
+from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
 
-from execnodes import MetricsSet
 from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
+from planner.control import RunControl
 from planner.leaf import TableLeaf
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -30,17 +30,23 @@ class Frames:
     Args:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
+        memory_bytes: what one statement may use before it spills to disk; None for no limit.
     """
 
-    def __init__(self, catalog: Catalog, partitions: int | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, partitions: int | None = None, memory_bytes: int | None = None
+    ) -> None:
         self.catalog = catalog
+        self._memory_bytes = memory_bytes
         self.partitions = partitions or os.cpu_count() or 1
         self._visibility = Visibility(catalog.cache, catalog.executor)
 
-    def run(self, settings: SessionSettings, metrics: MetricsSet | None = None) -> QueryRun:
+    def run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
         """A new execution: what it reads is decided when its first batch is wanted."""
         options = ReadOptions(settings.consistency, settings.max_staleness_ms, settings.region_pruning)
-        return QueryRun(options, self._visibility, metrics)
+        run = QueryRun(options, self._visibility, control)
+        control.runs.append(run)
+        return run
 
     def plan(
         self,
@@ -112,4 +118,6 @@ class Frames:
         if typing:
             # Plans subqueries as joins, where parameters show.
             config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")
-        return SessionContext(config)
+        if self._memory_bytes is None:
+            return SessionContext(config)
+        return SessionContext(config, RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes))

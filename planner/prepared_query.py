@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -11,6 +12,7 @@ from execnodes import KeySet, MetricsSet
 from memwal.errors import InvalidInputError, PreconditionError
 from planner.base_table import BaseTable, FilesVanishedError
 from planner.binding import StatementKind
+from planner.control import RunControl
 from planner.direct import direct_batches, direct_shape
 from planner.explain import explained
 from planner.frames import Frames
@@ -52,7 +54,7 @@ class PreparedQuery:
         """The base version that is known to give the advertised columns."""
         self._planned: tuple[DataFrame, QueryRun] | None = None
         """What preparing has planned already; the first run with the same settings uses it up."""
-        run = frames.run(settings)
+        run = frames.run(settings, RunControl())
         frame = frames.plan(bound, run, None)
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
@@ -67,13 +69,17 @@ class PreparedQuery:
         )
 
     def execute(
-        self, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
+        self,
+        parameters: Sequence[pa.Scalar] = (),
+        settings: SessionSettings | None = None,
+        control: RunControl | None = None,
     ) -> pa.RecordBatchReader:
         """Run the statement on what is true now.
 
         Args:
             parameters: one value per parameter.
             settings: of this run; by default those it was prepared with.
+            control: stops the run, and tells what it reads.
 
         Returns:
             A lazy stream; dropping it cancels the statement.
@@ -83,20 +89,17 @@ class PreparedQuery:
             PreconditionError: a table changed its columns since the statement was prepared.
         """
         values = self._typed(parameters)
-        chosen = settings or self._settings
+        task = _Task(values, settings or self._settings, control or RunControl())
         if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
-            return self._explain(values, chosen)
-        first_run = self._started(chosen, values)
-        batches = _again_if_files_vanish(first_run, lambda: self._started(chosen, values))
+            return self._explain(task)
+        batches = _again_if_files_vanish(self._started(task), lambda: self._started(task))
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
-    def _started(
-        self, settings: SessionSettings, parameters: Sequence[pa.Scalar]
-    ) -> Iterator[pa.RecordBatch]:
+    def _started(self, task: _Task) -> Iterator[pa.RecordBatch]:
         """Planned, and read lazily."""
-        batches = self._lookup(settings, parameters)
+        batches = self._lookup(task)
         if batches is None:
-            batches = self._batches(*self._plan(settings, parameters), settings, parameters)
+            batches = self._batches(*self._plan(task), task)
         return batches
 
     def _typed(self, parameters: Sequence[pa.Scalar]) -> tuple[pa.Scalar, ...]:
@@ -108,16 +111,14 @@ class PreparedQuery:
             _converted(value, field) for value, field in zip(parameters, self.parameter_schema, strict=True)
         )
 
-    def _lookup(
-        self, settings: SessionSettings, parameters: Sequence[pa.Scalar]
-    ) -> Iterator[pa.RecordBatch] | None:
+    def _lookup(self, task: _Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
         query = self._bound.key_query
         if query is None:
             return None
         table = self._frames.catalog.table(query.table)
         base = table.base()
-        keys = query.keys(parameters, base.schema)
+        keys = query.keys(task.parameters, base.schema)
         if keys is None:
             return None
         columns = [column for column, _ in query.columns]
@@ -128,23 +129,17 @@ class PreparedQuery:
             self._checked = base
         if not keys.num_rows:
             return iter(())
-        run = self._frames.run(settings)
+        run = self._frames.run(task.settings, task.control)
         scan = run.add_scan(table, base, columns, keys=KeySet(keys))
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
-    def _plan(
-        self,
-        settings: SessionSettings,
-        parameters: Sequence[pa.Scalar],
-        metrics: MetricsSet | None = None,
-        *,
-        pushdown: bool = True,
-    ) -> tuple[DataFrame, QueryRun]:
+    def _plan(self, task: _Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
         planned, self._planned = self._planned, None
-        if planned is not None and pushdown and settings == self._settings:
+        if planned is not None and pushdown and task.settings == self._settings:
+            planned[1].belong_to(task.control)
             return planned
-        run = self._frames.run(settings, metrics)
-        frame = self._frames.plan(self._bound, run, parameters, pushdown=pushdown)
+        run = self._frames.run(task.settings, task.control)
+        frame = self._frames.plan(self._bound, run, task.parameters, pushdown=pushdown)
         self._check(frame.schema())
         return frame, run
 
@@ -156,43 +151,57 @@ class PreparedQuery:
         msg = "the result of this statement has changed since it was prepared, because a table was altered"
         return PreconditionError(f"{msg}: prepare it again: {self.sql}")
 
-    def _batches(
-        self,
-        frame: DataFrame,
-        run: QueryRun,
-        settings: SessionSettings,
-        parameters: Sequence[pa.Scalar],
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         try:
             try:
                 batches = self._opened(frame, run)
             except Exception as error:
                 if _UNPUSHABLE not in str(error):
                     raise
-                frame, run = self._plan(settings, parameters, pushdown=False)
+                frame, run = self._plan(task, pushdown=False)
                 batches = self._opened(frame, run)
             for batch in batches:
                 yield conform(batch, self.schema)
         except Exception as error:
-            raise translated(error, self._bound, run.failure) from error
+            raise translated(error, self._bound, run.control.error or run.failure) from error
 
     def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
         shape = None if len(self._bound.references) != 1 else direct_shape(frame)
         if shape is None:
-            return iter(pa.RecordBatchReader.from_stream(frame))
+            return _streamed(frame, run.control)
         table = self._frames.catalog.table(self._bound.references[0].table)
         return direct_batches(shape, frame, run, table)
 
-    def _explain(self, parameters: Sequence[pa.Scalar], settings: SessionSettings) -> pa.RecordBatchReader:
-        analyzed = self._bound.kind is StatementKind.EXPLAIN_ANALYZE
-        frame, run = self._plan(settings, parameters, MetricsSet() if analyzed else None)
+    def _explain(self, task: _Task) -> pa.RecordBatchReader:
+        if self._bound.kind is StatementKind.EXPLAIN_ANALYZE and task.control.metrics is None:
+            task.control.metrics = MetricsSet()
+        frame, run = self._plan(task)
         try:
             batches = [conform(batch, self.schema) for batch in self._opened(frame, run)]
         except Exception as error:
-            raise translated(error, self._bound, run.failure) from error
+            raise translated(error, self._bound, run.control.error or run.failure) from error
         table = explained(pa.Table.from_batches(batches, self.schema), run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What one run was asked for."""
+
+    parameters: tuple[pa.Scalar, ...]
+    settings: SessionSettings
+    control: RunControl
+
+
+def _streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
+    """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
+    stream = control.wait(frame.execute_stream)
+    while True:
+        batch = control.wait(lambda: next(stream, None))
+        if batch is None:
+            return
+        yield batch.to_pyarrow()
 
 
 def _again_if_files_vanish(

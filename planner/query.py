@@ -10,10 +10,11 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import ExecNode, KeySet, MetricsSet, TaskContext
+from execnodes import ExecNode, KeySet, TaskContext
 from execnodes.coalesce_batches import coalesced
 from memwal.errors import LanceGatewayError, UnavailableError
 from planner.base_table import BaseTable, read_error
+from planner.control import RunControl
 from planner.lookup import plan_lookup
 from planner.predicates import Predicate, decode, key_values
 from planner.pruning import Pruning, all_regions, prune_regions
@@ -48,20 +49,23 @@ class QueryRun:
     Args:
         options: of the statement's session.
         visibility: where masks come from.
-        metrics: collects what the nodes do, where somebody asked.
+        control: of the execution; stops it.
     """
 
-    def __init__(
-        self, options: ReadOptions, visibility: Visibility, metrics: MetricsSet | None = None
-    ) -> None:
+    def __init__(self, options: ReadOptions, visibility: Visibility, control: RunControl) -> None:
         self.options = options
         self.visibility = visibility
-        self.metrics = metrics
+        self.control = control
         self.failure: LanceGatewayError | None = None
         """The first error of ours; on its way through DataFusion it becomes mere text."""
         self.scans: list[TableScan] = []
         self._lock = threading.Lock()
         self._snapshots: dict[str, TableSnapshot] = {}
+
+    def belong_to(self, control: RunControl) -> None:
+        """Run under a control other than the one it was planned under."""
+        self.control = control
+        control.runs.append(self)
 
     def add_scan(
         self,
@@ -187,7 +191,10 @@ class TableScan:
             LanceGatewayError: something can't be read; also kept as the run's `failure`.
         """
         try:
-            yield from coalesced(self.tree.execute(partition, TaskContext(metrics=self.run.metrics)))
+            control = self.run.control
+            for batch in coalesced(self.tree.execute(partition, TaskContext(metrics=control.metrics))):
+                control.check()
+                yield batch
         except LanceGatewayError as error:
             self.run.failure = self.run.failure or error
             raise

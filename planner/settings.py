@@ -8,6 +8,9 @@ from memwal.errors import InvalidInputError
 from planner.catalog import CATALOG, SCHEMA
 from planner.snapshot import CONSISTENCY_LEVELS, Consistency
 
+DIALECTS = ("postgres", "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino")
+MAX_ENDPOINTS = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
@@ -20,6 +23,9 @@ class SessionSettings:
             MemWAL index remembers).
         max_staleness_ms: a table's last snapshot may be used again while it is this young.
         region_pruning: whether predicates may exclude regions.
+        dialect: of the session's SQL; see `planner.dialects`.
+        endpoints: into how many parts the result of a plain scan is divided, at most.
+        query_timeout_ms: a statement that runs longer is stopped; 0 leaves it to the server's own limit.
     """
 
     catalog: str = CATALOG
@@ -27,6 +33,9 @@ class SessionSettings:
     consistency: Consistency = "strong"
     max_staleness_ms: int = 0
     region_pruning: bool = True
+    dialect: str = "postgres"
+    endpoints: int = 1
+    query_timeout_ms: int = 0
 
     def __post_init__(self) -> None:
         for name, value, known in (("catalog", self.catalog, CATALOG), ("schema", self.schema, SCHEMA)):
@@ -38,6 +47,15 @@ class SessionSettings:
             raise InvalidInputError(msg)
         if self.max_staleness_ms < 0:
             msg = f"max_staleness_ms is {self.max_staleness_ms}: give 0 (always fresh) or more milliseconds"
+            raise InvalidInputError(msg)
+        if self.dialect not in DIALECTS:
+            msg = f"dialect {self.dialect!r} is unknown: choose {', '.join(DIALECTS)}"
+            raise InvalidInputError(msg)
+        if not 1 <= self.endpoints <= MAX_ENDPOINTS:
+            msg = f"endpoints is {self.endpoints}: choose a number from 1 to {MAX_ENDPOINTS}"
+            raise InvalidInputError(msg)
+        if self.query_timeout_ms < 0:
+            msg = f"query_timeout_ms is {self.query_timeout_ms}: give milliseconds, or 0 for none of its own"
             raise InvalidInputError(msg)
 
 

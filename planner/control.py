@@ -1,0 +1,97 @@
+"""One execution of a statement as its owner sees it: it can be stopped, and tells what it reads."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from execnodes import MetricsSet
+from memwal.errors import LanceGatewayError
+
+if TYPE_CHECKING:
+    from planner.query import QueryRun, TableScan
+
+T = TypeVar("T")
+
+
+class _Interrupted(BaseException):
+    """Raised in a thread that waits for DataFusion, to wake it up; never leaves `RunControl.wait`."""
+
+
+class RunControl:
+    """Safe to share between threads; serves one execution.
+
+    Args:
+        metrics: collects what the nodes do, where somebody asks.
+    """
+
+    def __init__(self, metrics: MetricsSet | None = None) -> None:
+        self.metrics = metrics
+        self.runs: list[QueryRun] = []
+        self._error: LanceGatewayError | None = None
+        self._lock = threading.Lock()
+        self._waiting: int | None = None
+
+    @property
+    def scans(self) -> tuple[TableScan, ...]:
+        """The table references that were read so far."""
+        return tuple(scan for run in self.runs for scan in run.scans)
+
+    @property
+    def error(self) -> LanceGatewayError | None:
+        """Why the execution was stopped; None while it may go on."""
+        return self._error
+
+    def cancel(self, error: LanceGatewayError) -> None:
+        """Stop the execution: within about a second its reader meets `error`. The first call decides."""
+        with self._lock:
+            if self._error is None:
+                self._error = error
+            if self._waiting is not None:
+                # DataFusion's bindings run a bit of Python every second while they wait for a batch: an
+                # exception that is pending for the thread ends the wait, and dropping the stream the work.
+                _raise_in(self._waiting, _Interrupted)
+
+    def check(self) -> None:
+        """Between two batches: may the execution go on?
+
+        Raises:
+            LanceGatewayError: it was stopped.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, step: Callable[[], T]) -> T:
+        """Run one step of DataFusion that may take long; cancelling interrupts it.
+
+        Raises:
+            LanceGatewayError: the execution was stopped.
+        """
+        with self._lock:
+            self.check()
+            self._waiting = threading.get_ident()
+        try:
+            try:
+                return step()
+            finally:
+                with self._lock:
+                    if self._error is not None:
+                        _raise_in(self._waiting, None)
+                    self._waiting = None
+        except _Interrupted:
+            with self._lock:
+                self._waiting = None
+            self.check()
+            raise AssertionError from None
+        except Exception:
+            # A wait that was interrupted inside a Python node comes back as DataFusion's error.
+            self.check()
+            raise
+
+
+def _raise_in(thread_id: int, kind: type[BaseException] | None) -> None:
+    """Let `kind` be raised in a thread as soon as it runs Python; None takes back what is pending."""
+    pending = None if kind is None else ctypes.py_object(kind)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), pending)
