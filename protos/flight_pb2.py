@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13protos/flight.proto\x12\x15\x61rrow.flight.protocol\"\xfc\x01\n\x12SessionOptionValue\x12\x16\n\x0cstring_value\x18\x01 \x01(\tH\x00\x12\x14\n\nbool_value\x18\x02 \x01(\x08H\x00\x12\x15\n\x0bint64_value\x18\x03 \x01(\x10H\x00\x12\x16\n\x0c\x64ouble_value\x18\x04 \x01(\x01H\x00\x12V\n\x11string_list_value\x18\x05 \x01(\x0b\x32\x39.arrow.flight.protocol.SessionOptionValue.StringListValueH\x00\x1a!\n\x0fStringListValue\x12\x0e\n\x06values\x18\x01 \x03(\tB\x0e\n\x0coption_value\"\xda\x01\n\x18SetSessionOptionsRequest\x12\\\n\x0fsession_options\x18\x01 \x03(\x0b\x32\x43.arrow.flight.protocol.SetSessionOptionsRequest.SessionOptionsEntry\x1a`\n\x13SessionOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x38\n\x05value\x18\x02 \x01(\x0b\x32).arrow.flight.protocol.SessionOptionValue:\x02\x38\x01\"\xec\x02\n\x17SetSessionOptionsResult\x12J\n\x06\x65rrors\x18\x01 \x03(\x0b\x32:.arrow.flight.protocol.SetSessionOptionsResult.ErrorsEntry\x1aQ\n\x05\x45rror\x12H\n\x05value\x18\x01 \x01(\x0e\x32\x39.arrow.flight.protocol.SetSessionOptionsResult.ErrorValue\x1a\x63\n\x0b\x45rrorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x43\n\x05value\x18\x02 \x01(\x0b\x32\x34.arrow.flight.protocol.SetSessionOptionsResult.Error:\x02\x38\x01\"M\n\nErrorValue\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x10\n\x0cINVALID_NAME\x10\x01\x12\x11\n\rINVALID_VALUE\x10\x02\x12\t\n\x05\x45RROR\x10\x03\"\x1a\n\x18GetSessionOptionsRequest\"\xd8\x01\n\x17GetSessionOptionsResult\x12[\n\x0fsession_options\x18\x01 \x03(\x0b\x32\x42.arrow.flight.protocol.GetSessionOptionsResult.SessionOptionsEntry\x1a`\n\x13SessionOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x38\n\x05value\x18\x02 \x01(\x0b\x32).arrow.flight.protocol.SessionOptionValue:\x02\x38\x01\"\x15\n\x13\x43loseSessionRequest\"\x9d\x01\n\x12\x43loseSessionResult\x12@\n\x06status\x18\x01 \x01(\x0e\x32\x30.arrow.flight.protocol.CloseSessionResult.Status\"E\n\x06Status\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\n\n\x06\x43LOSED\x10\x01\x12\x0b\n\x07\x43LOSING\x10\x02\x12\x11\n\rNOT_CLOSEABLE\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13protos/flight.proto\x12\x15\x61rrow.flight.protocol\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x01\n\x10\x46lightDescriptor\x12\x44\n\x04type\x18\x01 \x01(\x0e\x32\x36.arrow.flight.protocol.FlightDescriptor.DescriptorType\x12\x0b\n\x03\x63md\x18\x02 \x01(\x0c\x12\x0c\n\x04path\x18\x03 \x03(\t\"0\n\x0e\x44\x65scriptorType\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x08\n\x04PATH\x10\x01\x12\x07\n\x03\x43MD\x10\x02\"\x18\n\x06Ticket\x12\x0e\n\x06ticket\x18\x01 \x01(\x0c\"\x17\n\x08Location\x12\x0b\n\x03uri\x18\x01 \x01(\t\"\xbd\x01\n\x0e\x46lightEndpoint\x12-\n\x06ticket\x18\x01 \x01(\x0b\x32\x1d.arrow.flight.protocol.Ticket\x12\x31\n\x08location\x18\x02 \x03(\x0b\x32\x1f.arrow.flight.protocol.Location\x12\x33\n\x0f\x65xpiration_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x61pp_metadata\x18\x04 \x01(\x0c\"\xec\x01\n\nFlightInfo\x12\x0e\n\x06schema\x18\x01 \x01(\x0c\x12\x42\n\x11\x66light_descriptor\x18\x02 \x01(\x0b\x32\'.arrow.flight.protocol.FlightDescriptor\x12\x37\n\x08\x65ndpoint\x18\x03 \x03(\x0b\x32%.arrow.flight.protocol.FlightEndpoint\x12\x15\n\rtotal_records\x18\x04 \x01(\x03\x12\x13\n\x0btotal_bytes\x18\x05 \x01(\x03\x12\x0f\n\x07ordered\x18\x06 \x01(\x08\x12\x14\n\x0c\x61pp_metadata\x18\x07 \x01(\x0c\"J\n\x17\x43\x61ncelFlightInfoRequest\x12/\n\x04info\x18\x01 \x01(\x0b\x32!.arrow.flight.protocol.FlightInfo\"M\n\x16\x43\x61ncelFlightInfoResult\x12\x33\n\x06status\x18\x01 \x01(\x0e\x32#.arrow.flight.protocol.CancelStatus\"U\n\x1aRenewFlightEndpointRequest\x12\x37\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32%.arrow.flight.protocol.FlightEndpoint\"\xfc\x01\n\x12SessionOptionValue\x12\x16\n\x0cstring_value\x18\x01 \x01(\tH\x00\x12\x14\n\nbool_value\x18\x02 \x01(\x08H\x00\x12\x15\n\x0bint64_value\x18\x03 \x01(\x10H\x00\x12\x16\n\x0c\x64ouble_value\x18\x04 \x01(\x01H\x00\x12V\n\x11string_list_value\x18\x05 \x01(\x0b\x32\x39.arrow.flight.protocol.SessionOptionValue.StringListValueH\x00\x1a!\n\x0fStringListValue\x12\x0e\n\x06values\x18\x01 \x03(\tB\x0e\n\x0coption_value\"\xda\x01\n\x18SetSessionOptionsRequest\x12\\\n\x0fsession_options\x18\x01 \x03(\x0b\x32\x43.arrow.flight.protocol.SetSessionOptionsRequest.SessionOptionsEntry\x1a`\n\x13SessionOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x38\n\x05value\x18\x02 \x01(\x0b\x32).arrow.flight.protocol.SessionOptionValue:\x02\x38\x01\"\xec\x02\n\x17SetSessionOptionsResult\x12J\n\x06\x65rrors\x18\x01 \x03(\x0b\x32:.arrow.flight.protocol.SetSessionOptionsResult.ErrorsEntry\x1aQ\n\x05\x45rror\x12H\n\x05value\x18\x01 \x01(\x0e\x32\x39.arrow.flight.protocol.SetSessionOptionsResult.ErrorValue\x1a\x63\n\x0b\x45rrorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x43\n\x05value\x18\x02 \x01(\x0b\x32\x34.arrow.flight.protocol.SetSessionOptionsResult.Error:\x02\x38\x01\"M\n\nErrorValue\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x10\n\x0cINVALID_NAME\x10\x01\x12\x11\n\rINVALID_VALUE\x10\x02\x12\t\n\x05\x45RROR\x10\x03\"\x1a\n\x18GetSessionOptionsRequest\"\xd8\x01\n\x17GetSessionOptionsResult\x12[\n\x0fsession_options\x18\x01 \x03(\x0b\x32\x42.arrow.flight.protocol.GetSessionOptionsResult.SessionOptionsEntry\x1a`\n\x13SessionOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x38\n\x05value\x18\x02 \x01(\x0b\x32).arrow.flight.protocol.SessionOptionValue:\x02\x38\x01\"\x15\n\x13\x43loseSessionRequest\"\x9d\x01\n\x12\x43loseSessionResult\x12@\n\x06status\x18\x01 \x01(\x0e\x32\x30.arrow.flight.protocol.CloseSessionResult.Status\"E\n\x06Status\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\n\n\x06\x43LOSED\x10\x01\x12\x0b\n\x07\x43LOSING\x10\x02\x12\x11\n\rNOT_CLOSEABLE\x10\x03*\x8b\x01\n\x0c\x43\x61ncelStatus\x12\x1d\n\x19\x43\x41NCEL_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43\x41NCEL_STATUS_CANCELLED\x10\x01\x12\x1c\n\x18\x43\x41NCEL_STATUS_CANCELLING\x10\x02\x12!\n\x1d\x43\x41NCEL_STATUS_NOT_CANCELLABLE\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,32 +38,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SETSESSIONOPTIONSRESULT_ERRORSENTRY']._serialized_options = b'8\001'
   _globals['_GETSESSIONOPTIONSRESULT_SESSIONOPTIONSENTRY']._loaded_options = None
   _globals['_GETSESSIONOPTIONSRESULT_SESSIONOPTIONSENTRY']._serialized_options = b'8\001'
-  _globals['_SESSIONOPTIONVALUE']._serialized_start=47
-  _globals['_SESSIONOPTIONVALUE']._serialized_end=299
-  _globals['_SESSIONOPTIONVALUE_STRINGLISTVALUE']._serialized_start=250
-  _globals['_SESSIONOPTIONVALUE_STRINGLISTVALUE']._serialized_end=283
-  _globals['_SETSESSIONOPTIONSREQUEST']._serialized_start=302
-  _globals['_SETSESSIONOPTIONSREQUEST']._serialized_end=520
-  _globals['_SETSESSIONOPTIONSREQUEST_SESSIONOPTIONSENTRY']._serialized_start=424
-  _globals['_SETSESSIONOPTIONSREQUEST_SESSIONOPTIONSENTRY']._serialized_end=520
-  _globals['_SETSESSIONOPTIONSRESULT']._serialized_start=523
-  _globals['_SETSESSIONOPTIONSRESULT']._serialized_end=887
-  _globals['_SETSESSIONOPTIONSRESULT_ERROR']._serialized_start=626
-  _globals['_SETSESSIONOPTIONSRESULT_ERROR']._serialized_end=707
-  _globals['_SETSESSIONOPTIONSRESULT_ERRORSENTRY']._serialized_start=709
-  _globals['_SETSESSIONOPTIONSRESULT_ERRORSENTRY']._serialized_end=808
-  _globals['_SETSESSIONOPTIONSRESULT_ERRORVALUE']._serialized_start=810
-  _globals['_SETSESSIONOPTIONSRESULT_ERRORVALUE']._serialized_end=887
-  _globals['_GETSESSIONOPTIONSREQUEST']._serialized_start=889
-  _globals['_GETSESSIONOPTIONSREQUEST']._serialized_end=915
-  _globals['_GETSESSIONOPTIONSRESULT']._serialized_start=918
-  _globals['_GETSESSIONOPTIONSRESULT']._serialized_end=1134
-  _globals['_GETSESSIONOPTIONSRESULT_SESSIONOPTIONSENTRY']._serialized_start=424
-  _globals['_GETSESSIONOPTIONSRESULT_SESSIONOPTIONSENTRY']._serialized_end=520
-  _globals['_CLOSESESSIONREQUEST']._serialized_start=1136
-  _globals['_CLOSESESSIONREQUEST']._serialized_end=1157
-  _globals['_CLOSESESSIONRESULT']._serialized_start=1160
-  _globals['_CLOSESESSIONRESULT']._serialized_end=1317
-  _globals['_CLOSESESSIONRESULT_STATUS']._serialized_start=1248
-  _globals['_CLOSESESSIONRESULT_STATUS']._serialized_end=1317
+  _globals['_CANCELSTATUS']._serialized_start=2245
+  _globals['_CANCELSTATUS']._serialized_end=2384
+  _globals['_FLIGHTDESCRIPTOR']._serialized_start=80
+  _globals['_FLIGHTDESCRIPTOR']._serialized_end=245
+  _globals['_FLIGHTDESCRIPTOR_DESCRIPTORTYPE']._serialized_start=197
+  _globals['_FLIGHTDESCRIPTOR_DESCRIPTORTYPE']._serialized_end=245
+  _globals['_TICKET']._serialized_start=247
+  _globals['_TICKET']._serialized_end=271
+  _globals['_LOCATION']._serialized_start=273
+  _globals['_LOCATION']._serialized_end=296
+  _globals['_FLIGHTENDPOINT']._serialized_start=299
+  _globals['_FLIGHTENDPOINT']._serialized_end=488
+  _globals['_FLIGHTINFO']._serialized_start=491
+  _globals['_FLIGHTINFO']._serialized_end=727
+  _globals['_CANCELFLIGHTINFOREQUEST']._serialized_start=729
+  _globals['_CANCELFLIGHTINFOREQUEST']._serialized_end=803
+  _globals['_CANCELFLIGHTINFORESULT']._serialized_start=805
+  _globals['_CANCELFLIGHTINFORESULT']._serialized_end=882
+  _globals['_RENEWFLIGHTENDPOINTREQUEST']._serialized_start=884
+  _globals['_RENEWFLIGHTENDPOINTREQUEST']._serialized_end=969
+  _globals['_SESSIONOPTIONVALUE']._serialized_start=972
+  _globals['_SESSIONOPTIONVALUE']._serialized_end=1224
+  _globals['_SESSIONOPTIONVALUE_STRINGLISTVALUE']._serialized_start=1175
+  _globals['_SESSIONOPTIONVALUE_STRINGLISTVALUE']._serialized_end=1208
+  _globals['_SETSESSIONOPTIONSREQUEST']._serialized_start=1227
+  _globals['_SETSESSIONOPTIONSREQUEST']._serialized_end=1445
+  _globals['_SETSESSIONOPTIONSREQUEST_SESSIONOPTIONSENTRY']._serialized_start=1349
+  _globals['_SETSESSIONOPTIONSREQUEST_SESSIONOPTIONSENTRY']._serialized_end=1445
+  _globals['_SETSESSIONOPTIONSRESULT']._serialized_start=1448
+  _globals['_SETSESSIONOPTIONSRESULT']._serialized_end=1812
+  _globals['_SETSESSIONOPTIONSRESULT_ERROR']._serialized_start=1551
+  _globals['_SETSESSIONOPTIONSRESULT_ERROR']._serialized_end=1632
+  _globals['_SETSESSIONOPTIONSRESULT_ERRORSENTRY']._serialized_start=1634
+  _globals['_SETSESSIONOPTIONSRESULT_ERRORSENTRY']._serialized_end=1733
+  _globals['_SETSESSIONOPTIONSRESULT_ERRORVALUE']._serialized_start=1735
+  _globals['_SETSESSIONOPTIONSRESULT_ERRORVALUE']._serialized_end=1812
+  _globals['_GETSESSIONOPTIONSREQUEST']._serialized_start=1814
+  _globals['_GETSESSIONOPTIONSREQUEST']._serialized_end=1840
+  _globals['_GETSESSIONOPTIONSRESULT']._serialized_start=1843
+  _globals['_GETSESSIONOPTIONSRESULT']._serialized_end=2059
+  _globals['_GETSESSIONOPTIONSRESULT_SESSIONOPTIONSENTRY']._serialized_start=1349
+  _globals['_GETSESSIONOPTIONSRESULT_SESSIONOPTIONSENTRY']._serialized_end=1445
+  _globals['_CLOSESESSIONREQUEST']._serialized_start=2061
+  _globals['_CLOSESESSIONREQUEST']._serialized_end=2082
+  _globals['_CLOSESESSIONRESULT']._serialized_start=2085
+  _globals['_CLOSESESSIONRESULT']._serialized_end=2242
+  _globals['_CLOSESESSIONRESULT_STATUS']._serialized_start=2173
+  _globals['_CLOSESESSIONRESULT_STATUS']._serialized_end=2242
 # @@protoc_insertion_point(module_scope)

@@ -33,6 +33,8 @@ class _SqlInfoEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SqlInfo.Value
     FLIGHT_SQL_SERVER_READ_ONLY: _SqlInfo.ValueType  # 3
     FLIGHT_SQL_SERVER_SQL: _SqlInfo.ValueType  # 4
     FLIGHT_SQL_SERVER_SUBSTRAIT: _SqlInfo.ValueType  # 5
+    FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: _SqlInfo.ValueType  # 6
+    FLIGHT_SQL_SERVER_SUBSTRAIT_MAX_VERSION: _SqlInfo.ValueType  # 7
     FLIGHT_SQL_SERVER_TRANSACTION: _SqlInfo.ValueType  # 8
     FLIGHT_SQL_SERVER_CANCEL: _SqlInfo.ValueType  # 9
     FLIGHT_SQL_SERVER_BULK_INGESTION: _SqlInfo.ValueType  # 10
@@ -126,6 +128,8 @@ FLIGHT_SQL_SERVER_ARROW_VERSION: SqlInfo.ValueType  # 2
 FLIGHT_SQL_SERVER_READ_ONLY: SqlInfo.ValueType  # 3
 FLIGHT_SQL_SERVER_SQL: SqlInfo.ValueType  # 4
 FLIGHT_SQL_SERVER_SUBSTRAIT: SqlInfo.ValueType  # 5
+FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: SqlInfo.ValueType  # 6
+FLIGHT_SQL_SERVER_SUBSTRAIT_MAX_VERSION: SqlInfo.ValueType  # 7
 FLIGHT_SQL_SERVER_TRANSACTION: SqlInfo.ValueType  # 8
 FLIGHT_SQL_SERVER_CANCEL: SqlInfo.ValueType  # 9
 FLIGHT_SQL_SERVER_BULK_INGESTION: SqlInfo.ValueType  # 10
@@ -371,6 +375,141 @@ class CommandGetPrimaryKeys(_message.Message):
 Global___CommandGetPrimaryKeys: _TypeAlias = CommandGetPrimaryKeys  # noqa: Y015
 
 @_typing.final
+class CommandGetExportedKeys(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CATALOG_FIELD_NUMBER: _builtins.int
+    DB_SCHEMA_FIELD_NUMBER: _builtins.int
+    TABLE_FIELD_NUMBER: _builtins.int
+    catalog: _builtins.str
+    db_schema: _builtins.str
+    table: _builtins.str
+    def __init__(
+        self,
+        *,
+        catalog: _builtins.str | None = ...,
+        db_schema: _builtins.str | None = ...,
+        table: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_catalog", b"_catalog", "_db_schema", b"_db_schema", "catalog", b"catalog", "db_schema", b"db_schema"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_catalog", b"_catalog", "_db_schema", b"_db_schema", "catalog", b"catalog", "db_schema", b"db_schema", "table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__catalog: _TypeAlias = _typing.Literal["catalog"]  # noqa: Y015
+    _WhichOneofArgType__catalog: _TypeAlias = _typing.Literal["_catalog", b"_catalog"]  # noqa: Y015
+    _WhichOneofReturnType__db_schema: _TypeAlias = _typing.Literal["db_schema"]  # noqa: Y015
+    _WhichOneofArgType__db_schema: _TypeAlias = _typing.Literal["_db_schema", b"_db_schema"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__catalog) -> _WhichOneofReturnType__catalog | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__db_schema) -> _WhichOneofReturnType__db_schema | None: ...
+
+Global___CommandGetExportedKeys: _TypeAlias = CommandGetExportedKeys  # noqa: Y015
+
+@_typing.final
+class CommandGetImportedKeys(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CATALOG_FIELD_NUMBER: _builtins.int
+    DB_SCHEMA_FIELD_NUMBER: _builtins.int
+    TABLE_FIELD_NUMBER: _builtins.int
+    catalog: _builtins.str
+    db_schema: _builtins.str
+    table: _builtins.str
+    def __init__(
+        self,
+        *,
+        catalog: _builtins.str | None = ...,
+        db_schema: _builtins.str | None = ...,
+        table: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_catalog", b"_catalog", "_db_schema", b"_db_schema", "catalog", b"catalog", "db_schema", b"db_schema"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_catalog", b"_catalog", "_db_schema", b"_db_schema", "catalog", b"catalog", "db_schema", b"db_schema", "table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__catalog: _TypeAlias = _typing.Literal["catalog"]  # noqa: Y015
+    _WhichOneofArgType__catalog: _TypeAlias = _typing.Literal["_catalog", b"_catalog"]  # noqa: Y015
+    _WhichOneofReturnType__db_schema: _TypeAlias = _typing.Literal["db_schema"]  # noqa: Y015
+    _WhichOneofArgType__db_schema: _TypeAlias = _typing.Literal["_db_schema", b"_db_schema"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__catalog) -> _WhichOneofReturnType__catalog | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__db_schema) -> _WhichOneofReturnType__db_schema | None: ...
+
+Global___CommandGetImportedKeys: _TypeAlias = CommandGetImportedKeys  # noqa: Y015
+
+@_typing.final
+class CommandGetCrossReference(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PK_CATALOG_FIELD_NUMBER: _builtins.int
+    PK_DB_SCHEMA_FIELD_NUMBER: _builtins.int
+    PK_TABLE_FIELD_NUMBER: _builtins.int
+    FK_CATALOG_FIELD_NUMBER: _builtins.int
+    FK_DB_SCHEMA_FIELD_NUMBER: _builtins.int
+    FK_TABLE_FIELD_NUMBER: _builtins.int
+    pk_catalog: _builtins.str
+    pk_db_schema: _builtins.str
+    pk_table: _builtins.str
+    fk_catalog: _builtins.str
+    fk_db_schema: _builtins.str
+    fk_table: _builtins.str
+    def __init__(
+        self,
+        *,
+        pk_catalog: _builtins.str | None = ...,
+        pk_db_schema: _builtins.str | None = ...,
+        pk_table: _builtins.str = ...,
+        fk_catalog: _builtins.str | None = ...,
+        fk_db_schema: _builtins.str | None = ...,
+        fk_table: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fk_catalog", b"_fk_catalog", "_fk_db_schema", b"_fk_db_schema", "_pk_catalog", b"_pk_catalog", "_pk_db_schema", b"_pk_db_schema", "fk_catalog", b"fk_catalog", "fk_db_schema", b"fk_db_schema", "pk_catalog", b"pk_catalog", "pk_db_schema", b"pk_db_schema"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fk_catalog", b"_fk_catalog", "_fk_db_schema", b"_fk_db_schema", "_pk_catalog", b"_pk_catalog", "_pk_db_schema", b"_pk_db_schema", "fk_catalog", b"fk_catalog", "fk_db_schema", b"fk_db_schema", "fk_table", b"fk_table", "pk_catalog", b"pk_catalog", "pk_db_schema", b"pk_db_schema", "pk_table", b"pk_table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__fk_catalog: _TypeAlias = _typing.Literal["fk_catalog"]  # noqa: Y015
+    _WhichOneofArgType__fk_catalog: _TypeAlias = _typing.Literal["_fk_catalog", b"_fk_catalog"]  # noqa: Y015
+    _WhichOneofReturnType__fk_db_schema: _TypeAlias = _typing.Literal["fk_db_schema"]  # noqa: Y015
+    _WhichOneofArgType__fk_db_schema: _TypeAlias = _typing.Literal["_fk_db_schema", b"_fk_db_schema"]  # noqa: Y015
+    _WhichOneofReturnType__pk_catalog: _TypeAlias = _typing.Literal["pk_catalog"]  # noqa: Y015
+    _WhichOneofArgType__pk_catalog: _TypeAlias = _typing.Literal["_pk_catalog", b"_pk_catalog"]  # noqa: Y015
+    _WhichOneofReturnType__pk_db_schema: _TypeAlias = _typing.Literal["pk_db_schema"]  # noqa: Y015
+    _WhichOneofArgType__pk_db_schema: _TypeAlias = _typing.Literal["_pk_db_schema", b"_pk_db_schema"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fk_catalog) -> _WhichOneofReturnType__fk_catalog | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fk_db_schema) -> _WhichOneofReturnType__fk_db_schema | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pk_catalog) -> _WhichOneofReturnType__pk_catalog | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pk_db_schema) -> _WhichOneofReturnType__pk_db_schema | None: ...
+
+Global___CommandGetCrossReference: _TypeAlias = CommandGetCrossReference  # noqa: Y015
+
+@_typing.final
+class CommandGetXdbcTypeInfo(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_TYPE_FIELD_NUMBER: _builtins.int
+    data_type: _builtins.int
+    """A value of XdbcDataType; none asks for all types."""
+    def __init__(
+        self,
+        *,
+        data_type: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_type", b"_data_type", "data_type", b"data_type"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_type", b"_data_type", "data_type", b"data_type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__data_type: _TypeAlias = _typing.Literal["data_type"]  # noqa: Y015
+    _WhichOneofArgType__data_type: _TypeAlias = _typing.Literal["_data_type", b"_data_type"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__data_type) -> _WhichOneofReturnType__data_type | None: ...
+
+Global___CommandGetXdbcTypeInfo: _TypeAlias = CommandGetXdbcTypeInfo  # noqa: Y015
+
+@_typing.final
 class CommandStatementQuery(_message.Message):
     """Statements."""
 
@@ -440,6 +579,55 @@ class CommandStatementUpdate(_message.Message):
 Global___CommandStatementUpdate: _TypeAlias = CommandStatementUpdate  # noqa: Y015
 
 @_typing.final
+class SubstraitPlan(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    plan: _builtins.bytes
+    """A serialized substrait.Plan."""
+    version: _builtins.str
+    """The Substrait release that wrote it, for example "0.85.0"."""
+    def __init__(
+        self,
+        *,
+        plan: _builtins.bytes = ...,
+        version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubstraitPlan: _TypeAlias = SubstraitPlan  # noqa: Y015
+
+@_typing.final
+class CommandStatementSubstraitPlan(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    TRANSACTION_ID_FIELD_NUMBER: _builtins.int
+    transaction_id: _builtins.bytes
+    @_builtins.property
+    def plan(self) -> Global___SubstraitPlan: ...
+    def __init__(
+        self,
+        *,
+        plan: Global___SubstraitPlan | None = ...,
+        transaction_id: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_transaction_id", b"_transaction_id", "plan", b"plan", "transaction_id", b"transaction_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_transaction_id", b"_transaction_id", "plan", b"plan", "transaction_id", b"transaction_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__transaction_id: _TypeAlias = _typing.Literal["transaction_id"]  # noqa: Y015
+    _WhichOneofArgType__transaction_id: _TypeAlias = _typing.Literal["_transaction_id", b"_transaction_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__transaction_id) -> _WhichOneofReturnType__transaction_id | None: ...
+
+Global___CommandStatementSubstraitPlan: _TypeAlias = CommandStatementSubstraitPlan  # noqa: Y015
+
+@_typing.final
 class ActionCreatePreparedStatementRequest(_message.Message):
     """Prepared statements."""
 
@@ -466,28 +654,59 @@ class ActionCreatePreparedStatementRequest(_message.Message):
 Global___ActionCreatePreparedStatementRequest: _TypeAlias = ActionCreatePreparedStatementRequest  # noqa: Y015
 
 @_typing.final
+class ActionCreatePreparedSubstraitPlanRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    TRANSACTION_ID_FIELD_NUMBER: _builtins.int
+    transaction_id: _builtins.bytes
+    @_builtins.property
+    def plan(self) -> Global___SubstraitPlan: ...
+    def __init__(
+        self,
+        *,
+        plan: Global___SubstraitPlan | None = ...,
+        transaction_id: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_transaction_id", b"_transaction_id", "plan", b"plan", "transaction_id", b"transaction_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_transaction_id", b"_transaction_id", "plan", b"plan", "transaction_id", b"transaction_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__transaction_id: _TypeAlias = _typing.Literal["transaction_id"]  # noqa: Y015
+    _WhichOneofArgType__transaction_id: _TypeAlias = _typing.Literal["_transaction_id", b"_transaction_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__transaction_id) -> _WhichOneofReturnType__transaction_id | None: ...
+
+Global___ActionCreatePreparedSubstraitPlanRequest: _TypeAlias = ActionCreatePreparedSubstraitPlanRequest  # noqa: Y015
+
+@_typing.final
 class ActionCreatePreparedStatementResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PREPARED_STATEMENT_HANDLE_FIELD_NUMBER: _builtins.int
     DATASET_SCHEMA_FIELD_NUMBER: _builtins.int
     PARAMETER_SCHEMA_FIELD_NUMBER: _builtins.int
+    IS_UPDATE_FIELD_NUMBER: _builtins.int
     prepared_statement_handle: _builtins.bytes
     dataset_schema: _builtins.bytes
     """Both schemas are encapsulated IPC messages."""
     parameter_schema: _builtins.bytes
+    is_update: _builtins.bool
+    """Whether to execute it with CommandPreparedStatementUpdate; where it is not set, the client chooses."""
     def __init__(
         self,
         *,
         prepared_statement_handle: _builtins.bytes = ...,
         dataset_schema: _builtins.bytes = ...,
         parameter_schema: _builtins.bytes = ...,
+        is_update: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_is_update", b"_is_update", "is_update", b"is_update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dataset_schema", b"dataset_schema", "parameter_schema", b"parameter_schema", "prepared_statement_handle", b"prepared_statement_handle"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_update", b"_is_update", "dataset_schema", b"dataset_schema", "is_update", b"is_update", "parameter_schema", b"parameter_schema", "prepared_statement_handle", b"prepared_statement_handle"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__is_update: _TypeAlias = _typing.Literal["is_update"]  # noqa: Y015
+    _WhichOneofArgType__is_update: _TypeAlias = _typing.Literal["_is_update", b"_is_update"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__is_update) -> _WhichOneofReturnType__is_update | None: ...
 
 Global___ActionCreatePreparedStatementResult: _TypeAlias = ActionCreatePreparedStatementResult  # noqa: Y015
 
@@ -547,3 +766,212 @@ class CommandPreparedStatementUpdate(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CommandPreparedStatementUpdate: _TypeAlias = CommandPreparedStatementUpdate  # noqa: Y015
+
+@_typing.final
+class ActionBeginTransactionRequest(_message.Message):
+    """Transactions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionBeginTransactionRequest: _TypeAlias = ActionBeginTransactionRequest  # noqa: Y015
+
+@_typing.final
+class ActionBeginTransactionResult(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSACTION_ID_FIELD_NUMBER: _builtins.int
+    transaction_id: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        transaction_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["transaction_id", b"transaction_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionBeginTransactionResult: _TypeAlias = ActionBeginTransactionResult  # noqa: Y015
+
+@_typing.final
+class ActionBeginSavepointRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSACTION_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    transaction_id: _builtins.bytes
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        transaction_id: _builtins.bytes = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "transaction_id", b"transaction_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionBeginSavepointRequest: _TypeAlias = ActionBeginSavepointRequest  # noqa: Y015
+
+@_typing.final
+class ActionBeginSavepointResult(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAVEPOINT_ID_FIELD_NUMBER: _builtins.int
+    savepoint_id: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        savepoint_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["savepoint_id", b"savepoint_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionBeginSavepointResult: _TypeAlias = ActionBeginSavepointResult  # noqa: Y015
+
+@_typing.final
+class ActionEndTransactionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _EndTransaction:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _EndTransactionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ActionEndTransactionRequest._EndTransaction.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        END_TRANSACTION_UNSPECIFIED: ActionEndTransactionRequest._EndTransaction.ValueType  # 0
+        END_TRANSACTION_COMMIT: ActionEndTransactionRequest._EndTransaction.ValueType  # 1
+        END_TRANSACTION_ROLLBACK: ActionEndTransactionRequest._EndTransaction.ValueType  # 2
+
+    class EndTransaction(_EndTransaction, metaclass=_EndTransactionEnumTypeWrapper): ...
+    END_TRANSACTION_UNSPECIFIED: ActionEndTransactionRequest.EndTransaction.ValueType  # 0
+    END_TRANSACTION_COMMIT: ActionEndTransactionRequest.EndTransaction.ValueType  # 1
+    END_TRANSACTION_ROLLBACK: ActionEndTransactionRequest.EndTransaction.ValueType  # 2
+
+    TRANSACTION_ID_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    transaction_id: _builtins.bytes
+    action: Global___ActionEndTransactionRequest.EndTransaction.ValueType
+    def __init__(
+        self,
+        *,
+        transaction_id: _builtins.bytes = ...,
+        action: Global___ActionEndTransactionRequest.EndTransaction.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "transaction_id", b"transaction_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionEndTransactionRequest: _TypeAlias = ActionEndTransactionRequest  # noqa: Y015
+
+@_typing.final
+class ActionEndSavepointRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _EndSavepoint:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _EndSavepointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ActionEndSavepointRequest._EndSavepoint.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        END_SAVEPOINT_UNSPECIFIED: ActionEndSavepointRequest._EndSavepoint.ValueType  # 0
+        END_SAVEPOINT_RELEASE: ActionEndSavepointRequest._EndSavepoint.ValueType  # 1
+        END_SAVEPOINT_ROLLBACK: ActionEndSavepointRequest._EndSavepoint.ValueType  # 2
+
+    class EndSavepoint(_EndSavepoint, metaclass=_EndSavepointEnumTypeWrapper): ...
+    END_SAVEPOINT_UNSPECIFIED: ActionEndSavepointRequest.EndSavepoint.ValueType  # 0
+    END_SAVEPOINT_RELEASE: ActionEndSavepointRequest.EndSavepoint.ValueType  # 1
+    END_SAVEPOINT_ROLLBACK: ActionEndSavepointRequest.EndSavepoint.ValueType  # 2
+
+    SAVEPOINT_ID_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    savepoint_id: _builtins.bytes
+    action: Global___ActionEndSavepointRequest.EndSavepoint.ValueType
+    def __init__(
+        self,
+        *,
+        savepoint_id: _builtins.bytes = ...,
+        action: Global___ActionEndSavepointRequest.EndSavepoint.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "savepoint_id", b"savepoint_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionEndSavepointRequest: _TypeAlias = ActionEndSavepointRequest  # noqa: Y015
+
+@_typing.final
+class ActionCancelQueryRequest(_message.Message):
+    """Cancellation. Deprecated: newer clients run the action CancelFlightInfo."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INFO_FIELD_NUMBER: _builtins.int
+    info: _builtins.bytes
+    """A serialized FlightInfo."""
+    def __init__(
+        self,
+        *,
+        info: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["info", b"info"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionCancelQueryRequest: _TypeAlias = ActionCancelQueryRequest  # noqa: Y015
+
+@_typing.final
+class ActionCancelQueryResult(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _CancelResult:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CancelResultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ActionCancelQueryResult._CancelResult.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        CANCEL_RESULT_UNSPECIFIED: ActionCancelQueryResult._CancelResult.ValueType  # 0
+        CANCEL_RESULT_CANCELLED: ActionCancelQueryResult._CancelResult.ValueType  # 1
+        CANCEL_RESULT_CANCELLING: ActionCancelQueryResult._CancelResult.ValueType  # 2
+        CANCEL_RESULT_NOT_CANCELLABLE: ActionCancelQueryResult._CancelResult.ValueType  # 3
+
+    class CancelResult(_CancelResult, metaclass=_CancelResultEnumTypeWrapper): ...
+    CANCEL_RESULT_UNSPECIFIED: ActionCancelQueryResult.CancelResult.ValueType  # 0
+    CANCEL_RESULT_CANCELLED: ActionCancelQueryResult.CancelResult.ValueType  # 1
+    CANCEL_RESULT_CANCELLING: ActionCancelQueryResult.CancelResult.ValueType  # 2
+    CANCEL_RESULT_NOT_CANCELLABLE: ActionCancelQueryResult.CancelResult.ValueType  # 3
+
+    RESULT_FIELD_NUMBER: _builtins.int
+    result: Global___ActionCancelQueryResult.CancelResult.ValueType
+    def __init__(
+        self,
+        *,
+        result: Global___ActionCancelQueryResult.CancelResult.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionCancelQueryResult: _TypeAlias = ActionCancelQueryResult  # noqa: Y015
