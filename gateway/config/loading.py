@@ -1,0 +1,225 @@
+"""The layers of the configuration: flags over environment over file over defaults."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from pydantic_settings import EnvSettingsSource, SettingsError, TomlConfigSettingsSource
+
+from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig
+from gateway.config.values import describe
+from memwal.errors import InvalidInputError
+
+FILE_VARIABLE = f"{ENV_PREFIX}CONFIG"
+_SECTIONS = tuple(GatewayConfig.model_fields)
+# What Kubernetes sets in every pod when a service is called lance-gateway.
+_SERVICE_LINK = re.compile(r"(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)$")
+_SECRET = re.compile(r"secret|password|token|credential|sas|_key|^key", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A key that the command line sets.
+
+    Args:
+        name: of the flag, for messages.
+        key: dotted, such as "server.port".
+        value: as given; a table for "storage_options".
+    """
+
+    name: str
+    key: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration and where its values came from.
+
+    Args:
+        config: the values in effect.
+        sources: dotted key -> flag, variable or file; keys that nobody set are absent.
+    """
+
+    config: GatewayConfig
+    sources: Mapping[str, str]
+
+
+class ConfigError(InvalidInputError):
+    """The configuration can't be used.
+
+    Args:
+        problems: one sentence each.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+def load(flags: Sequence[Flag] = (), file: Path | None = None) -> Loaded:
+    """Reads all layers.
+
+    Args:
+        flags: of the command line; they win.
+        file: TOML file; without one, the one that LANCE_GATEWAY_CONFIG names, if it does.
+
+    Raises:
+        ConfigError: a file that can't be read, unknown keys, values that can't be.
+    """
+    named = os.environ.get(FILE_VARIABLE)
+    if file is None and named:
+        file = Path(named)
+    problems = [*_unknown_variables()]
+    layers = [(flag.name, _nested(flag.key, flag.value)) for flag in flags]
+    layers.append(("", _environment(problems)))
+    if file is not None:
+        layers.append((str(file), _read(file)))
+    merged: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for name, layer in reversed(layers):
+        _overlay(merged, layer)
+        for key in _leaves(layer):
+            sources[key] = name or _variable(key)
+    try:
+        config = GatewayConfig(**merged)
+    except ValidationError as error:
+        # The alternatives of a union complain one by one.
+        problems += dict.fromkeys(_sentence(one, sources) for one in error.errors(include_url=False))
+    if problems:
+        raise ConfigError(problems)
+    return Loaded(config, sources)
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key must not be shown: credentials among the storage options.
+
+    >>> is_secret("storage_options.aws_secret_access_key"), is_secret("storage_options.aws_region")
+    (True, False)
+    >>> is_secret("tls.key_file")
+    False
+    """
+    return key.startswith("storage_options.") and _SECRET.search(key.partition(".")[2]) is not None
+
+
+def fields(
+    model: type[BaseModel] = GatewayConfig, prefix: str = ""
+) -> Iterator[tuple[str, FieldInfo, type[BaseModel]]]:
+    """Yields each key with its field and the section it stands in, in the order of the schema."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from fields(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", field, model
+
+
+def _variable(key: str) -> str:
+    return ENV_PREFIX + key.upper().replace(".", ENV_DELIMITER)
+
+
+def _unknown_variables() -> Iterator[str]:
+    for name in sorted(os.environ):
+        rest = name.upper().removeprefix(ENV_PREFIX)
+        if rest == name.upper() or name.upper() == FILE_VARIABLE or _SERVICE_LINK.match(rest):
+            continue
+        first = rest.partition(ENV_DELIMITER)[0].lower()
+        if first not in _SECTIONS:
+            hint = _close(rest.lower().replace(ENV_DELIMITER, "."), [key for key, _, _ in fields()])
+            known = _variable(hint) if hint else "one of those of `lance-gateway config reference`"
+            yield f"the variable {name} sets nothing: did you mean {known}?"
+
+
+def _environment(problems: list[str]) -> dict[str, Any]:
+    try:
+        return EnvSettingsSource(GatewayConfig)()
+    except SettingsError as error:
+        found = re.search(r'field "(\w+)"', str(error))
+        name = _variable(found[1]) if found else "a variable"
+        problems.append(f"{name} is no JSON object; write {name}{ENV_DELIMITER}<KEY>=value, one for each key")
+        return {}
+
+
+def _read(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        msg = (
+            f"configuration file {str(file)!r} does not exist: name another with --config or {FILE_VARIABLE}"
+        )
+        raise ConfigError([msg])
+    try:
+        return TomlConfigSettingsSource(GatewayConfig, file)()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError([f"configuration file {str(file)!r} is not TOML: {error}"]) from error
+    except OSError as error:
+        msg = f"configuration file {str(file)!r} can't be read: {error.strerror}"
+        raise ConfigError([msg]) from error
+
+
+def _nested(key: str, value: object) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)  # noqa: S101 - a key has at least one part
+    return value
+
+
+def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+    for key, value in above.items():
+        known = below.get(key)
+        if isinstance(value, Mapping):
+            inner = below[key] = dict(known) if isinstance(known, Mapping) else {}
+            _overlay(inner, value)
+        else:
+            below[key] = value
+
+
+def _leaves(layer: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in layer.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
+def _close(key: str, known: Sequence[str]) -> str | None:
+    """The known key that comes closest: by its whole name, else by its last part."""
+    found = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
+    if not found:
+        last = key.rpartition(".")[2]
+        ends = {one.rpartition(".")[2]: one for one in known}
+        found = [ends[one] for one in difflib.get_close_matches(last, ends, n=1, cutoff=0.75)]
+    return found[0] if found else None
+
+
+def _sentence(error: ErrorDetails, sources: Mapping[str, str]) -> str:
+    known = {key: field for key, field, _ in fields()}
+    # Members of a union are told apart behind the key itself.
+    parts = [str(part) for part in error["loc"]]
+    key = ".".join(parts)
+    while key not in known and error["type"] != "extra_forbidden" and "." in key:
+        key = key.rpartition(".")[0]
+    if error["type"] == "missing":
+        return f"{key} is not set: give --{key}, {_variable(key)}, or {key} in the configuration file"
+    where = sources.get(key) or sources.get(".".join(parts)) or "the defaults"
+    if error["type"] == "extra_forbidden":
+        section = key.rpartition(".")[0]
+        siblings = [one for one in known if one.rpartition(".")[0] == section] if section else _SECTIONS
+        close = _close(key, siblings) or _close(key, list(known))
+        hint = f"did you mean {close}?" if close else f"there are: {', '.join(siblings)}"
+        if any(one.startswith(f"{key}.") for one in sources):
+            where = next(source for one, source in sources.items() if one.startswith(f"{key}."))
+        return f"{where}: the key {key} does not exist: {hint}"
+    value = error["input"]
+    shown = "***" if is_secret(".".join(parts)) else repr(value)
+    # What pydantic says by itself is what the key takes, in other words.
+    reason = f"{error['ctx']['error']}; " if error["type"] == "value_error" else ""
+    takes = describe(known[key]) if key in known else f"a table [{key}]"
+    return f"{where}: {key} = {shown}: {reason}it takes {takes}"

@@ -1,0 +1,188 @@
+"""Every key of the configuration, with its default and what it means.
+
+Descriptions are sentences of the reference (`lance-gateway config reference`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from gateway.config.values import File, HttpPort, Names, Port, Seconds, Size
+
+ENV_PREFIX = "LANCE_GATEWAY_"
+ENV_DELIMITER = "__"
+
+
+class Section(BaseModel):
+    """A table of the file; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class ServerSection(Section):
+    """Where the gateway listens, and how it sends."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: Port = Field(default=31337, description="Port of the Flight SQL server.")
+    drain: Seconds = Field(
+        default=30.0, description="How long running streams may go on after a signal to stop."
+    )
+    partitions: int = Field(default=0, ge=0, description="Partitions of every scan; 0 takes one per core.")
+
+
+class TlsSection(Section):
+    """Encryption; on when a certificate is named."""
+
+    certificate_file: File = Field(default=None, description="PEM file with the server's certificate chain.")
+    key_file: File = Field(default=None, description="PEM file with the certificate's private key.")
+    client_ca_file: File = Field(
+        default=None,
+        description="PEM file of the authorities whose client certificates are demanded (mutual TLS).",
+    )
+
+    @field_validator("key_file", "client_ca_file")
+    @classmethod
+    def _belongs_to_a_certificate(cls, value: File, info: ValidationInfo) -> File:
+        if value is not None and info.data.get("certificate_file") is None:
+            msg = "tls.certificate_file is not set"
+            raise ValueError(msg)
+        return value
+
+
+class JwtSection(Section):
+    """Bearer tokens that an identity provider signs; on when `jwks` is set."""
+
+    jwks: str = Field(default="", description="URL or file of the provider's key set.")
+    issuer: str = Field(default="", description="Required `iss` claim; empty accepts any.")
+    audience: str = Field(default="", description="Required `aud` claim; empty accepts any.")
+    algorithms: Names = Field(
+        default=("RS256", "ES256"), description="Signature algorithms that are accepted."
+    )
+    user_claim: str = Field(default="sub", description="Claim that names the user.")
+    roles_claim: str = Field(default="roles", description="Claim that lists the user's roles.")
+    leeway: Seconds = Field(default=30.0, description="How far clocks may differ.")
+
+
+class AuthSection(Section):
+    """Who may connect and what they may see."""
+
+    insecure: bool = Field(
+        default=False, description="Serve other machines without authentication, knowingly."
+    )
+    users_file: File = Field(default=None, description="TOML file of users with password hashes and roles.")
+    tokens_file: File = Field(default=None, description="TOML file of static API tokens.")
+    policy_file: File = Field(
+        default=None, description="TOML file of grants, row filters and masks per role."
+    )
+    token_lifetime: Seconds = Field(
+        default=12 * 3600.0, description="How long a token issued for a password lasts."
+    )
+    max_failures: int = Field(
+        default=10,
+        ge=1,
+        description="Failed attempts of one user or peer within `failure_window` before refusal.",
+    )
+    failure_window: Seconds = Field(default=60.0, description="Time over which failed attempts are counted.")
+    jwt: JwtSection = JwtSection()
+
+
+class LimitsSection(Section):
+    """What one query, and all of them together, may take. 0 means no limit where not said otherwise."""
+
+    max_concurrent_queries: int = Field(
+        default=64, ge=1, description="Queries that run at a time; others queue."
+    )
+    max_queued_queries: int = Field(
+        default=256, ge=0, description="Queries that may wait; 0 refuses at once."
+    )
+    queue_timeout: Seconds = Field(default=30.0, description="How long a query may wait for its turn.")
+    query_timeout: Seconds = Field(default=0.0, description="How long a query may run, its stream included.")
+    query_memory_bytes: Size = Field(
+        default=0,
+        description="Memory of sorts, joins and aggregates of one query; they spill to disk beyond it.",
+    )
+    max_result_rows: int = Field(default=0, ge=0, description="Rows of one result.")
+    max_result_bytes: Size = Field(default=0, description="Bytes of one result.")
+    max_sessions: int = Field(
+        default=10_000, ge=1, description="Sessions kept; the one unused longest leaves."
+    )
+    session_idle: Seconds = Field(
+        default=12 * 3600.0, gt=0, description="Idle time after which a session ends."
+    )
+    cache_bytes: Size = Field(
+        default=512 << 20, gt=0, description="Cache of fresh rows, keys and masks, of all tables together."
+    )
+
+
+class ObservabilitySection(Section):
+    """Metrics, health, logs and traces."""
+
+    http_host: str = Field(default="127.0.0.1", description="Address of /metrics, /livez and /readyz.")
+    http_port: HttpPort = Field(
+        default="auto",
+        description="Port of the same; auto is the one after server.port (any free one if that is 0).",
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="How log lines look.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="The least severe lines that are logged."
+    )
+    slow_query: Seconds = Field(
+        default=10.0,
+        description="Queries that take at least this long are logged as warnings; 0 logs none so.",
+    )
+    query_history: int = Field(
+        default=1000, ge=1, description="Finished queries that system.queries remembers."
+    )
+    otlp_endpoint: str = Field(
+        default="", description="OTLP/HTTP collector, such as http://collector:4318; empty turns tracing off."
+    )
+    otlp_sample_ratio: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="Share of traces to keep where the client's trace does not decide.",
+    )
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _upper(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
+
+
+class GatewayConfig(BaseSettings):
+    """Everything that a gateway can be told when it starts."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+        env_ignore_empty=True,
+        enable_decoding=True,
+    )
+
+    root: str = Field(min_length=1, description="Directory or s3://bucket/prefix of <name>.lance tables.")
+    storage_options: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="Options of the object store, as Lance names them."
+    )
+    server: ServerSection = ServerSection()
+    tls: TlsSection = TlsSection()
+    auth: AuthSection = AuthSection()
+    limits: LimitsSection = LimitsSection()
+    observability: ObservabilitySection = ObservabilitySection()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Takes what it is given and nothing else: `loading` merges the layers, and knows which is which."""
+        return (init_settings,)
