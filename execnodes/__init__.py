@@ -20,7 +20,7 @@ from execnodes.bloom_filter_guard import BloomFilterGuardExec
 from execnodes.coalesce_first import CoalesceFirstExec
 from execnodes.deduplicate import DeduplicateExec
 from execnodes.keys import KeySet
-from execnodes.lance_scan import LanceScanExec
+from execnodes.lance_scan import LanceScanExec, RowRange
 from execnodes.memtable_scan import MemTableScanExec
 from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext
 from execnodes.row_filter import RowFilter
@@ -44,6 +44,7 @@ __all__ = [
     "MetricsSet",
     "RowFilter",
     "RowMask",
+    "RowRange",
     "ScanExec",
     "StoredColumn",
     "TakeLastExec",

@@ -12,11 +12,26 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, TOMBSTONE, TaskContext, rows_without_columns
 from execnodes.row_filter import RowFilter
-from execnodes.row_mask import CHUNK_ROWS, RowMask
+from execnodes.row_mask import CHUNK_ROWS, RowMask, shown
 from execnodes.scan import ScanExec
 from execnodes.source import ColumnCache, KeyLocator, LanceSource, read_as
 
 _TOMBSTONE_FIELD = pa.field(TOMBSTONE, pa.bool_())
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """Neighbouring rows of one fragment, deleted ones included.
+
+    Attributes:
+        fragment_id: as Lance numbers it.
+        first: offset of the first row.
+        count: how many.
+    """
+
+    fragment_id: int
+    first: int
+    count: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +48,7 @@ class LanceScanExec(ScanExec):
         with_tombstone: append `_tombstone` (flushed generations have it).
         by_key: read only the keys that the task context still wants.
         locator: may know where these keys are; if not, Lance finds them.
+        row_ranges: parts of further fragments to read, one group per partition; () for none.
     """
 
     source: LanceSource
@@ -44,6 +60,7 @@ class LanceScanExec(ScanExec):
     with_tombstone: bool = False
     by_key: bool = False
     locator: KeyLocator | None = None
+    row_ranges: tuple[tuple[RowRange, ...], ...] = ()
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.columns if name not in self.source.schema.names]
@@ -60,11 +77,19 @@ class LanceScanExec(ScanExec):
 
     def describe(self) -> str:
         """Source, projection, filter and fragments."""
-        return self.description(self.source.label, f"fragments={sum(map(len, self.fragment_groups))}")
+        fragments = {one.fragment_id for group in self.row_ranges for one in group}
+        fragments.update(fragment_id for group in self.fragment_groups for fragment_id in group)
+        return self.description(self.source.label, f"fragments={len(fragments)}")
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Read the partition's fragments: from the cache, else by one scan."""
-        group = self.fragment_groups[partition]
+        """Read the partition's fragments: from the cache, else by one scan; then its parts of fragments."""
+        yield from self._rows_of_fragments(mask, self.fragment_groups[partition], context)
+        for part in self.row_ranges[partition] if self.row_ranges else ():
+            yield from self._rows_of_range(mask, part, context)
+
+    def _rows_of_fragments(
+        self, mask: RowMask, group: tuple[int, ...], context: TaskContext
+    ) -> Iterator[pa.RecordBatch]:
         if group and not self.schema.names and self.row_filter is None and not self.by_key:
             yield rows_without_columns(sum(self._count(mask, fragment_id) for fragment_id in group))
             return
@@ -85,6 +110,34 @@ class LanceScanExec(ScanExec):
             return visible.visible_rows
         dataset: Any = self.source.dataset
         return int(dataset.get_fragment(fragment_id).physical_rows)
+
+    def _rows_of_range(self, mask: RowMask, part: RowRange, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Rows by their place in the fragment, so that the filter comes after, and is not Lance's business."""
+        needed = self._with_columns_of(self.row_filter)
+        stored, schema = self._stored(needed), self._schema_of(needed)
+        visible = self.cache.visible(self.source, part.fragment_id, mask.fragments.get(part.fragment_id))
+        dataset: Any = self.source.dataset
+        fragment = dataset.get_fragment(part.fragment_id)
+        scanner = dataset.scanner(
+            columns=stored,
+            fragments=[fragment],
+            batch_size=CHUNK_ROWS,
+            offset=part.first,
+            limit=part.count,
+            # Offsets are physical only where deleted rows count; a row without any stored column counts too.
+            include_deleted_rows=fragment.metadata.deletion_file is not None,
+            with_row_id=fragment.metadata.deletion_file is not None or not stored,
+        )
+        position = part.first
+        for scanned in scanner.to_batches():
+            rows = scanned.select(stored)
+            if visible is not None:
+                rows = shown(rows, visible.visible.slice(position, scanned.num_rows))
+            position += scanned.num_rows
+            if rows.num_rows:
+                batch = self._finish(rows, schema, self.row_filter, context)
+                if batch.num_rows:
+                    yield batch
 
     def _kept_rows(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext

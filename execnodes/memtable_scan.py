@@ -17,7 +17,7 @@ from execnodes.source import MemTableSource
 
 @dataclass(frozen=True, eq=False)
 class MemTableScanExec(ScanExec):
-    """Columns of the unflushed rows of one region that pass a filter; partition 0 has them all.
+    """Columns of the unflushed rows of one region that pass a filter; one partition has them all.
 
     Args:
         source: the rows.
@@ -25,6 +25,7 @@ class MemTableScanExec(ScanExec):
         row_filter: applied exactly.
         with_tombstone: append `_tombstone`.
         by_key: read only the keys that the task context still wants.
+        partition: which one has the rows.
     """
 
     source: MemTableSource
@@ -32,6 +33,7 @@ class MemTableScanExec(ScanExec):
     row_filter: RowFilter | None = None
     with_tombstone: bool = False
     by_key: bool = False
+    partition: int = 0
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -45,7 +47,7 @@ class MemTableScanExec(ScanExec):
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Select from memory."""
-        if partition != 0:
+        if partition != self.partition:
             return
         fragment = mask.fragments.get(0)
         start = 0

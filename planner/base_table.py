@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -78,6 +79,20 @@ class BaseTable:
     def physical_rows(self) -> int:
         """Rows stored, deleted ones included."""
         return sum(fragment.physical_rows for fragment in self.fragments)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Of what the version consists of, 16 bytes: another table of this name and version has another."""
+        digest = hashlib.blake2b(digest_size=16)
+        for column in fields_of_dataset(self.dataset):
+            digest.update(f"{column.field_id} {column.name} {column.type}\n".encode())
+        for fragment in self.dataset.get_fragments():
+            metadata = fragment.metadata
+            deletions = metadata.deletion_file
+            deleted = None if deletions is None else (deletions.read_version, deletions.id)
+            files = [file.path for file in metadata.files]
+            digest.update(f"{fragment.fragment_id} {metadata.physical_rows} {files} {deleted}\n".encode())
+        return digest.digest()
 
     @cached_property
     def source(self) -> LanceSource:

@@ -158,15 +158,23 @@ class Tail:
 
     Attributes:
         region_id: region.
-        first: position of the oldest entry.
-        last: position of the newest entry that was looked at.
+        positions: of its entries, ascending; at least one.
         rows: the table's columns and `_tombstone`, oldest row first.
     """
 
     region_id: str
-    first: int
-    last: int
+    positions: tuple[int, ...]
     rows: pa.Table
+
+    @property
+    def first(self) -> int:
+        """Position of the oldest entry."""
+        return self.positions[0]
+
+    @property
+    def last(self) -> int:
+        """Position of the newest entry."""
+        return self.positions[-1]
 
     @property
     def nbytes(self) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from execnodes import (
     DeduplicateExec,
@@ -13,16 +12,13 @@ from execnodes import (
     MemTableScanExec,
     RowFilter,
     RowMask,
+    RowRange,
     UnionExec,
 )
 from execnodes.source import ColumnCache
+from planner.balance import BASE, Partition, balanced, scan_units
 from planner.snapshot import TableSnapshot
 from planner.visibility import Visibility
-
-Groups = tuple[tuple[int, ...], ...]
-"""Fragment ids, one group per partition."""
-Unit = tuple[int, tuple[int, ...]]
-"""Rows, and the fragments that one partition reads together."""
 
 
 def plan_scan(
@@ -33,6 +29,8 @@ def plan_scan(
     partitions: int,
     visibility: Visibility,
     column_cache: ColumnCache,
+    *,
+    split_fragments: bool = False,
 ) -> ExecNode:
     """``DeduplicateExec(UnionExec(LanceScanExec...))``, or a plain union where the table has no primary key.
 
@@ -44,17 +42,17 @@ def plan_scan(
         partitions: how many.
         visibility: where masks come from.
         column_cache: where columns of flushed generations are kept.
+        split_fragments: whether several partitions may share a large fragment of the base table.
     """
     base = snapshot.base
     deduplicated = bool(base.primary_key) and snapshot.has_fresh_rows
     projected = tuple(columns)
-    units: list[list[Unit]] = [[(one.physical_rows, (one.fragment_id,)) for one in base.fragments]]
-    sources: list[LanceSource] = [base.source]
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
+    units = scan_units(snapshot, regions, split_into=partitions if split_fragments else 1)
+    placed = balanced(units, partitions)
     generations = [one for region in regions for one in region.generations]
-    for generation in generations:
-        units.append([(generation.rows, tuple(generation.fragment_rows))])
-        sources.append(generation.source(base))
+    sources: list[tuple[str, LanceSource]] = [(BASE, base.source)]
+    sources += [(one.path, one.source(base)) for one in generations]
     types = [base.schema.field(name).type for name in projected]
     # A filter is Lance's business in the base table: it has statistics and indexes.
     keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
@@ -62,15 +60,19 @@ def plan_scan(
         LanceScanExec(
             source,
             projected,
-            groups,
+            _fragment_groups(placed, name),
             column_cache,
             row_filter,
-            keep_columns=keep_base or source is not base.source,
+            keep_columns=keep_base or name != BASE,
+            row_ranges=_row_ranges(placed, name),
         )
-        for source, groups in zip(sources, _balanced(units, partitions), strict=True)
+        for name, source in sources
     ]
     tails = [region.tail for region in regions if region.tail is not None]
-    scans += [MemTableScanExec(one.source, projected, row_filter) for one in tails]
+    scans += [
+        MemTableScanExec(one.source, projected, row_filter, partition=_home(placed, one.region_id))
+        for one in tails
+    ]
     if not deduplicated:
         return scans[0] if len(scans) == 1 else UnionExec(tuple(scans))
     masks = visibility.masks(snapshot)
@@ -80,14 +82,29 @@ def plan_scan(
     return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
 
 
-def _balanced(sources: Sequence[Sequence[Unit]], partitions: int) -> Iterator[Groups]:
-    """Per source, its fragments in one group per partition; the largest units are placed first."""
-    loads = [(0, partition) for partition in range(partitions)]
-    groups: list[list[list[int]]] = [[[] for _ in range(partitions)] for _ in sources]
-    units = [(rows, index, fragments) for index, source in enumerate(sources) for rows, fragments in source]
-    for rows, index, fragments in sorted(units, key=lambda unit: -unit[0]):
-        load, partition = heapq.heappop(loads)
-        groups[index][partition].extend(fragments)
-        heapq.heappush(loads, (load + rows, partition))
-    for per_source in groups:
-        yield tuple(tuple(group) for group in per_source)
+def _fragment_groups(placed: Sequence[Partition], source: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(
+            fragment_id
+            for unit in units
+            if unit.source == source and unit.first is None
+            for fragment_id in unit.fragments
+        )
+        for units in placed
+    )
+
+
+def _row_ranges(placed: Sequence[Partition], source: str) -> tuple[tuple[RowRange, ...], ...]:
+    ranges = tuple(
+        tuple(
+            RowRange(unit.fragments[0], unit.first, unit.rows)
+            for unit in units
+            if unit.source == source and unit.first is not None
+        )
+        for units in placed
+    )
+    return ranges if any(ranges) else ()
+
+
+def _home(placed: Sequence[Partition], source: str) -> int:
+    return next(number for number, units in enumerate(placed) if any(one.source == source for one in units))

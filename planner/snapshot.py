@@ -1,18 +1,24 @@
-"""What one query sees of one table."""
+"""What one query sees of one table, and how that is described to another process."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
+from uuid import UUID
 
+from memwal.errors import InvalidInputError, UnavailableError
+from memwal.manifest import FlushedGeneration
 from planner.base_table import BaseTable
 from planner.fresh_rows import GenerationDataset, Tail
+from protos import snapshot_pb2
 
 Consistency = Literal["strong", "flushed", "snapshot"]
 CONSISTENCY_LEVELS: tuple[Consistency, ...] = ("strong", "flushed", "snapshot")
+MAX_WAL_ENTRIES = 1 << 20
+"""A description that names more entries of one region's log is refused: nobody could read them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,3 +78,141 @@ class TableSnapshot:
             if region.generations or region.tail is not None
         )
         return (self.base.storage.uri, self.base.version, tuple(parts))
+
+
+class SnapshotGoneError(UnavailableError):
+    """A snapshot that was described can't be opened any more."""
+
+    def __init__(self, table: str, version: int, reason: object) -> None:
+        super().__init__(
+            f"table {table!r} as of base version {version} is no longer there ({reason}): run the query again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDescription:
+    """Which fresh rows of a region belong to a snapshot.
+
+    Attributes:
+        region_id: UUID in its usual text form.
+        generations: oldest first, with their directories below the region's own.
+        wal_positions: ascending; of the entries that make up the tail.
+        is_scanned: whether its rows are read; those of other regions only supersede older ones.
+    """
+
+    region_id: str
+    generations: tuple[FlushedGeneration, ...]
+    wal_positions: tuple[int, ...]
+    is_scanned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDescription:
+    """All that it takes to open a snapshot again, here or in another process over the same root.
+
+    Attributes:
+        table: name in the catalog.
+        base_version: of the base table.
+        base_fingerprint: see `BaseTable.fingerprint`.
+        regions: in the order of the snapshot, which decides what is read where.
+    """
+
+    table: str
+    base_version: int
+    base_fingerprint: bytes
+    regions: tuple[RegionDescription, ...]
+
+    def __post_init__(self) -> None:
+        if not self.table or self.base_version < 1:
+            msg = (
+                f"a snapshot is of a table at version 1 or more, not of {self.table!r} at {self.base_version}"
+            )
+            raise InvalidInputError(msg)
+
+    @staticmethod
+    def of(snapshot: TableSnapshot, scanned_regions: frozenset[str]) -> SnapshotDescription:
+        """Describe a snapshot, and which of its regions a query reads."""
+        return SnapshotDescription(
+            snapshot.base.name,
+            snapshot.base.version,
+            snapshot.base.fingerprint,
+            tuple(
+                RegionDescription(
+                    region.region_id,
+                    tuple(
+                        FlushedGeneration(one.generation, one.path.rpartition("/")[2])
+                        for one in region.generations
+                    ),
+                    () if region.tail is None else region.tail.positions,
+                    region.region_id in scanned_regions,
+                )
+                for region in snapshot.regions.values()
+            ),
+        )
+
+    @property
+    def scanned_regions(self) -> frozenset[str]:
+        """Regions whose rows are read."""
+        return frozenset(region.region_id for region in self.regions if region.is_scanned)
+
+    def to_message(self) -> snapshot_pb2.SnapshotDescription:
+        """The message that stands for the description."""
+        message = snapshot_pb2.SnapshotDescription(
+            table=self.table, base_version=self.base_version, base_fingerprint=self.base_fingerprint
+        )
+        for region in self.regions:
+            described = message.regions.add(
+                region_id=UUID(region.region_id).bytes, is_scanned=region.is_scanned
+            )
+            for one in region.generations:
+                described.generations.add(generation=one.generation, path=one.path)
+            for first, count in _runs(region.wal_positions):
+                described.wal_entries.add(first=first, count=count)
+        return message
+
+    @staticmethod
+    def from_message(message: snapshot_pb2.SnapshotDescription) -> SnapshotDescription:
+        """The description that a message stands for; anybody may have written it.
+
+        Raises:
+            InvalidInputError: it describes what cannot be.
+        """
+        return SnapshotDescription(
+            message.table,
+            message.base_version,
+            message.base_fingerprint,
+            tuple(_region(region) for region in message.regions),
+        )
+
+
+def _region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
+    if len(message.region_id) != 16:
+        msg = f"region id {message.region_id.hex()!r} of a snapshot is not a UUID of 16 bytes"
+        raise InvalidInputError(msg)
+    region_id = str(UUID(bytes=message.region_id))
+    entries = sum(run.count for run in message.wal_entries)
+    if entries > MAX_WAL_ENTRIES:
+        msg = f"a snapshot of region {region_id} names {entries} WAL entries; at most {MAX_WAL_ENTRIES} do"
+        raise InvalidInputError(msg)
+    return RegionDescription(
+        region_id,
+        tuple(FlushedGeneration(one.generation, one.path) for one in message.generations),
+        tuple(
+            position for run in message.wal_entries for position in range(run.first, run.first + run.count)
+        ),
+        message.is_scanned,
+    )
+
+
+def _runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Ascending numbers as first and count of each stretch without gaps."""
+    first = count = 0
+    for position in positions:
+        if count and position == first + count:
+            count += 1
+            continue
+        if count:
+            yield first, count
+        first, count = position, 1
+    if count:
+        yield first, count

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from execnodes.source import ColumnCache
-from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
-from memwal.manifest import RegionManifest, list_regions, read_latest_manifests
+from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
 from memwal.storage import Storage
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
 from planner.assignments import RegionAssignments
@@ -29,7 +29,14 @@ from planner.fresh_rows import (
     tail_schema,
 )
 from planner.key_places import KeyPlaces
-from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
+from planner.snapshot import (
+    Consistency,
+    RegionDescription,
+    RegionSnapshot,
+    SnapshotDescription,
+    SnapshotGoneError,
+    TableSnapshot,
+)
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
@@ -190,6 +197,43 @@ class Table:
                 return taken
         raise AssertionError
 
+    def reopen(self, description: SnapshotDescription) -> TableSnapshot:
+        """Open the very snapshot that was described, whatever the table is now.
+
+        Raises:
+            SnapshotGoneError: part of it was merged, compacted or cleaned up since, or the table was made anew.
+            LanceGatewayError: something can't be read.
+        """
+        try:
+            base = self._described_base(description)
+            return TableSnapshot(
+                base, {one.region_id: self._described_region(base, one) for one in description.regions}
+            )
+        except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
+            raise SnapshotGoneError(self.name, description.base_version, error) from error
+
+    def _described_base(self, description: SnapshotDescription) -> BaseTable:
+        version = description.base_version
+        base = self._base
+        if base is None or base.version != version:
+            base = self.cache.compute(
+                ("base", self.storage.uri, version, description.base_fingerprint),
+                lambda: open_base_table(self.name, self.storage, version, self._session),
+                lambda _: OPEN_GENERATION_BYTES,
+            )
+        if base.fingerprint != description.base_fingerprint:
+            raise SnapshotGoneError(self.name, version, "the table was dropped and made anew")
+        return base
+
+    def _described_region(self, base: BaseTable, description: RegionDescription) -> RegionSnapshot:
+        region_id, positions = description.region_id, description.wal_positions
+        generations = self._open_generations(base, region_id, description.generations)
+        tail = None
+        if positions:
+            parts = [entry_rows(self._wal_entry(region_id, position), base) for position in positions]
+            tail = Tail(region_id, positions, pa.concat_tables(parts).combine_chunks())
+        return RegionSnapshot(region_id, generations, tail)
+
     def _take(self, needed: tuple[str, ...], consistency: Consistency) -> TableSnapshot:
         if consistency == "snapshot":
             base = self.base()
@@ -211,7 +255,8 @@ class Table:
             newest_merged = merged.get(region_id, 0)
             generations: tuple[GenerationDataset, ...] = ()
             if manifest is not None:
-                generations = self._open_generations(base, manifest, newest_merged)
+                unmerged = [one for one in manifest.flushed_generations if one.generation > newest_merged]
+                generations = self._open_generations(base, region_id, unmerged)
             positions = [
                 position
                 for position, generation in (unflushed[region_id].entries if region_id in unflushed else ())
@@ -238,20 +283,16 @@ class Table:
         return newest
 
     def _open_generations(
-        self, base: BaseTable, manifest: RegionManifest, merged: int
+        self, base: BaseTable, region_id: str, flushed: Iterable[FlushedGeneration]
     ) -> tuple[GenerationDataset, ...]:
         def opened(generation: int, path: str) -> GenerationDataset:
             return self.cache.compute(
-                ("generation", self.storage.uri, manifest.region_id, path),
-                lambda: open_generation(base, manifest.region_id, generation, path, self._session),
+                ("generation", self.storage.uri, region_id, path),
+                lambda: open_generation(base, region_id, generation, path, self._session),
                 lambda _: OPEN_GENERATION_BYTES,
             )
 
-        return tuple(
-            opened(flushed.generation, flushed.path)
-            for flushed in manifest.flushed_generations
-            if flushed.generation > merged
-        )
+        return tuple(opened(one.generation, one.path) for one in flushed)
 
     def _unflushed(self, manifest: RegionManifest) -> WalPositions:
         """WAL entries that no generation of the region's newest manifest covers."""
@@ -289,6 +330,7 @@ class Table:
             return None
         schema = tail_schema(base)
         known = self._tails.get(region_id)
+        every = tuple(positions)
         parts = []
         if known is not None and known.first == positions[0] and known.rows.schema.equals(schema):
             if known.last == positions[-1]:
@@ -296,12 +338,11 @@ class Table:
             if known.last < positions[-1]:
                 parts = [known.rows]
                 positions = positions[bisect_right(positions, known.last) :]
-        first = positions[0] if not parts or known is None else known.first
         parts += [entry_rows(self._wal_entry(region_id, position), base) for position in positions]
         rows = pa.concat_tables(parts)
         if rows.column(0).num_chunks > TAIL_CHUNKS:
             rows = rows.combine_chunks()
-        tail = self._tails[region_id] = Tail(region_id, first, positions[-1], rows)
+        tail = self._tails[region_id] = Tail(region_id, every, rows)
         return tail
 
 
