@@ -112,7 +112,7 @@ class LanceScanExec(ScanExec):
         return int(dataset.get_fragment(fragment_id).physical_rows)
 
     def _rows_of_range(self, mask: RowMask, part: RowRange, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Rows by their place in the fragment, so that the filter comes after, and is not Lance's business."""
+        """Rows by their place in the fragment: the filter comes after that, so it is not Lance's."""
         needed = self._with_columns_of(self.row_filter)
         stored, schema = self._stored(needed), self._schema_of(needed)
         visible = self.cache.visible(self.source, part.fragment_id, mask.fragments.get(part.fragment_id))

@@ -42,8 +42,8 @@ def scan_units(
     Args:
         snapshot: of the table.
         scanned: regions that are read.
-        split_into: about so many partitions are to have even shares, so that fragments of the base table which
-            are larger than one share are divided; 1 leaves them whole.
+        split_into: fragments of the base table that exceed an even share of so many partitions are divided;
+            1 leaves them whole.
     """
     generations = [one for region in scanned for one in region.generations]
     tails = [region.tail for region in scanned if region.tail is not None]
