@@ -201,7 +201,7 @@ class Table:
         """Open the very snapshot that was described, whatever the table is now.
 
         Raises:
-            SnapshotGoneError: part of it was merged, compacted or cleaned up since, or the table was made anew.
+            SnapshotGoneError: part of it was merged or cleaned up since, or the table was made anew.
             LanceGatewayError: something can't be read.
         """
         try:
