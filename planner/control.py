@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from execnodes import MetricsSet
@@ -20,6 +21,21 @@ class _Interrupted(BaseException):
     """Raised in a thread that waits for DataFusion, to wake it up; never leaves `RunControl.wait`."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """What one table reference came down to.
+
+    Attributes:
+        table: its name.
+        regions_kept: regions that were read.
+        regions: regions that the table has.
+    """
+
+    table: str
+    regions_kept: int
+    regions: int
+
+
 class RunControl:
     """Safe to share between threads; serves one execution.
 
@@ -33,6 +49,24 @@ class RunControl:
         self._error: LanceGatewayError | None = None
         self._lock = threading.Lock()
         self._waiting: int | None = None
+        self._reads: tuple[TableRead, ...] | None = None
+
+    @property
+    def reads(self) -> tuple[TableRead, ...]:
+        """What was read so far; known after `release` too."""
+        if self._reads is not None:
+            return self._reads
+        decided = [(scan.table.name, scan.decided_pruning) for scan in self.scans]
+        return tuple(
+            TableRead(name, len(pruning.kept), len(pruning.regions.region_ids))
+            for name, pruning in decided
+            if pruning is not None
+        )
+
+    def release(self) -> None:
+        """The execution is over: let go of the snapshots it read."""
+        self._reads = self.reads
+        self.runs = []
 
     @property
     def scans(self) -> tuple[TableScan, ...]:

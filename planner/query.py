@@ -148,6 +148,11 @@ class TableScan:
             return all_regions(regions, reason)
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
 
+    @property
+    def decided_pruning(self) -> Pruning | None:
+        """The same where it is known already; None for a scan that never ran."""
+        return vars(self).get("pruning")
+
     def _reason_not_to_prune(self, regions: int) -> str:
         if not self.run.options.region_pruning:
             return "region pruning is off"
