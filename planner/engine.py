@@ -11,10 +11,14 @@ from planner.access import FULL_ACCESS, Access
 from planner.binding import bind
 from planner.catalog import Catalog
 from planner.frames import Frames
+from planner.plan_cache import Dependencies, PlanCache
 from planner.prepared_query import PreparedQuery
+from planner.results import altered
 from planner.settings import DEFAULT_SETTINGS, SessionSettings
 
 __all__ = ["DEFAULT_SETTINGS", "PreparedQuery", "QueryEngine", "SessionSettings"]
+
+MAX_PLANS = 1024
 
 
 class QueryEngine:
@@ -35,27 +39,41 @@ class QueryEngine:
         compatibility.check()
         self.catalog = catalog
         self._frames = Frames(catalog, partitions, memory_bytes)
+        self._plans = PlanCache(MAX_PLANS)
 
     def prepare(
         self,
         sql: str,
         settings: SessionSettings = DEFAULT_SETTINGS,
         access: Access = FULL_ACCESS,
+        *,
+        promised: bytes | None = None,
     ) -> PreparedQuery:
-        """Check syntax, names and types of a statement.
+        """Check syntax, names and types of a statement, or find it among those that were checked before.
 
         Args:
             sql: the statement.
             settings: of the session that asks.
             access: what the principal who asks may see.
+            promised: `PreparedQuery.digest` of what the client was told when it prepared the statement.
 
         Raises:
             InvalidInputError: what is wrong, and where.
             NotFoundError: a table or view that doesn't exist.
             UnsupportedError: a statement that is not a query.
+            PreconditionError: the result has other columns than were promised.
         """
-        bound = bind(sql, self.catalog, catalog=settings.catalog, schema=settings.schema)
-        return PreparedQuery(self._frames, bound, settings)
+        key = (sql, settings, access)
+        plan = self._plans.get(key, promised)
+        if plan is not None:
+            return plan
+        dependencies = Dependencies(self.catalog, self.catalog)
+        bound = bind(sql, dependencies, catalog=settings.catalog, schema=settings.schema)
+        plan = PreparedQuery(self._frames, bound, settings)
+        self._plans.put(key, plan, dependencies)
+        if promised is not None and promised != plan.digest:
+            raise altered(sql)
+        return plan
 
     def execute(
         self,

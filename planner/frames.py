@@ -77,7 +77,7 @@ class Frames:
             marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
             leaf = TableLeaf(run, self.catalog.table(reference.table), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
-        if bound.kind is StatementKind.SHOW or "information_schema" in text.lower():
+        if bound.lists_tables:
             self._describe_everything(context, run)
         try:
             return context.sql(text, param_values=values or None)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 
 import pyarrow as pa
 from datafusion import DataFrame
 
 from execnodes import KeySet, MetricsSet
-from memwal.errors import InvalidInputError, PreconditionError
+from memwal.errors import InvalidInputError
 from planner.base_table import BaseTable, FilesVanishedError
 from planner.binding import StatementKind
 from planner.control import RunControl
@@ -19,7 +22,7 @@ from planner.frames import Frames
 from planner.parameters import parameter_types
 from planner.plain_types import conform
 from planner.query import QueryRun
-from planner.results import normalised, translated
+from planner.results import altered, normalised, translated
 from planner.settings import SessionSettings
 from planner.statement import BoundStatement
 
@@ -52,7 +55,7 @@ class PreparedQuery:
         self._settings = settings
         self._checked: BaseTable | None = None
         """The base version that is known to give the advertised columns."""
-        self._planned: tuple[DataFrame, QueryRun] | None = None
+        self._planned: list[tuple[DataFrame, QueryRun]] = []
         """What preparing has planned already; the first run with the same settings uses it up."""
         run = frames.run(settings, RunControl())
         frame = frames.plan(bound, run, None)
@@ -62,11 +65,31 @@ class PreparedQuery:
             # Only with typed values is the type known of what is made of parameters alone.
             frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types])
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
-            self._planned = (frame, run)
+            self._planned.append((frame, run))
         self.schema = normalised(frame.schema())
         self.parameter_schema = pa.schema(
             [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         )
+
+    @cached_property
+    def serialized_schema(self) -> bytes:
+        """`schema` as an encapsulated IPC message."""
+        return bytes(self.schema.serialize())
+
+    @cached_property
+    def serialized_parameter_schema(self) -> bytes:
+        """`parameter_schema` as an encapsulated IPC message."""
+        return bytes(self.parameter_schema.serialize())
+
+    @cached_property
+    def digest(self) -> bytes:
+        """8 bytes that differ where `schema` does."""
+        return blake2b(self.serialized_schema, digest_size=8).digest()
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the plan depends on nothing but the tables and views that the statement names."""
+        return not self._bound.lists_tables
 
     def execute(
         self,
@@ -124,7 +147,7 @@ class PreparedQuery:
         columns = [column for column, _ in query.columns]
         if base is not self._checked:
             if any(name not in base.schema.names for name in columns):
-                raise self._altered()
+                raise altered(self.sql)
             self._check(pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns]))
             self._checked = base
         if not keys.num_rows:
@@ -134,10 +157,12 @@ class PreparedQuery:
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
     def _plan(self, task: _Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
-        planned, self._planned = self._planned, None
-        if planned is not None and pushdown and task.settings == self._settings:
-            planned[1].belong_to(task.control)
-            return planned
+        if pushdown and task.settings == self._settings:
+            # Several threads may be here: taking it is one step.
+            with contextlib.suppress(IndexError):
+                frame, run = self._planned.pop()
+                run.belong_to(task.control)
+                return frame, run
         run = self._frames.run(task.settings, task.control)
         frame = self._frames.plan(self._bound, run, task.parameters, pushdown=pushdown)
         self._check(frame.schema())
@@ -145,11 +170,7 @@ class PreparedQuery:
 
     def _check(self, schema: pa.Schema) -> None:
         if not normalised(schema).equals(self.schema):
-            raise self._altered()
-
-    def _altered(self) -> PreconditionError:
-        msg = "the result of this statement has changed since it was prepared, because a table was altered"
-        return PreconditionError(f"{msg}: prepare it again: {self.sql}")
+            raise altered(self.sql)
 
     def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         try:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.plain_types import plain_type
 from planner.statement import BoundStatement
 
@@ -32,6 +32,12 @@ class ResourcesExhaustedError(LanceGatewayError):
     """The statement needs more memory than it may have."""
 
     status: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
+def altered(sql: str) -> PreconditionError:
+    """A statement whose result is no longer what its client was told."""
+    msg = "the result of this statement has changed since it was prepared, because a table was altered"
+    return PreconditionError(f"{msg}: prepare it again: {sql}")
 
 
 def normalised(schema: pa.Schema) -> pa.Schema:

@@ -69,6 +69,13 @@ class BoundStatement:
     key_query: KeyQuery | None
     _pieces: tuple[Piece | Slot, ...] = field(repr=False)
 
+    @property
+    def lists_tables(self) -> bool:
+        """Whether the statement reads what DataFusion knows of all tables and views."""
+        return self.kind is StatementKind.SHOW or any(
+            "information_schema" in piece.text.lower() for piece in self._pieces if isinstance(piece, Piece)
+        )
+
     def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
         """The text for DataFusion: private table names, and parameters as typed literals.
 

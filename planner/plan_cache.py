@@ -1,0 +1,121 @@
+"""Plans of statements that were prepared before, while what they depend on stays as it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from cachetools import LRUCache
+
+from memwal.errors import LanceGatewayError
+from planner.base_table import BaseTable
+from planner.binding import NameResolver
+from planner.catalog import Catalog
+from planner.prepared_query import PreparedQuery
+
+
+@dataclass(eq=False)
+class Dependencies:
+    """Resolves names and remembers what the answers were.
+
+    Args:
+        catalog: of tables.
+        resolver: what names mean to the principal.
+    """
+
+    catalog: Catalog
+    resolver: NameResolver
+    _tables: dict[str, BaseTable] = field(default_factory=dict)
+    _views: dict[str, str] = field(default_factory=dict)
+
+    def has_table(self, name: str) -> bool:
+        """See `NameResolver`."""
+        found = self.resolver.has_table(name)
+        if found:
+            self._tables[name] = self.catalog.table(name).base()
+        return found
+
+    def view_sql(self, name: str) -> str | None:
+        """See `NameResolver`."""
+        found = self.resolver.view_sql(name)
+        if found is not None:
+            self._views[name] = found
+        return found
+
+    def table_schema(self, name: str) -> pa.Schema:
+        """See `NameResolver`."""
+        return self.resolver.table_schema(name)
+
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        """See `NameResolver`."""
+        return self.resolver.primary_key(name)
+
+    def names(self) -> tuple[str, ...]:
+        """See `NameResolver`."""
+        return self.resolver.names()
+
+    def hold(self) -> bool:
+        """Whether every name still means the same, and every table has the columns that it had.
+
+        Raises:
+            LanceGatewayError: a table was dropped, or can't be read.
+        """
+        return all(self._is_same(name, known) for name, known in self._tables.items()) and all(
+            self.resolver.view_sql(name) == known and not self.resolver.has_table(name)
+            for name, known in self._views.items()
+        )
+
+    def _is_same(self, name: str, known: BaseTable) -> bool:
+        newest = self.catalog.table(name).base()
+        if newest is known:
+            return True
+        same = newest.schema.equals(known.schema) and newest.primary_key == known.primary_key
+        if same:
+            self._tables[name] = newest
+        return same
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    plan: PreparedQuery
+    dependencies: Dependencies
+
+
+class PlanCache:
+    """The statements prepared last; safe to share between threads.
+
+    Args:
+        capacity: the largest number of plans.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._lock = threading.Lock()
+        self._entries: LRUCache[Hashable, _Entry] = LRUCache(capacity)
+
+    def get(self, key: Hashable, promised: bytes | None) -> PreparedQuery | None:
+        """The plan of a statement, if it can be taken again.
+
+        Args:
+            key: whatever the plan depends on, besides tables and views.
+            promised: digest of the result schema that a client was told; such a plan is taken as it is, since
+                running it finds out whether the tables have changed. None takes a plan only if it is what
+                preparing the statement now would give.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if promised is not None:
+            return entry.plan if entry.plan.digest == promised else None
+        try:
+            return entry.plan if entry.plan.is_repeatable and entry.dependencies.hold() else None
+        except LanceGatewayError:
+            # Preparing it anew tells the client what is wrong.
+            return None
+
+    def put(self, key: Hashable, plan: PreparedQuery, dependencies: Dependencies) -> None:
+        """Keep a plan in place of the one that the key had."""
+        with self._lock:
+            self._entries[key] = _Entry(plan, dependencies)
