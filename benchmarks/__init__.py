@@ -12,8 +12,9 @@ parameters match), runs the families below and writes one Markdown report: media
 - `generations_cost`: the same fresh rows in 1, 10 and 100 generations
 - `streaming`: a whole-table result by Flight, against a bare Flight server that holds it in memory
 - `memory`: resident memory of the server while it streams
+- `roapi`: latency, throughput of many clients and streaming by ADBC, against ROAPI on the same rows
 
 The floor is base-only DataFusion over `lance.FFILanceTableProvider`: what the same engine does with the same
 files when it ignores fresh rows, so its answer is stale. Peers are Lance's own `LsmScanner` and
-`LsmPointLookupPlanner`.
+`LsmPointLookupPlanner`, and ROAPI.
 """

@@ -16,7 +16,7 @@ import psutil  # type: ignore[import-untyped]
 from benchmarks.settings import REPOSITORY, BenchSettings
 
 Unit = Literal["x", "ms", "MiB"]
-_VERSIONS_OF = ("pylance", "datafusion", "pyarrow", "sqlglot", "numpy", "adbc-driver-flightsql")
+_VERSIONS_OF = ("pylance", "datafusion", "pyarrow", "sqlglot", "numpy", "adbc-driver-flightsql", "roapi")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""Server processes under measurement: a free port, awaited by their first line, stopped at the end."""
+"""Server processes under measurement: a free port, awaited by what they say, stopped at the end."""
 
-import selectors
+import os
+import queue
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +16,8 @@ from benchmarks.settings import REPOSITORY
 
 _READY_SECONDS = 120
 _STOP_SECONDS = 20
+_LOCATION = re.compile(r"grpc://(?P<address>\S+:\d+)")
+_ROAPI_LOCATION = re.compile(r"Listening on (?P<address>\S+:\d+) for FlightSQL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +44,37 @@ def bare_flight_server(source: str, sql: str) -> Iterator[ServerProcess]:
 
 
 @contextmanager
-def _server(command: Sequence[str]) -> Iterator[ServerProcess]:
-    # stderr is inherited: a server that fails says why on the terminal.
-    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+def roapi_server(table_name: str, parquet: Path, *, in_memory: bool) -> Iterator[ServerProcess]:
+    """Serves one Parquet file with ROAPI in its own process.
+
+    Args:
+        table_name: What queries call the table.
+        parquet: The file.
+        in_memory: Whether ROAPI decodes the file once when it starts (its default) or for each query.
+    """
+    executable = Path(sys.executable).parent / "roapi"
+    source = f"{table_name}={parquet},format=parquet,use_memory_table={str(in_memory).lower()}"
+    addresses = [f"--addr-{protocol}=127.0.0.1:0" for protocol in ("http", "postgres", "flight-sql")]
+    # It tells its address in its log; a line per request would only slow it down.
+    environment = {**os.environ, "RUST_LOG": "error,roapi::startup=info"}
+    command = [str(executable), *addresses, "--table", source]
+    with _server(command, location=_ROAPI_LOCATION, environment=environment) as server:
+        yield server
+
+
+@contextmanager
+def _server(
+    command: Sequence[str],
+    location: re.Pattern[str] = _LOCATION,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[ServerProcess]:
+    # ROAPI's log says where it is. Others' stderr is inherited: one that fails says why on the terminal.
+    log = subprocess.STDOUT if location is _ROAPI_LOCATION else None
+    with subprocess.Popen(
+        command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+    ) as process:
         try:
-            yield ServerProcess(_await_location(process), process.pid)
+            yield ServerProcess(_await_location(process, location), process.pid)
         finally:
             process.terminate()
             try:
@@ -51,14 +83,25 @@ def _server(command: Sequence[str]) -> Iterator[ServerProcess]:
                 process.kill()
 
 
-def _await_location(process: subprocess.Popen[str]) -> str:
+def _await_location(process: subprocess.Popen[str], location: re.Pattern[str]) -> str:
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    # Reads to the end, so that a talkative server never waits for a full pipe.
+    threading.Thread(target=_read_lines, args=(process, lines), name="server-output", daemon=True).start()
+    said = []
+    deadline = time.monotonic() + _READY_SECONDS
+    try:
+        while (line := lines.get(timeout=max(0, deadline - time.monotonic()))) is not None:
+            found = location.search(line)
+            if found is not None:
+                return f"grpc://{found['address']}"
+            said.append(line)
+    except queue.Empty:
+        said.append(f"(nothing more for {_READY_SECONDS} s)")
+    raise RuntimeError(f"{process.args!r} gave no location: {''.join(said)!r}")
+
+
+def _read_lines(process: subprocess.Popen[str], lines: "queue.SimpleQueue[str | None]") -> None:
     assert process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        if not selector.select(_READY_SECONDS):
-            raise TimeoutError(f"{process.args!r} said nothing for {_READY_SECONDS} s")
-    line = process.stdout.readline()
-    locations = [word.strip(".,()") for word in line.split() if "grpc://" in word]
-    if not locations:
-        raise RuntimeError(f"{process.args!r} gave no location in its first line: {line!r}")
-    return locations[0][locations[0].index("grpc://") :]
+    for line in process.stdout:
+        lines.put(line)
+    lines.put(None)

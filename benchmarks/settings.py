@@ -24,6 +24,7 @@ class BenchSettings:
         region_counts: Region counts of the planning family, ascending.
         generation_counts: Generation counts of the generations family, ascending.
         stream_rows: Rows streamed while the server's memory is watched; rounded up to whole tables.
+        load_seconds: Length of one round of many clients.
     """
 
     rows: int = 5_000_000
@@ -35,11 +36,14 @@ class BenchSettings:
     region_counts: tuple[int, ...] = (1, 10, 100, 1_000)
     generation_counts: tuple[int, ...] = (1, 10, 100)
     stream_rows: int = 10_000_000
+    load_seconds: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("rows", "generations", "regions", "rounds", "stream_rows"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if self.load_seconds <= 0:
+            raise InvalidInputError(f"load_seconds is {self.load_seconds}: it must be positive")
         if not 0 < self.upsert_fraction <= 1:
             raise InvalidInputError(f"upsert_fraction is {self.upsert_fraction}: it must be in (0, 1]")
         for name in ("region_counts", "generation_counts"):

@@ -11,6 +11,7 @@ from benchmarks import (
     lsm_scanner,
     memory,
     planning,
+    roapi,
     scans,
     streaming,
 )
@@ -29,6 +30,7 @@ FAMILIES: dict[str, Family] = {
     "generations_cost": generations_cost.run,
     "streaming": streaming.run,
     "memory": memory.run,
+    "roapi": roapi.run,
 }
 
 

@@ -21,6 +21,7 @@ def small(data_dir: Path) -> BenchSettings:
         region_counts=(1, 4),
         generation_counts=(1, 4),
         stream_rows=40_000,
+        load_seconds=0.1,
     )
 
 
