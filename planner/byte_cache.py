@@ -18,6 +18,10 @@ class ByteCache:
     Keys name immutable things (a dataset path and version, a WAL position), so nothing is ever invalidated;
     what no longer is asked for leaves when room is needed.
 
+    Attributes:
+        hits: lookups that found something.
+        misses: lookups that found nothing.
+
     Args:
         max_bytes: upper bound for the sum of all values; a larger value is handed out but not kept.
     """
@@ -31,6 +35,8 @@ class ByteCache:
             max_bytes, getsizeof=lambda entry: entry[1]
         )
         self._under_way: dict[Hashable, Future[Any]] = {}
+        self.hits = 0
+        self.misses = 0
 
     @property
     def max_bytes(self) -> int:
@@ -47,6 +53,7 @@ class ByteCache:
         """The value, or None."""
         with self._lock:
             entry = self._entries.get(key)
+            self._count(found=entry is not None)
             return None if entry is None else entry[0]
 
     def put(self, key: Hashable, value: object, nbytes: int) -> None:
@@ -63,6 +70,7 @@ class ByteCache:
         """
         with self._lock:
             entry = self._entries.get(key)
+            self._count(found=entry is not None)
             if entry is not None:
                 found: Value = entry[0]
                 return found
@@ -85,3 +93,9 @@ class ByteCache:
             del self._under_way[key]
         future.set_result(value)
         return value
+
+    def _count(self, *, found: bool) -> None:
+        if found:
+            self.hits += 1
+        else:
+            self.misses += 1

@@ -64,6 +64,22 @@ class Catalog:
             raise NotFoundError(msg)
         return Catalog(storage, cache_bytes=cache_bytes)
 
+    @property
+    def caches(self) -> Mapping[str, ByteCache]:
+        """The caches by name: "rows" has keys, masks and rows of the WAL, "columns" decoded columns."""
+        return {"rows": self.cache, "columns": self._columns.kept}
+
+    @property
+    def lance_cache_bytes(self) -> int:
+        """Bytes that Lance's own caches of indexes and metadata hold."""
+        held: int = self._session.size_bytes()
+        return held
+
+    def opened(self) -> tuple[Table, ...]:
+        """The tables that were read so far; nothing is looked up."""
+        with self._lock:
+            return tuple(self._tables.values())
+
     def close(self) -> None:
         """Stop the reader threads."""
         self.executor.shutdown(wait=False, cancel_futures=True)

@@ -34,12 +34,15 @@ _EVERY_ROW = b""
 class DecodedColumns:
     """A `ColumnCache`.
 
+    Attributes:
+        kept: the columns.
+
     Args:
         max_bytes: budget.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._cache = ByteCache(max_bytes)
+        self.kept = ByteCache(max_bytes)
         self._read_before = ByteCache(COLUMNS_REMEMBERED)
         self._max_scan_bytes = max_bytes // 2
 
@@ -67,13 +70,11 @@ class DecodedColumns:
             return int(found.visible.nbytes)
 
         identity = (*_files(metadata), str(metadata.deletion_file))
-        not_deleted = self._cache.compute(("live", *identity), live, size)
+        not_deleted = self.kept.compute(("live", *identity), live, size)
         if mask is None:
             return not_deleted
         # By content as well: masks come and go with snapshots.
-        return self._cache.compute(
-            ("visible", *identity, *mask.digests), lambda: mask.both(not_deleted), size
-        )
+        return self.kept.compute(("visible", *identity, *mask.digests), lambda: mask.both(not_deleted), size)
 
     def read(
         self, source: LanceSource, fragment_id: int, columns: Sequence[str], visible: FragmentMask | None
@@ -99,7 +100,7 @@ class DecodedColumns:
         digests = (_EVERY_ROW,) * chunks if visible is None else visible.digests
         names = _column_keys(dataset, fragment, columns)
         kept = [
-            [self._cache.get((*name, number, digest)) for name in names]
+            [self.kept.get((*name, number, digest)) for name in names]
             for number, digest in enumerate(digests)
         ]
 
@@ -139,7 +140,7 @@ class DecodedColumns:
                 chunk, digest = shown(chunk, visible.chunk(number)), visible.digests[number]
             for name, column, is_kept in zip(names, chunk.columns, keep, strict=True):
                 if is_kept:
-                    self._cache.put((*name, number, digest), column, int(column.nbytes))
+                    self.kept.put((*name, number, digest), column, int(column.nbytes))
             yield chunk.columns
 
     def _is_kept(self, column: tuple[object, ...], rows: int) -> bool:

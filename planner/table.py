@@ -112,6 +112,11 @@ class Table:
         """Key columns, in key order; empty where the table declares none."""
         return self.base().primary_key
 
+    @property
+    def last_snapshot(self) -> TableSnapshot | None:
+        """The newest snapshot that a query took; None where there was none."""
+        return max(list(self._last.values()), key=lambda one: one.taken_at, default=None)
+
     def base(self) -> BaseTable:
         """The newest version of the base table.
 
