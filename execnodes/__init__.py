@@ -7,6 +7,7 @@ The names and shapes are those of the MemWAL specification:
 `MemTableScanExec`        reads rows that are in memory: the unflushed rows of one region
 `UnionExec`               its inputs one after another
 `DeduplicateExec`         keeps the newest version of every key, by visibility mask
+`SecurityBarrierExec`     what a policy leaves of rows, below everything that a statement says of them
 `TakeLastExec`            the last written row of every key within one source
 `BloomFilterGuardExec`    skips its input when a key filter rules the wanted keys out
 `CoalesceFirstExec`       the first input that knows a key answers for it; a tombstone is an answer
@@ -26,6 +27,7 @@ from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext
 from execnodes.row_filter import RowFilter
 from execnodes.row_mask import RowMask
 from execnodes.scan import ScanExec
+from execnodes.security_barrier import SecurityBarrierExec
 from execnodes.source import LanceSource, MemTableSource, StoredColumn
 from execnodes.take_last import TakeLastExec
 from execnodes.union import UnionExec
@@ -46,6 +48,7 @@ __all__ = [
     "RowMask",
     "RowRange",
     "ScanExec",
+    "SecurityBarrierExec",
     "StoredColumn",
     "TakeLastExec",
     "TaskContext",

@@ -10,7 +10,6 @@ survives; names that DataFusion finds by itself (CTEs, table functions, informat
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from planner.references import QUERY_STARTS, References, TableSite, find_referen
 from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
 from planner.tokens import SqlText, fold, quote, tokenize
 from planner.views import ViewTrail
+from planner.visible_catalog import unknown_table
 
 __all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]
 
@@ -218,7 +218,7 @@ class _Binder:
         inner = trail.enter(name)
         sql = self._resolver.view_sql(name)
         if sql is None:  # deleted since its name was resolved
-            raise self._unknown(name)
+            raise unknown_table(name, self._resolver.names())
         pieces = self._rewrite(inner.read(sql.strip()), 0, inner)
         body = "".join(piece.text for piece in pieces if isinstance(piece, Piece))
         return [Piece(f"({body}\n)" + (f" AS {quote(name)}" if alias else ""), origin, verbatim=False)]
@@ -242,22 +242,7 @@ class _Binder:
             )
         if self._resolver.has_table(name) or self._resolver.view_sql(name) is not None:
             return name
-        raise self._unknown(name)
-
-    def _unknown(self, name: str) -> NotFoundError:
-        names = sorted(self._resolver.names())
-        if not names:
-            return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
-        near = [other for other in names if fold(other) == fold(name)]
-        if near and near[0] != fold(near[0]):
-            hint = f'; write "{near[0]}" in double quotes, since unquoted names are lower-cased'
-        else:
-            near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-        return NotFoundError(
-            f"Table {name!r} does not exist{hint} (tables and views: {listed})".replace("?; ", "? ")
-        )
+        raise unknown_table(name, self._resolver.names())
 
     def _private(self, table: str) -> str:
         """The next private name of a table.

@@ -15,6 +15,7 @@ from planner.plan_cache import Dependencies, PlanCache
 from planner.prepared_query import PreparedQuery
 from planner.results import altered
 from planner.settings import DEFAULT_SETTINGS, SessionSettings
+from planner.visible_catalog import VisibleCatalog
 
 __all__ = ["DEFAULT_SETTINGS", "PreparedQuery", "QueryEngine", "SessionSettings"]
 
@@ -67,9 +68,10 @@ class QueryEngine:
         plan = self._plans.get(key, promised)
         if plan is not None:
             return plan
-        dependencies = Dependencies(self.catalog, self.catalog)
+        visible = self.visible(access)
+        dependencies = Dependencies(self.catalog, visible)
         bound = bind(sql, dependencies, catalog=settings.catalog, schema=settings.schema)
-        plan = PreparedQuery(self._frames, bound, settings)
+        plan = PreparedQuery(self._frames, bound, settings, visible)
         self._plans.put(key, plan, dependencies)
         if promised is not None and promised != plan.digest:
             raise altered(sql)
@@ -83,6 +85,10 @@ class QueryEngine:
     ) -> pa.RecordBatchReader:
         """Prepare and run a statement; see `PreparedQuery.execute`."""
         return self.prepare(sql, settings).execute(parameters)
+
+    def visible(self, access: Access) -> VisibleCatalog:
+        """The catalog as a principal sees it, for everything that names or describes tables."""
+        return VisibleCatalog(self.catalog, access)
 
     def close(self) -> None:
         """Stop background threads."""

@@ -79,6 +79,10 @@ def _is_leaf_of(scan: TableScan, fragments: int, rest: str) -> bool:
 
 
 def _scan_lines(scan: TableScan, run: QueryRun) -> Iterator[str]:
+    if scan.policy is not None:
+        # How many rows, regions or files there are tells of what is hidden.
+        yield f"{scan.table.name}: the access policy of this table applies; how it is read is not shown"
+        return
     snapshot = run.snapshot(scan.table)
     yield (
         f"{scan.table.name}: base v{snapshot.base.version}, consistency={run.options.consistency}, "

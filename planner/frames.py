@@ -20,6 +20,7 @@ from planner.settings import SessionSettings
 from planner.statement import BoundStatement
 from planner.tokens import quote
 from planner.visibility import Visibility
+from planner.visible_catalog import VisibleCatalog
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class Frames:
         bound: BoundStatement,
         run: QueryRun,
         parameters: Sequence[pa.Scalar] | None,
+        catalog: VisibleCatalog,
         *,
         pushdown: bool = True,
     ) -> DataFrame:
@@ -62,6 +64,7 @@ class Frames:
             bound: the statement.
             run: its execution.
             parameters: their values; None leaves placeholders in place.
+            catalog: with which the statement's names were resolved.
             pushdown: whether leaves are handed their conjuncts.
 
         Raises:
@@ -75,26 +78,26 @@ class Frames:
         for reference in bound.references:
             # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
             marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
-            leaf = TableLeaf(run, self.catalog.table(reference.table), self.partitions + marker)
+            leaf = TableLeaf(run, catalog.table(reference.table), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
         if bound.lists_tables:
-            self._describe_everything(context, run)
+            self._describe_everything(context, run, catalog)
         try:
             return context.sql(text, param_values=values or None)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
 
-    def _describe_everything(self, context: SessionContext, run: QueryRun) -> None:
+    def _describe_everything(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         """Let DataFusion's information_schema list all tables and views that can be read."""
-        for name in self.catalog.table_names():
+        for name in catalog.table_names():
             try:
-                context.register_dataset(quote(name), TableLeaf(run, self.catalog.table(name), 1))
+                context.register_dataset(quote(name), TableLeaf(run, catalog.table(name), 1))
             except LanceGatewayError as error:
                 logger.warning("table %r is not listed: %s", name, error)
-        for name in self.catalog.view_names():
+        for name in catalog.view_names():
             try:
-                bound = bind(f"SELECT * FROM {quote(name)}", self.catalog)  # noqa: S608 (a quoted name)
-                schema = normalised(self.plan(bound, run, None).schema())
+                bound = bind(f"SELECT * FROM {quote(name)}", catalog)  # noqa: S608 (a quoted name)
+                schema = normalised(self.plan(bound, run, None, catalog).schema())
             except LanceGatewayError as error:
                 logger.warning("view %r is not listed: %s", name, error)
                 continue

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from planner.query import QueryRun, TableScan
-from planner.table import Table
+from planner.secured import SecuredTable
 
 
 class TableLeaf(pads.Dataset):
@@ -23,21 +23,21 @@ class TableLeaf(pads.Dataset):
 
     Args:
         run: the statement's execution.
-        table: what the name stands for.
+        table: what the name stands for, with what may be seen of it.
         partitions: fragments to offer.
     """
 
-    def __init__(self, run: QueryRun, table: Table, partitions: int) -> None:
+    def __init__(self, run: QueryRun, table: SecuredTable, partitions: int) -> None:
         self._run = run
         self._table = table
         self._partitions = partitions
         self._base = table.base()
-        self._schema = self._base.schema
+        self._schema = table.visible_schema(self._base)
         self._columns: tuple[str, ...] = tuple(self._schema.names)
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the table when the statement was planned."""
+        """Visible columns of the table when the statement was planned."""
         return self._schema
 
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Projection:  # noqa: A002, ANN401, ARG002

@@ -34,6 +34,7 @@ __all__ = [
     "Operator",
     "Or",
     "Predicate",
+    "conjunction",
     "decode",
     "describe",
     "key_values",
@@ -138,15 +139,16 @@ def _decode(node: Node, schema: pa.Schema, *, negated: bool) -> Predicate:
 
 def _combination(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     operands = [_decode(one, schema, negated=negated) for one in node.arguments]
-    conjunction = node.function.startswith("and") is not negated
-    return _conjunction(operands) if conjunction else _disjunction(operands)
+    all_hold = node.function.startswith("and") is not negated
+    return conjunction(operands) if all_hold else _disjunction(operands)
 
 
 def _inversion(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
     return _decode(node.arguments[0], schema, negated=not negated)
 
 
-def _conjunction(operands: Iterable[Predicate]) -> Predicate:
+def conjunction(operands: Iterable[Predicate]) -> Predicate:
+    """All of the operands, as flat as can be."""
     flat: list[Predicate] = []
     for operand in operands:
         flat.extend(operand.operands if isinstance(operand, And) else (operand,))

@@ -13,10 +13,12 @@ from datafusion import DataFrame
 
 from execnodes import KeySet, MetricsSet
 from memwal.errors import InvalidInputError
+from planner.access import Access
 from planner.base_table import BaseTable, FilesVanishedError
 from planner.binding import StatementKind
 from planner.control import RunControl
-from planner.direct import direct_batches, direct_shape
+from planner.direct import direct_batches
+from planner.direct_shape import direct_shape
 from planner.explain import explained
 from planner.frames import Frames
 from planner.parameters import parameter_types
@@ -25,6 +27,7 @@ from planner.query import QueryRun
 from planner.results import altered, normalised, translated
 from planner.settings import SessionSettings
 from planner.statement import BoundStatement
+from planner.visible_catalog import VisibleCatalog
 
 RUN_ATTEMPTS = 4
 _UNPUSHABLE = "BooleanScalar"
@@ -43,27 +46,31 @@ class PreparedQuery:
         frames: plans the statement.
         bound: the statement.
         settings: of its session.
+        catalog: with which its names were resolved.
 
     Raises:
         LanceGatewayError: DataFusion refuses the statement.
     """
 
-    def __init__(self, frames: Frames, bound: BoundStatement, settings: SessionSettings) -> None:
+    def __init__(
+        self, frames: Frames, bound: BoundStatement, settings: SessionSettings, catalog: VisibleCatalog
+    ) -> None:
         self.sql = bound.sql
         self._frames = frames
         self._bound = bound
         self._settings = settings
+        self._catalog = catalog
         self._checked: BaseTable | None = None
         """The base version that is known to give the advertised columns."""
         self._planned: list[tuple[DataFrame, QueryRun]] = []
         """What preparing has planned already; the first run with the same settings uses it up."""
         run = frames.run(settings, RunControl())
-        frame = frames.plan(bound, run, None)
+        frame = frames.plan(bound, run, None, catalog)
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
             types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
             # Only with typed values is the type known of what is made of parameters alone.
-            frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types])
+            frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types], catalog)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
             self._planned.append((frame, run))
         self.schema = normalised(frame.schema())
@@ -85,6 +92,11 @@ class PreparedQuery:
     def digest(self) -> bytes:
         """8 bytes that differ where `schema` does."""
         return blake2b(self.serialized_schema, digest_size=8).digest()
+
+    @property
+    def access(self) -> Access:
+        """For whom the statement was prepared; nobody else may run it."""
+        return self._catalog.access
 
     @property
     def is_repeatable(self) -> bool:
@@ -139,7 +151,7 @@ class PreparedQuery:
         query = self._bound.key_query
         if query is None:
             return None
-        table = self._frames.catalog.table(query.table)
+        table = self._catalog.table(query.table)
         base = table.base()
         keys = query.keys(task.parameters, base.schema)
         if keys is None:
@@ -164,7 +176,7 @@ class PreparedQuery:
                 run.belong_to(task.control)
                 return frame, run
         run = self._frames.run(task.settings, task.control)
-        frame = self._frames.plan(self._bound, run, task.parameters, pushdown=pushdown)
+        frame = self._frames.plan(self._bound, run, task.parameters, self._catalog, pushdown=pushdown)
         self._check(frame.schema())
         return frame, run
 
@@ -191,7 +203,7 @@ class PreparedQuery:
         shape = None if len(self._bound.references) != 1 else direct_shape(frame)
         if shape is None:
             return _streamed(frame, run.control)
-        table = self._frames.catalog.table(self._bound.references[0].table)
+        table = self._catalog.table(self._bound.references[0].table)
         return direct_batches(shape, frame, run, table)
 
     def _explain(self, task: _Task) -> pa.RecordBatchReader:
@@ -218,11 +230,12 @@ class _Task:
 def _streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
     """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
     stream = control.wait(frame.execute_stream)
-    while True:
-        batch = control.wait(lambda: next(stream, None))
-        if batch is None:
-            return
-        yield batch.to_pyarrow()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        while (batch := control.wait(lambda: next(stream, None))) is not None:
+            yield batch.to_pyarrow()
+
+    return batches()  # what DataFusion refuses when it makes the physical plan has been raised above
 
 
 def _again_if_files_vanish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,19 +11,24 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import ExecNode, KeySet, TaskContext
+from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
 from execnodes.coalesce_batches import coalesced
-from memwal.errors import LanceGatewayError, UnavailableError
-from planner.base_table import BaseTable, read_error
+from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
+from planner.base_table import BaseTable, FilesVanishedError, read_error
+from planner.conditions import Conditions, PolicedRows, divided
 from planner.control import RunControl
 from planner.lookup import plan_lookup
-from planner.predicates import Predicate, decode, key_values
+from planner.predicates import TRUE, Predicate, conjunction, key_values
 from planner.pruning import Pruning, all_regions, prune_regions
-from planner.row_filter import PredicateFilter, key_predicate
+from planner.row_filter import key_predicate
 from planner.scan import plan_scan
+from planner.secured import SecuredTable
 from planner.snapshot import Consistency, TableSnapshot
 from planner.table import Table
+from planner.table_policy import TablePolicy
 from planner.visibility import Visibility
+
+logger = logging.getLogger(__name__)
 
 FEW_REGIONS = 8
 """For a point lookup in so few regions, asking their key filters is quicker than evaluating region specs."""
@@ -69,7 +75,7 @@ class QueryRun:
 
     def add_scan(
         self,
-        table: Table,
+        table: SecuredTable,
         base: BaseTable,
         columns: Sequence[str],
         expression: pc.Expression | None = None,
@@ -80,14 +86,15 @@ class QueryRun:
         """Plan to read one table reference.
 
         Args:
-            table: to read.
+            table: to read, with what may be seen of it.
             base: version of the table that the statement was planned with; what is read may be newer.
             columns: to produce.
             expression: the reference's own conjuncts, to be applied exactly.
             keys: instead of an expression, the primary keys that are wanted.
             partitions: that will be asked for.
         """
-        scan = TableScan(self, table, base, tuple(columns), expression, keys, partitions)
+        policy = table.policy(base)
+        scan = TableScan(self, table.table, base, policy, tuple(columns), expression, keys, partitions)
         self.scans.append(scan)
         return scan
 
@@ -115,14 +122,18 @@ class TableScan:
         run: QueryRun,
         table: Table,
         base: BaseTable,
+        policy: TablePolicy | None,
         columns: tuple[str, ...],
         expression: pc.Expression | None,
         keys: KeySet | None,
         partitions: int,
     ) -> None:
+        if policy is not None:
+            _check_visible(table.name, policy, columns, keys)
         self.run = run
         self.table = table
         self.base = base
+        self.policy = policy
         self.schema = base.schema
         self.columns = columns
         self.expression = expression
@@ -133,10 +144,15 @@ class TableScan:
 
     @cached_property
     def predicate(self) -> Predicate:
-        """The conjuncts, decoded."""
-        if self._keys is not None:
-            return key_predicate(self._keys.table)
-        return decode(self.expression, self.schema)
+        """What stored rows must fulfil: the statement's conjuncts and the policy's, decoded."""
+        below = self.conditions.below
+        known = TRUE if below is None else below.predicate
+        return known if self._keys is None else conjunction([key_predicate(self._keys.table), known])
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The filters below and above the table's policy."""
+        return divided(self.expression, self.policy, self.schema)
 
     @cached_property
     def pruning(self) -> Pruning:
@@ -158,7 +174,7 @@ class TableScan:
             return "region pruning is off"
         if self._keys is not None:
             return "few regions, key filters decide" if regions <= FEW_REGIONS else ""
-        return "no predicate" if self.expression is None else ""
+        return "no predicate" if self.conditions.below is None else ""
 
     @cached_property
     def kept_regions(self) -> frozenset[str]:
@@ -201,27 +217,53 @@ class TableScan:
                 control.check()
                 yield batch
         except LanceGatewayError as error:
-            self.run.failure = self.run.failure or error
-            raise
+            failure = self._told(error)
+            self.run.failure = self.run.failure or failure
+            if failure is error:
+                raise
+            raise failure from None
         except (OSError, ValueError, pa.ArrowException) as error:
             # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
-            self.run.failure = self.run.failure or read_error(self.table.name, error)
-            raise self.run.failure from error
+            self.run.failure = self.run.failure or self._told(read_error(self.table.name, error))
+            raise self.run.failure from (error if self.policy is None else None)
+
+    def _told(self, error: LanceGatewayError) -> LanceGatewayError:
+        """The error as the principal may hear it: what can't be read may quote what is not shown to them."""
+        if self.policy is None or not isinstance(error, CorruptDataError | FilesVanishedError):
+            return error
+        logger.error("table %r, read under an access policy: %s", self.table.name, error)
+        if isinstance(error, FilesVanishedError):
+            return FilesVanishedError(f"table {self.table.name!r}: a file vanished: run the query again")
+        return CorruptDataError(f"table {self.table.name!r} can't be read: the log of the gateway says why")
 
     def _plan(self) -> ExecNode:
+        if self.policy is None:
+            return self._plan_stored(self.columns)
+        above = self.conditions.above
+        wanted = frozenset(self.columns) | (frozenset() if above is None else above.columns)
+        if self.policy.condition is None and above is None and wanted.isdisjoint(self.policy.masks):
+            return self._plan_stored(self.columns)
+        needed = self.policy.columns_for(wanted)
+        return SecurityBarrierExec(
+            self._plan_stored(tuple(name for name in self.schema.names if name in needed)),
+            PolicedRows(self.table.name, self.policy, wanted),
+            pa.schema([self.schema.field(name) for name in self.columns]),
+            above,
+        )
+
+    def _plan_stored(self, columns: tuple[str, ...]) -> ExecNode:
+        """The tree that produces rows as they are stored."""
         snapshot = self.run.snapshot(self.table)
         base = snapshot.base
-        self._check_columns(base)
-        row_filter = None
-        if self.expression is not None:
-            row_filter = PredicateFilter(self.predicate, self.expression)
+        row_filter = self.conditions.below
+        self._check_columns(base, columns)
         keys = self._keys or self._keys_of_predicate(base)
         if keys is not None:
             return plan_lookup(
                 snapshot,
                 self.kept_regions,
                 keys,
-                self.columns,
+                columns,
                 row_filter,
                 self.table.cache,
                 self.table.columns,
@@ -230,7 +272,7 @@ class TableScan:
         return plan_scan(
             snapshot,
             self.kept_regions,
-            self.columns,
+            columns,
             row_filter,
             self.partitions,
             self.run.visibility,
@@ -239,17 +281,31 @@ class TableScan:
 
     def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
         """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
-        if not base.primary_key or base.details is None or self.expression is None:
+        if not base.primary_key or base.details is None or self.conditions.below is None:
             return None
         keys = key_values(self.predicate, base.primary_key, base.schema)
         return KeySet(keys) if keys is not None and keys.num_rows else None
 
-    def _check_columns(self, base: BaseTable) -> None:
-        for name in self.columns:
+    def _check_columns(self, base: BaseTable, columns: Sequence[str]) -> None:
+        if self.policy is not None and not (
+            base.schema.equals(self.schema) and base.field_names == self.base.field_names
+        ):
+            # Without the column's name, and whichever it is: names are what a policy goes by.
+            raise UnavailableError(f"table {base.name!r} was altered just now: run the query again")
+        for name in columns:
             index = base.schema.get_field_index(name)
             if index < 0 or not base.schema.field(index).type.equals(self.schema.field(name).type):
                 msg = f"column {name!r} of table {base.name!r} was altered just now: run the query again"
                 raise UnavailableError(msg)
+
+
+def _check_visible(table: str, policy: TablePolicy, columns: Sequence[str], keys: KeySet | None) -> None:
+    """The last door: whoever asks for a scan must have resolved its names under the same policy."""
+    sought = () if keys is None else keys.columns
+    hidden = [name for name in (*columns, *sought) if name not in policy.schema.names]
+    if hidden or not policy.masks.keys().isdisjoint(sought):
+        msg = f"a scan of table {table!r} asks for columns that its access policy hides"
+        raise AssertionError(msg)
 
 
 def _decided_by_key(base: BaseTable, spec_id: int) -> bool:

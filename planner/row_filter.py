@@ -51,7 +51,7 @@ class PredicateFilter:
     def columns(self) -> frozenset[str]:
         """Columns that the predicate reads."""
         node = read_expression(self.expression)
-        return frozenset(_columns(self.predicate) if node is None else _fields(node))
+        return columns_of(self.predicate) | frozenset(() if node is None else _fields(node))
 
     def sql(self, names: Mapping[str, str]) -> str | None:
         """As a Lance filter over stored columns, or None where Lance can't say it."""
@@ -59,7 +59,7 @@ class PredicateFilter:
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """One boolean per row, without NULLs."""
-        if not _is_understood(self.predicate):
+        if not is_understood(self.predicate):
             return self._matches_expression(batch)
         return _matches(self.predicate, batch)
 
@@ -178,14 +178,20 @@ def _suffixed(name: str, suffix: str) -> str | None:
     return None if quoted is None else f"{quoted} {suffix}"
 
 
-def _is_understood(predicate: Predicate) -> bool:
+def is_understood(predicate: Predicate) -> bool:
+    """Whether the predicate says all of what it was decoded from."""
     match predicate:
         case And(operands) | Or(operands):
-            return all(map(_is_understood, operands))
+            return all(map(is_understood, operands))
         case Anything():
             return False
         case _:
             return True
+
+
+def columns_of(predicate: Predicate) -> frozenset[str]:
+    """Columns that the predicate reads, as far as it is understood."""
+    return frozenset(_columns(predicate))
 
 
 def _columns(predicate: Predicate) -> Iterator[str]:
