@@ -1,4 +1,5 @@
-# Every target builds the virtual environment it needs; nothing is installed outside of it.
+# Every target builds the virtual environment it needs; nothing is installed outside of it, but for the JDK and Maven
+# that `make test` takes from the system's packages where it may (the JDBC tests are skipped without them).
 # Variables: VENV=.venv  PYTHON=python3.12  ONCE=1 (demo)  DATA=demo-data (demo)  SIZE=5000000 (bench)  ARGS="-k name" (test)
 
 SHELL := /bin/bash
@@ -21,7 +22,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 
 SOURCES := benchmarks examples execnodes gateway memwal planner protos tests
 
-.PHONY: help demo test test-fast soak bench lint format protos clean
+.PHONY: help demo test test-fast jdbc-drivers soak bench lint format protos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 20
@@ -30,10 +31,14 @@ demo: $(VENV)/.installed ## Ask a table questions while it is written (ONCE=1 en
 	@$(BIN)/python examples/demo.py --root $(DATA) $(if $(filter-out 0,$(ONCE)),--once)
 
 test: $(VENV)/.installed-dev ## Check everything and run every test but the soak (ARGS="-k name")
-	@status=0; $(MAKE) lint || status=$$?; $(BIN)/python -m pytest -m "not soak" $(ARGS) || status=$$?; exit $$status
+	@status=0; $(MAKE) lint || status=$$?; $(MAKE) jdbc-drivers || true; \
+	$(BIN)/python -m pytest -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
 	@$(BIN)/python -m pytest -m "not soak and not slow" $(ARGS)
+
+jdbc-drivers: $(VENV)/.installed-dev ## Fetch the JDBC drivers that are tested; install JDK and Maven where allowed
+	@$(BIN)/python -m tests.jdbc.drivers
 
 soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
@@ -58,7 +63,7 @@ protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .prot
 	@$(BIN)/python -m protos.generate
 
 clean: ## Remove the virtual environment, caches and the demo's data
-	rm -rf $(VENV) demo-data bench-data build dist ./*.egg-info
+	rm -rf $(VENV) .jdbc-drivers demo-data bench-data build dist ./*.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,0 +1,135 @@
+"""The JDK and the JDBC drivers of these tests: what is there, what is missing, and where it comes from.
+
+`python -m tests.jdbc.drivers` (part of `make test`) installs a JDK and Maven from the system's packages where it
+may, and fetches the drivers from Maven Central. What cannot be had is named; the tests are then skipped with that
+reason, or fail where CI=true says that nothing may be missing.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+COORDINATES = "org.apache.arrow:flight-sql-jdbc-driver"
+# Version -> SHA-256 of the jar: the newest on Maven Central first, then the first of its major version.
+DRIVERS = MappingProxyType(
+    {
+        "18.3.0": "3f418b46c880e263558c5de669bdbede2c5d4375527ced116fb29f795b03704c",
+        "18.0.0": "ad86643f918d19d9594ef442301330211ff45a9b4229c5718c26651325fd0f20",
+    }
+)
+FOLDER = Path(__file__).parents[2] / ".jdbc-drivers"
+OLDEST_JDK = 17
+
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+_PACKAGED_JDKS = ("openjdk-17-jdk-headless", "openjdk-21-jdk-headless")
+_PATIENCE_SECONDS = 250
+
+
+class MissingError(Exception):
+    """Something that the tests need cannot be had; the text says what and how to get it."""
+
+
+@cache
+def jdk() -> Path:
+    """The folder of `java` and `javac`: that of JAVA_HOME, else the one on PATH.
+
+    Raises:
+        MissingError: there is none, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    compiler = shutil.which("javac", path=f"{home}/bin" if home else None)
+    wanted = f"a JDK of version {OLDEST_JDK} or newer (Debian and Ubuntu: apt install {_PACKAGED_JDKS[0]})"
+    if compiler is None:
+        raise MissingError(f"there is no javac in {'JAVA_HOME' if home else 'PATH'}: install {wanted}")
+    told = subprocess.run([compiler, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r"javac (\d+)", told.stdout + told.stderr)
+    if version is None or int(version[1]) < OLDEST_JDK:
+        raise MissingError(f"{compiler} says {(told.stdout + told.stderr).strip()!r}: install {wanted}")
+    return Path(compiler).parent
+
+
+def jar(version: str) -> Path:
+    """The checked jar of a driver; fetched when it is not there yet.
+
+    Raises:
+        MissingError: Maven or Maven Central is out of reach, or the file is not the one that is pinned.
+    """
+    path = FOLDER / f"flight-sql-jdbc-driver-{version}.jar"
+    if not path.exists():
+        _fetch(version)
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != DRIVERS[version]:
+        raise MissingError(f"{path} has the SHA-256 {found}, not {DRIVERS[version]}: delete it and try again")
+    return path
+
+
+def _fetch(version: str) -> None:
+    """Copies a driver from Maven Central, or wherever the user's Maven settings mirror it."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MissingError(
+            f"the driver {COORDINATES}:{version} is fetched by Maven: install it (apt install maven)"
+        )
+    command = [maven, "--batch-mode", "--quiet", f"{_PLUGIN}:copy"]
+    command += [f"-Dartifact={COORDINATES}:{version}", f"-DoutputDirectory={FOLDER}"]
+    try:
+        run = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS, cwd=FOLDER.parent
+        )
+    except subprocess.TimeoutExpired:
+        raise MissingError(f"Maven did not fetch {version} within {_PATIENCE_SECONDS} seconds") from None
+    if run.returncode:
+        complaint = next((line for line in run.stdout.splitlines() if "ERROR" in line), run.stderr)
+        raise MissingError(f"Maven could not fetch {COORDINATES}:{version}: {complaint.strip()}")
+
+
+def _install() -> None:
+    """Installs what is missing of JDK and Maven, where apt is at hand and may be used without a password."""
+    try:
+        jdk()
+        needs_jdk = False
+    except MissingError:
+        needs_jdk = True
+    needs_maven = shutil.which("mvn") is None and not all(
+        (FOLDER / f"flight-sql-jdbc-driver-{version}.jar").exists() for version in DRIVERS
+    )
+    if not (needs_jdk or needs_maven) or shutil.which("apt-get") is None:
+        return
+    sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
+    if sudo and subprocess.run([*sudo, "true"], capture_output=True, check=False).returncode:
+        return
+    subprocess.run([*sudo, "apt-get", "update", "-qq"], check=False)
+    packages = [next(filter(_is_packaged, _PACKAGED_JDKS), _PACKAGED_JDKS[0])] if needs_jdk else []
+    packages += ["maven"] if needs_maven else []
+    sys.stdout.write(f"installing {' and '.join(packages)} for the JDBC tests\n")
+    sys.stdout.flush()
+    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
+    subprocess.run([*sudo, "env", "DEBIAN_FRONTEND=noninteractive", *install], check=False)
+    jdk.cache_clear()
+
+
+def _is_packaged(package: str) -> bool:
+    return not subprocess.run(["apt-cache", "show", package], capture_output=True, check=False).returncode
+
+
+def main() -> int:
+    """Gets everything that can be had; the exit status tells whether nothing is missing."""
+    try:
+        _install()
+        jdk()
+        for version in DRIVERS:
+            jar(version)
+    except (MissingError, FileNotFoundError) as error:
+        sys.stderr.write(f"The JDBC tests cannot run: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
