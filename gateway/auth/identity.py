@@ -4,13 +4,15 @@ from dataclasses import dataclass
 
 from memwal.errors import InvalidInputError
 
+MAX_NAME_LENGTH = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """A principal.
 
     Args:
-        name: of the user.
+        name: of the user; printable, at most 256 characters.
         roles: what a policy grants to.
         method: how the identity was proven: "password", "token", "jwt", "certificate", or "none".
     """
@@ -20,8 +22,22 @@ class Identity:
     method: str
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidInputError("an identity without a name: name the user")
+        check_name(self.name)
+
+
+def check_name(name: str) -> str:
+    """Returns a user's name as it is.
+
+    Raises:
+        InvalidInputError: it is empty, too long, or cannot be shown: logs and SQL literals would suffer.
+    """
+    if not name:
+        raise InvalidInputError("an identity without a name: name the user")
+    if len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise InvalidInputError(
+            f"{name[:MAX_NAME_LENGTH]!r} is no user name: at most {MAX_NAME_LENGTH} characters, all printable"
+        )
+    return name
 
 
 ANONYMOUS = Identity("anonymous", frozenset(), "none")

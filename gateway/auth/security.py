@@ -1,12 +1,22 @@
 """What a server asks about its callers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
+from cachetools import LRUCache
 from pyarrow import flight
 
+from gateway.auth.authenticator import Authenticator
+from gateway.auth.handshake import CredentialsMiddleware, handshakes
 from gateway.auth.identity import ANONYMOUS, Identity
-from planner.access import FULL_ACCESS, Access
+from gateway.auth.tls import PLAINTEXT
+from planner.access import FULL_ACCESS, Access, FullAccess
+
+_CREDENTIALS = "credentials"
+_MAX_PRINCIPALS = 10_000
+# Whoever has it sees and stops the statements of others where no policy says who does.
+ADMIN_ROLE = "admin"
 
 
 class Security(Protocol):
@@ -21,33 +31,102 @@ class Security(Protocol):
         """Arguments of FlightServerBase that turn on TLS; empty for plaintext."""
 
     def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
-        """What looks at the headers of each call; a factory refuses a call by raising."""
+        """What looks at the headers of each call."""
 
     def identify(self, context: flight.ServerCallContext) -> Identity:
-        """Returns who makes a call that the middleware let through."""
+        """Returns who makes a call; every handler asks before it does anything.
+
+        Raises:
+            UnauthenticatedError: nobody that is known.
+            UnavailableError: it cannot be decided now.
+        """
 
     def access(self, identity: Identity) -> Access:
         """Returns what a principal may see; the same object while the policy lasts."""
 
 
-class OpenSecurity:
-    """Lets everybody in, with or without a name, to see everything."""
+def see_everything() -> Callable[[Identity], Access]:
+    """Returns what stands for a policy where there is none: everybody sees all tables."""
+    accesses: LRUCache[Identity, Access] = LRUCache(_MAX_PRINCIPALS)
 
-    def __init__(self) -> None:
+    def access(identity: Identity) -> Access:
+        if identity == ANONYMOUS:
+            return FULL_ACCESS
+        known = accesses.get(identity)
+        if known is None:
+            known = accesses[identity] = FullAccess(identity.name, ADMIN_ROLE in identity.roles)
+        return known
+
+    return access
+
+
+class OpenSecurity:
+    """Lets everybody in, with or without a name.
+
+    Args:
+        access: what everybody, being anonymous, may see.
+        tls: arguments of FlightServerBase that turn on TLS.
+    """
+
+    def __init__(
+        self, access: Callable[[Identity], Access] | None = None, tls: Mapping[str, Any] = PLAINTEXT
+    ) -> None:
         self.auth_handler: flight.ServerAuthHandler | None = _OpenHandshake()
-        self.tls: Mapping[str, Any] = {}
+        self.tls = tls
+        self._access = see_everything() if access is None else access
 
     def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
         """Answers handshakes with a token that means nothing."""
-        return {"authentication": _OpenHandshakeMiddlewareFactory()}
+        return {_CREDENTIALS: _OpenHandshakeMiddlewareFactory()}
 
     def identify(self, context: flight.ServerCallContext) -> Identity:  # noqa: ARG002 - every caller alike
         """Everybody is anonymous."""
         return ANONYMOUS
 
-    def access(self, identity: Identity) -> Access:  # noqa: ARG002 - every caller alike
-        """Everything."""
-        return FULL_ACCESS
+    def access(self, identity: Identity) -> Access:
+        """What everybody may see."""
+        return self._access(identity)
+
+
+class GuardedSecurity:
+    """Lets nobody in whom the authenticator does not know.
+
+    Args:
+        authenticator: decides who a caller is.
+        access: what a principal may see; by default everything.
+        tls: arguments of FlightServerBase that turn on TLS.
+    """
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        access: Callable[[Identity], Access] | None = None,
+        tls: Mapping[str, Any] = PLAINTEXT,
+    ) -> None:
+        self._authenticator = authenticator
+        self._access = see_everything() if access is None else access
+        self.tls = tls
+        handshake, self._credentials = handshakes(authenticator)
+        # A server that shakes hands does not learn the name in its client's certificate.
+        self.auth_handler = None if authenticator.uses_certificates else handshake
+
+    def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
+        """Reads the credentials of each call."""
+        return MappingProxyType({_CREDENTIALS: self._credentials})
+
+    def identify(self, context: flight.ServerCallContext) -> Identity:
+        """Returns who makes a call.
+
+        Raises:
+            UnauthenticatedError: nobody that is known.
+            UnavailableError: it cannot be decided now.
+        """
+        middleware: CredentialsMiddleware = context.get_middleware(_CREDENTIALS)
+        return self._authenticator.identify(middleware.credentials, context.peer(), context.peer_identity())
+
+    def access(self, identity: Identity) -> Access:
+        """Returns what a principal may see."""
+        return self._access(identity)
 
 
 class _OpenHandshake(flight.ServerAuthHandler):

@@ -56,13 +56,17 @@ class JwtSection(Section):
     """Bearer tokens that an identity provider signs; on when `jwks` is set."""
 
     jwks: str = Field(default="", description="URL or file of the provider's key set.")
-    issuer: str = Field(default="", description="Required `iss` claim; empty accepts any.")
-    audience: str = Field(default="", description="Required `aud` claim; empty accepts any.")
+    issuer: str = Field(default="", description="The `iss` claim that a token must have; must be set.")
+    audience: Names = Field(default=(), description="The `aud` claim must hold one of these; must be set.")
     algorithms: Names = Field(
         default=("RS256", "ES256"), description="Signature algorithms that are accepted."
     )
-    user_claim: str = Field(default="sub", description="Claim that names the user.")
-    roles_claim: str = Field(default="roles", description="Claim that lists the user's roles.")
+    user_claim: str = Field(
+        default="sub", description="Claim that names the user; a path with dots leads into claims."
+    )
+    roles_claim: str = Field(
+        default="roles", description="Claim that lists the user's roles; a path likewise."
+    )
     leeway: Seconds = Field(default=30.0, description="How far clocks may differ.")
 
 
@@ -77,15 +81,21 @@ class AuthSection(Section):
     policy_file: File = Field(
         default=None, description="TOML file of grants, row filters and masks per role."
     )
+    certificates: bool = Field(
+        default=False,
+        description="Take the user from the client's certificate; needs `tls.client_ca_file`.",
+    )
     token_lifetime: Seconds = Field(
-        default=12 * 3600.0, description="How long a token issued for a password lasts."
+        default=12 * 3600.0, gt=0, description="How long a token issued for a password lasts."
     )
     max_failures: int = Field(
         default=10,
         ge=1,
         description="Failed attempts of one user or peer within `failure_window` before refusal.",
     )
-    failure_window: Seconds = Field(default=60.0, description="Time over which failed attempts are counted.")
+    failure_window: Seconds = Field(
+        default=60.0, gt=0, description="Time over which failed attempts are counted."
+    )
     jwt: JwtSection = JwtSection()
 
 
@@ -93,24 +103,34 @@ class LimitsSection(Section):
     """What one query, and all of them together, may take. 0 means no limit where not said otherwise."""
 
     max_concurrent_queries: int = Field(
-        default=64, ge=1, description="Queries that run at a time; others queue."
+        default=64, ge=1, description="Statements that run at a time; others wait."
     )
-    max_queued_queries: int = Field(
-        default=256, ge=0, description="Queries that may wait; 0 refuses at once."
+    max_queued_queries: int = Field(default=1024, ge=0, description="Statements that may wait; 0 makes none.")
+    queue_timeout: Seconds = Field(default=30.0, description="How long a statement may wait for its turn.")
+    query_timeout: Seconds = Field(
+        default=0.0, description="How long a statement may run, from its start to its last batch."
     )
-    queue_timeout: Seconds = Field(default=30.0, description="How long a query may wait for its turn.")
-    query_timeout: Seconds = Field(default=0.0, description="How long a query may run, its stream included.")
     query_memory_bytes: Size = Field(
-        default=0,
-        description="Memory of sorts, joins and aggregates of one query; they spill to disk beyond it.",
+        default=0, description="What sorts, joins and aggregates of one statement hold before they spill."
     )
     max_result_rows: int = Field(default=0, ge=0, description="Rows of one result.")
     max_result_bytes: Size = Field(default=0, description="Bytes of one result.")
+    max_batch_bytes: Size = Field(
+        default=(4 << 20) - (64 << 10),
+        gt=0,
+        description="Size of a batch on the wire; larger ones are sliced. Some clients stop at 4 MiB.",
+    )
+    max_bound_bytes: Size = Field(
+        default=64 << 20, gt=0, description="Parameters bound to a statement at once."
+    )
     max_sessions: int = Field(
-        default=10_000, ge=1, description="Sessions kept; the one unused longest leaves."
+        default=10_000, ge=1, description="Sessions remembered; the one unused longest leaves first."
     )
     session_idle: Seconds = Field(
-        default=12 * 3600.0, gt=0, description="Idle time after which a session ends."
+        default=12 * 3600.0, gt=0, description="Idle time after which a session is forgotten."
+    )
+    max_prepared_statements: int = Field(
+        default=4096, ge=1, description="Prepared statements remembered; the one unused longest leaves first."
     )
     cache_bytes: Size = Field(
         default=512 << 20, gt=0, description="Cache of fresh rows, keys and masks, of all tables together."

@@ -1,0 +1,117 @@
+"""From what a caller presents to who the caller is."""
+
+import logging
+
+from gateway.auth.credentials import Basic, Bearer, Credentials
+from gateway.auth.errors import UnauthenticatedError
+from gateway.auth.identity import Identity
+from gateway.auth.jwt import JwtVerifier, looks_like_jwt
+from gateway.auth.passwords import Passwords
+from gateway.auth.throttle import Throttle, address_of
+from gateway.auth.tls import Certificates
+from gateway.auth.tokens import ApiTokens, IssuedTokens
+
+logger = logging.getLogger(__name__)
+
+
+class Authenticator:
+    """Knows the ways to prove who one is, and tries those that fit.
+
+    Args:
+        peers: refuses addresses that failed too often.
+        passwords: None where users have none; then there are no issued tokens either.
+        issued: tokens of those who logged in.
+        api_tokens: static tokens.
+        jwt: tokens of an identity provider.
+        certificates: names in client certificates, for callers who present nothing else.
+    """
+
+    def __init__(
+        self,
+        peers: Throttle,
+        *,
+        passwords: Passwords | None = None,
+        issued: IssuedTokens | None = None,
+        api_tokens: ApiTokens | None = None,
+        jwt: JwtVerifier | None = None,
+        certificates: Certificates | None = None,
+    ) -> None:
+        self._peers = peers
+        self._passwords = passwords
+        self._issued = issued
+        self._api_tokens = api_tokens
+        self._jwt = jwt
+        self._certificates = certificates
+
+    @property
+    def uses_certificates(self) -> bool:
+        """Whether callers may be known by their certificates alone."""
+        return self._certificates is not None
+
+    def login(self, credentials: Basic) -> str:
+        """Returns a bearer token for a user name and password.
+
+        Raises:
+            UnauthenticatedError: they are wrong, or failed too often.
+            UnavailableError: too many logins at once.
+        """
+        if self._passwords is None or self._issued is None:
+            raise UnauthenticatedError("this gateway knows no passwords: present a token")
+        user = self._passwords.verify(credentials)
+        logger.info("user %r logged in", user.name)
+        return self._issued.issue(user)
+
+    def check_token(self, credentials: Bearer) -> None:
+        """Lets a token pass that is presented in a handshake, where the address of the peer is not known.
+
+        Raises:
+            UnauthenticatedError: the token is not valid.
+        """
+        self._identify_token(credentials.token)
+
+    def identify(self, credentials: Credentials | None, peer: str, peer_identity: bytes) -> Identity:
+        """Returns who makes a call.
+
+        Args:
+            credentials: what the headers of the call present.
+            peer: address of the caller, as gRPC writes it.
+            peer_identity: name in the caller's verified certificate, if any.
+
+        Raises:
+            UnauthenticatedError: nobody that is known.
+            UnavailableError: it cannot be decided now.
+        """
+        if credentials is None:
+            if self._certificates is not None:
+                return self._certificates.identify(peer_identity)
+            raise UnauthenticatedError(f"authentication is required: {self._ways()}")
+        address = address_of(peer)
+        try:
+            if isinstance(credentials, Bearer):
+                # Nobody guesses a token: those of an address with failures go on to count.
+                return self._identify_token(credentials.token)
+            self._peers.check(address)
+            return self._identify_password(credentials)
+        except UnauthenticatedError:
+            logger.warning("a call from %s was refused", address)
+            self._peers.failed(address)
+            raise
+
+    def _identify_password(self, credentials: Basic) -> Identity:
+        if self._passwords is None:
+            raise UnauthenticatedError(f"this gateway knows no passwords: {self._ways()}")
+        return self._passwords.verify(credentials).identity("password")
+
+    def _identify_token(self, token: str) -> Identity:
+        for source in (self._issued, self._api_tokens):
+            found = None if source is None else source.find(token)
+            if found is not None:
+                return found
+        if self._jwt is not None and looks_like_jwt(token):
+            return self._jwt.verify(token)
+        raise UnauthenticatedError("the token is not valid, or no longer: log in again")
+
+    def _ways(self) -> str:
+        if self._passwords is None:
+            return "present a bearer token"
+        return "present a user name and password, or a bearer token"

@@ -1,0 +1,129 @@
+"""Files that say who may do what: read strictly, and read again when they change."""
+
+import logging
+import threading
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from memwal.errors import InvalidInputError, LanceGatewayError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """A table of such a file: unknown keys and values of another type are refused."""
+
+    # Error texts never show a value: it may be a secret.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def read_toml(text: str, where: str, kind: type[M]) -> M:
+    """Returns the model that a TOML text stands for.
+
+    Raises:
+        InvalidInputError: the text is no TOML or says something else; the message names the keys.
+    """
+    try:
+        return kind.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(f"{where} is no TOML: {error}") from None
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {_reason(problem['type'], problem['msg'])}"
+            for problem in error.errors(include_url=False, include_input=False)
+        ]
+        raise InvalidInputError(f"{where}: {'; '.join(problems)}") from None
+
+
+def _reason(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "there is no such key; check its spelling"
+    if kind == "missing":
+        return "it is missing"
+    return message.removeprefix("Value error, ")
+
+
+def read_text(path: Path) -> str:
+    """Returns the text of a file.
+
+    Raises:
+        InvalidInputError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidInputError(f"{str(path)!r} cannot be read: {reason}") from None
+
+
+class WatchedFile(Generic[T]):
+    """What a file says now.
+
+    The file is looked at when it is asked for, at most once in `interval` seconds. A change that makes no
+    sense is logged and leaves what was known before in force.
+
+    Args:
+        path: of the file.
+        parse: text and path to what it says; raises a `LanceGatewayError` for nonsense.
+        interval: seconds between two looks.
+        clock: seconds, never going back.
+
+    Raises:
+        LanceGatewayError: the file cannot be read, or makes no sense, at the beginning.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        parse: Callable[[str, str], T],
+        *,
+        interval: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._parse = parse
+        self._interval = interval
+        self._clock = clock
+        self._lock = threading.Lock()
+        # The state is taken before the text: a change in between is seen at the next look.
+        self._state = _state(path)
+        self._value = parse(read_text(path), str(path))
+        self._looked = clock()
+
+    def __call__(self) -> T:
+        """Returns what the file says."""
+        if self._clock() - self._looked >= self._interval:
+            with self._lock:
+                self._look()
+        return self._value
+
+    def _look(self) -> None:
+        if self._clock() - self._looked < self._interval:
+            return
+        self._looked = self._clock()
+        state = _state(self._path)
+        if state == self._state:
+            return
+        self._state = state
+        try:
+            self._value = self._parse(read_text(self._path), str(self._path))
+        except LanceGatewayError as error:
+            logger.error("%s; what was read before stays in force", error)  # noqa: TRY400 - the text says it all
+        else:
+            logger.info("%s was read again", self._path)
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,160 @@
+"""The public keys of an identity provider, from a file or a URL, and how they are kept up to date."""
+
+import json
+import logging
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import jwt
+
+from gateway.auth.files import WatchedFile
+from memwal.errors import InvalidInputError, UnavailableError
+
+logger = logging.getLogger(__name__)
+
+# Key id -> key.
+Keys: TypeAlias = Mapping[str, jwt.PyJWK]
+
+_TIMEOUT_SECONDS = 5.0
+_MAX_BYTES = 1024 * 1024
+# Keys are read again after this time even if no token asks for another.
+_REFRESH_SECONDS = 3600.0
+# Between two attempts: the first pause after a success, doubled with each failure up to the longest.
+_PAUSE_SECONDS = 5.0
+_LONGEST_PAUSE_SECONDS = 300.0
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+# Families of keys whose public half is all that a gateway needs.
+_ASYMMETRIC = frozenset({"RSA", "EC", "OKP"})
+
+
+def parse_keys(text: str, where: str) -> Keys:
+    """Returns the signature keys of a JSON Web Key Set; keys for other uses or of other kinds are left out.
+
+    Raises:
+        InvalidInputError: the text is no key set, or holds no signature key.
+    """
+    try:
+        document = json.loads(text)
+        entries = document["keys"]
+        usable = [
+            entry for entry in entries if entry.get("kty") in _ASYMMETRIC and entry.get("use", "sig") == "sig"
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidInputError(f'{where} is no key set: it must be JSON such as {{"keys": [...]}}') from None
+    keys: dict[str, jwt.PyJWK] = {}
+    for entry in usable:
+        try:
+            key = jwt.PyJWK(entry)
+        except jwt.PyJWTError as error:
+            logger.warning("%s: key %r is left out: %s", where, entry.get("kid"), error)
+            continue
+        keys[str(entry.get("kid", ""))] = key
+    if not keys:
+        raise InvalidInputError(f"{where} holds no RSA, EC or OKP key for signatures")
+    return MappingProxyType(keys)
+
+
+class KeyFile:
+    """Keys from a file, read again when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = WatchedFile(path, parse_keys)
+
+    def find(self, key_id: str | None) -> jwt.PyJWK | None:
+        """Returns the key of that id; without an id, the only key there is."""
+        return _choose(self._file(), key_id)
+
+
+class KeyUrl:
+    """Keys from a URL: fetched for the first token, then every hour and when a token names an unknown key.
+
+    An unknown key, which anybody can name, leads to a fetch at most every few seconds; pauses grow while
+    fetching fails, and the keys that were known go on to count.
+
+    Args:
+        url: `https://...`; `http://` on this machine only.
+        clock: seconds, never going back.
+
+    Raises:
+        InvalidInputError: a URL of another kind.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+            raise InvalidInputError(
+                f"keys cannot be fetched from {url!r}: whoever changes them on the way is let in; use https"
+            )
+        self._url = url
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._keys: Keys = MappingProxyType({})
+        self._fetched: float | None = None
+        self._next_attempt = clock()
+        self._pause = _PAUSE_SECONDS
+
+    def find(self, key_id: str | None) -> jwt.PyJWK | None:
+        """Returns the key of that id; without an id, the only key there is.
+
+        Raises:
+            UnavailableError: no keys could be fetched yet.
+        """
+        key = _choose(self._keys, key_id)
+        if key is not None and not self._is_old():
+            return key
+        with self._lock:
+            # Another call may have fetched while this one waited.
+            key = _choose(self._keys, key_id)
+            if (key is None or self._is_old()) and self._clock() >= self._next_attempt:
+                self._fetch()
+        if not self._keys:
+            raise UnavailableError("the keys that sign tokens cannot be fetched now: try again in a moment")
+        return _choose(self._keys, key_id)
+
+    def _is_old(self) -> bool:
+        return self._fetched is None or self._clock() - self._fetched >= _REFRESH_SECONDS
+
+    def _fetch(self) -> None:
+        try:
+            self._keys = parse_keys(_download(self._url), self._url)
+        except (OSError, ValueError, urllib.error.URLError, InvalidInputError) as error:
+            logger.warning(
+                "keys cannot be fetched from %s: %s; trying again in %g s", self._url, error, self._pause
+            )
+            self._next_attempt = self._clock() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        else:
+            logger.info("fetched %d keys from %s", len(self._keys), self._url)
+            self._fetched = self._clock()
+            self._pause = _PAUSE_SECONDS
+            self._next_attempt = self._clock() + self._pause
+
+
+def _download(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - its scheme was checked
+        body: bytes = response.read(_MAX_BYTES + 1)
+    if len(body) > _MAX_BYTES:
+        raise InvalidInputError(f"it answers with more than {_MAX_BYTES} bytes")
+    return body.decode()
+
+
+def open_keys(location: str) -> KeyFile | KeyUrl:
+    """Returns the keys of a file or a URL.
+
+    Raises:
+        InvalidInputError: there is no such file, it holds no keys, or the URL is not safe.
+    """
+    return KeyUrl(location) if "://" in location else KeyFile(Path(location))
+
+
+def _choose(keys: Keys, key_id: str | None) -> jwt.PyJWK | None:
+    if key_id is not None:
+        return keys.get(key_id)
+    return next(iter(keys.values())) if len(keys) == 1 else None
