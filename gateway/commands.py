@@ -15,8 +15,10 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import Message
 from pyarrow import flight
 
+from gateway.auth.identity import Identity
 from gateway.wire import decode
 from memwal.errors import InvalidInputError, UnsupportedError
+from planner.access import Access
 from planner.engine import SessionSettings
 
 M = TypeVar("M", bound=Message)
@@ -27,14 +29,22 @@ class Call:
     """What a handler may know of the call it serves.
 
     Args:
+        peer: address of the client, as gRPC spells it.
+        identity: who calls.
+        access: what the caller may see.
         session_id: the session that the call's cookie names, None where it names none.
         settings: the settings of that session.
         add_header: sends a header back, before the answer.
+        is_cancelled: whether the client has cancelled the call or gone away; only while the call is served.
     """
 
+    peer: str
+    identity: Identity
+    access: Access
     session_id: str | None
     settings: SessionSettings
     add_header: Callable[[str, str], None]
+    is_cancelled: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +69,15 @@ class Ticket(Generic[M]):
     """A ticket: answers DoGet."""
 
     message: type[M]
-    stream: Callable[[M], flight.FlightDataStream]
+    stream: Callable[[M, Call], flight.FlightDataStream]
 
 
 @dataclass(frozen=True, slots=True)
 class Upload(Generic[M]):
-    """A command of DoPut; receives the stream of the client."""
+    """A command of DoPut; receives the stream of the client, returns the metadata to answer with, if any."""
 
     message: type[M]
-    accept: Callable[[M, flight.MetadataRecordBatchReader], None]
+    accept: Callable[[M, flight.MetadataRecordBatchReader, Call], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,13 @@ class Keeping(Generic[Key, Value]):
             entry = self._entries.pop(key, None)
             return None if entry is None else entry[1]
 
+    def entries(self) -> list[tuple[Key, float, Value]]:
+        """Returns each key, the seconds since its value was last used, and the value; asking is no use."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            return [(key, now - used, value) for key, (used, value) in self._entries.items()]
+
     def _expire(self, now: float) -> None:
         while self._entries:
             used, _ = next(iter(self._entries.values()))

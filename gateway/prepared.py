@@ -1,11 +1,12 @@
 """Prepared statements: create, bind with DoPut, execute, close.
 
-A statement is planned once, when it is created. Binding stores a set of parameter rows under a new number
-and plans nothing; the ticket of an execution names the number, so that a stream that is still being read
-keeps its own parameters when the client binds others. A set of several rows runs the statement once for
-each, and the results follow one another in one stream.
+A handle says everything about its statement, the parameters that were bound included, so that any gateway
+over the same root can execute it: binding answers with a new handle. What this gateway keeps is for clients
+that go on using the handle they had, and for parameters too large to travel in a handle. A set of several
+parameter rows runs the statement once for each, and the results follow one another in one stream.
 """
 
+import contextlib
 import itertools
 import secrets
 import threading
@@ -17,98 +18,79 @@ from pyarrow import flight
 
 from gateway.commands import Action, Call, Command, Planned, Ticket, Upload
 from gateway.keeping import Keeping
+from gateway.limits import Limits
+from gateway.parameters import decode_parameters, encode_parameters, received, rows_of, typed
+from gateway.queries import Queries, Query
 from gateway.streams import Streams
-from gateway.tickets import decode_settings, prepared_ticket
-from gateway.wire import pack, unpack
+from gateway.tickets import decode_settings, encode_settings, prepared_ticket
+from gateway.wire import decode, pack, unpack
 from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 
-_MAX_STATEMENTS = 4096
 _IDLE_SECONDS = 12 * 3600.0
 _MAX_BINDINGS = 8
-_MAX_BINDING_BYTES = 64 * 1024 * 1024
-_NOTHING_BOUND = 0
+# Clients send a handle back in a descriptor and in a ticket, which gRPC does not stream.
+_MAX_HANDLE_BYTES = 64 * 1024
 
 
-class Statement:
-    """A statement that was prepared, and the parameter sets last bound to it.
+class Bindings:
+    """The parameter sets last bound to one statement, numbered from 1; the newest is current."""
 
-    Args:
-        query: the plan.
-    """
-
-    def __init__(self, query: PreparedQuery) -> None:
-        self.query = query
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._numbers = itertools.count(_NOTHING_BOUND + 1)
-        self._bindings: OrderedDict[int, pa.Table] = OrderedDict()
+        self._numbers = itertools.count(1)
+        self._sets: OrderedDict[int, pa.Table] = OrderedDict()
 
-    def bind(self, parameters: pa.Table) -> None:
-        """Makes `parameters`, one column for each parameter and one row for each execution, the current set.
-
-        Raises:
-            InvalidInputError: a parameter is missing or superfluous, or a value cannot be of its type.
-        """
-        needed, given = len(self.query.parameter_schema), parameters.num_columns
-        if given != needed:
-            raise InvalidInputError(
-                f"the statement has {needed} parameters and {given} were bound: bind {needed} values"
-            )
-        bound = _typed(parameters, self.query.parameter_schema)
+    def add(self, parameters: pa.Table) -> None:
+        """Makes `parameters` the current set."""
         with self._lock:
-            self._bindings[next(self._numbers)] = bound
-            while len(self._bindings) > _MAX_BINDINGS:
-                self._bindings.popitem(last=False)
+            self._sets[next(self._numbers)] = parameters
+            while len(self._sets) > _MAX_BINDINGS:
+                self._sets.popitem(last=False)
 
-    def current(self) -> int:
-        """Returns the number of the current set, 0 when the statement has no parameters.
-
-        Raises:
-            InvalidInputError: the statement has parameters and none were bound.
-        """
+    def current(self) -> int | None:
+        """Returns the number of the current set, None when nothing was bound."""
         with self._lock:
-            newest: int | None = next(reversed(self._bindings), None)
-        if newest is not None:
-            return newest
-        needed = len(self.query.parameter_schema)
-        if needed:
-            raise InvalidInputError(
-                f"the statement has {needed} parameters and none are bound: bind {needed} values"
-            )
-        return _NOTHING_BOUND
+            return next(reversed(self._sets), None)
 
-    def rows(self, number: int) -> Iterator[tuple[pa.Scalar, ...]]:
-        """Yields the parameters of each execution of the set `number`.
+    def get(self, number: int) -> pa.Table:
+        """Returns the set `number`.
 
         Raises:
             NotFoundError: other sets were bound since, and this one is no longer kept.
         """
-        if number == _NOTHING_BOUND:
-            yield ()
-            return
         with self._lock:
-            table = self._bindings.get(number)
-        if table is None:
+            found = self._sets.get(number)
+        if found is None:
             raise NotFoundError(
                 f"the parameters of this ticket are gone: {_MAX_BINDINGS} other sets were bound since; "
                 "execute the statement again"
             )
-        columns = table.columns
-        for row in range(table.num_rows):
-            yield tuple(column[row] for column in columns)
+        return found
 
 
 class PreparedStatements:
-    """The prepared statements of a server, bounded in number."""
+    """The prepared statements of a server.
 
-    def __init__(
-        self, engine: QueryEngine, streams: Streams, kept: Keeping[bytes, Statement] | None = None
-    ) -> None:
+    Args:
+        engine: plans and runs them.
+        queries: the statements that run.
+        streams: sends results.
+        limits: how many statements are kept, and how large a set of parameters may be.
+    """
+
+    def __init__(self, engine: QueryEngine, queries: Queries, streams: Streams, limits: Limits) -> None:
         self._engine = engine
+        self._queries = queries
         self._streams = streams
-        self._kept = kept if kept is not None else Keeping(_MAX_STATEMENTS, _IDLE_SECONDS)
+        self._max_bound_bytes = limits.max_bound_bytes
+        self._bindings: Keeping[bytes, Bindings] = Keeping(limits.max_prepared_statements, _IDLE_SECONDS)
+
+    def __len__(self) -> int:
+        """How many statements are kept."""
+        return len(self._bindings)
 
     def commands(self) -> tuple[Command[sql.CommandPreparedStatementQuery], ...]:
         """Returns the descriptor commands of this family."""
@@ -130,112 +112,126 @@ class PreparedStatements:
     def actions(self) -> tuple[Action, ...]:
         """Returns the actions of this family."""
         return (
-            Action("CreatePreparedStatement", "Plan a statement and keep it under a handle.", self._create),
-            Action("ClosePreparedStatement", "Forget a prepared statement.", self._close),
+            Action("CreatePreparedStatement", "Plan a statement and return its handle.", self._create),
+            Action("ClosePreparedStatement", "Forget what is kept of a prepared statement.", self._close),
         )
 
     def _create(self, body: bytes, call: Call) -> bytes:
         request = unpack(
             sql.ActionCreatePreparedStatementRequest, body, "the body of CreatePreparedStatement"
         )
-        query = self._engine.prepare(request.query, call.settings)
-        handle = secrets.token_bytes(16)
-        self._kept.put(handle, Statement(query))
+        query = self._engine.prepare(request.query, call.settings, call.access)
+        handle = own.PreparedHandle(
+            id=secrets.token_bytes(16),
+            query=request.query,
+            settings=encode_settings(call.settings),
+            schema_digest=query.digest,
+        )
+        self._bindings.put(handle.id, Bindings())
         return pack(
             sql.ActionCreatePreparedStatementResult(
-                prepared_statement_handle=handle,
-                dataset_schema=query.schema.serialize().to_pybytes(),
-                parameter_schema=query.parameter_schema.serialize().to_pybytes(),
+                prepared_statement_handle=handle.SerializeToString(),
+                dataset_schema=query.serialized_schema,
+                parameter_schema=query.serialized_parameter_schema,
             )
         )
 
     def _close(self, body: bytes, _call: Call) -> None:
         request = unpack(sql.ActionClosePreparedStatementRequest, body, "the body of ClosePreparedStatement")
-        if self._kept.pop(request.prepared_statement_handle) is None:
-            raise _unknown(request.prepared_statement_handle)
+        # Another gateway may have made it; closing what is not kept is no mistake.
+        self._bindings.pop(_handle(request.prepared_statement_handle).id)
 
-    def _find(self, handle: bytes) -> Statement:
-        statement = self._kept.get(handle)
-        if statement is None:
-            raise _unknown(handle)
-        return statement
-
-    def _schema(self, command: sql.CommandPreparedStatementQuery, _call: Call) -> pa.Schema:
-        return self._find(command.prepared_statement_handle).query.schema
+    def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
+        return self._query(_handle(command.prepared_statement_handle), call).schema
 
     def _plan(self, command: sql.CommandPreparedStatementQuery, call: Call) -> Planned:
-        statement = self._find(command.prepared_statement_handle)
-        ticket = prepared_ticket(command.prepared_statement_handle, call.settings, statement.current())
-        return Planned(statement.query.schema, ticket)
+        handle = _handle(command.prepared_statement_handle)
+        query = self._query(handle, call)
+        binding_id = 0
+        needed = len(query.parameter_schema)
+        if needed and not handle.parameters:
+            kept = self._bindings.get(handle.id)
+            binding_id = (kept and kept.current()) or 0
+            if not binding_id:
+                raise InvalidInputError(
+                    f"the statement has {needed} parameters and none are bound: bind {needed} values"
+                )
+        return Planned(query.schema, prepared_ticket(handle, call.settings, binding_id))
 
-    def _stream(self, ticket: own.PreparedTicket) -> flight.FlightDataStream:
-        statement = self._find(ticket.prepared_statement_handle)
+    def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
+        plan = self._query(ticket.handle, call)
         settings = decode_settings(ticket.settings)
-        return self._streams.send(statement.query.schema, _executions(statement, ticket.binding_id, settings))
+        parameters = self._parameters(ticket, plan)
+        query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)
+
+        def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
+            for row in rows_of(parameters):
+                yield plan.execute(row, settings, query.control)
+
+        return self._streams.send(plan.schema, query, readers)
+
+    def _parameters(self, ticket: own.PreparedTicket, plan: PreparedQuery) -> pa.Table | None:
+        if not len(plan.parameter_schema):
+            return None
+        if ticket.handle.parameters:
+            return typed(decode_parameters(ticket.handle.parameters), plan.parameter_schema)
+        kept = self._bindings.get(ticket.handle.id)
+        if kept is None:
+            raise NotFoundError(
+                f"the parameters of prepared statement {ticket.handle.id.hex()} are not known here: it was "
+                "closed, was idle too long, or the gateway restarted; bind and execute it again"
+            )
+        return kept.get(ticket.binding_id)
 
     def _bind(
-        self, command: sql.CommandPreparedStatementQuery, reader: flight.MetadataRecordBatchReader
-    ) -> None:
-        self._find(command.prepared_statement_handle).bind(_received(reader))
+        self,
+        command: sql.CommandPreparedStatementQuery,
+        reader: flight.MetadataRecordBatchReader,
+        call: Call,
+    ) -> bytes:
+        handle = _handle(command.prepared_statement_handle)
+        plan = self._query(handle, call)
+        parameters = typed(received(reader, self._max_bound_bytes), plan.parameter_schema)
+        kept = self._bindings.get(handle.id)
+        if kept is not None:
+            kept.add(parameters)
+        handle.parameters = b""
+        if parameters.nbytes <= _MAX_HANDLE_BYTES:
+            encoded = encode_parameters(parameters)
+            if len(encoded) <= _MAX_HANDLE_BYTES:
+                handle.parameters = encoded
+        if kept is None and not handle.parameters:
+            raise NotFoundError(
+                f"{parameters.nbytes} bytes of parameters do not fit into a handle, and prepared statement "
+                f"{handle.id.hex()} is not kept here: it was closed, was idle too long, or the gateway "
+                "restarted; prepare it again"
+            )
+        return sql.DoPutPreparedStatementResult(
+            prepared_statement_handle=handle.SerializeToString()
+        ).SerializeToString()
 
     def _update(
-        self, command: sql.CommandPreparedStatementUpdate, _reader: flight.MetadataRecordBatchReader
-    ) -> None:
-        statement = self._find(command.prepared_statement_handle)
+        self,
+        command: sql.CommandPreparedStatementUpdate,
+        _reader: flight.MetadataRecordBatchReader,
+        _call: Call,
+    ) -> bytes | None:
+        handle = _handle(command.prepared_statement_handle)
         raise UnsupportedError(
-            f"the gateway only reads; {statement.query.sql!r} cannot be an update: execute it as a query"
+            f"the gateway only reads; {handle.query!r} cannot be an update: execute it as a query"
         )
 
-
-def _executions(
-    statement: Statement, number: int, settings: SessionSettings
-) -> Iterator[pa.RecordBatchReader]:
-    for parameters in statement.rows(number):
-        yield statement.query.execute(parameters, settings)
+    def _query(self, handle: own.PreparedHandle, call: Call) -> PreparedQuery:
+        settings = decode_settings(handle.settings)
+        return self._engine.prepare(handle.query, settings, call.access, promised=handle.schema_digest)
 
 
-def _received(reader: flight.MetadataRecordBatchReader) -> pa.Table:
-    batches = []
-    size = 0
-    for chunk in reader:
-        size += chunk.data.nbytes
-        if size > _MAX_BINDING_BYTES:
-            raise InvalidInputError(
-                f"the bound parameters exceed {_MAX_BINDING_BYTES} bytes: bind and execute them in parts"
-            )
-        batches.append(chunk.data)
-    return pa.Table.from_batches(batches, reader.schema)
-
-
-def _typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Gives bound values the types of their parameters, so that a wrong one is refused when it is bound."""
-    if parameters.schema.types == schema.types:
-        return parameters
-    columns = [_converted(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
-    return pa.table(columns, names=schema.names)
-
-
-def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    try:
-        return column.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        if _is_number(column.type) and _is_number(field.type):
-            # 1.5 is no int64, yet it can be compared with one.
-            return column
-        raise InvalidInputError(
-            f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound "
-            f"that cannot become one: {error}"
-        ) from error
-
-
-def _is_number(data_type: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)
-    )
-
-
-def _unknown(handle: bytes) -> NotFoundError:
-    return NotFoundError(
-        f"prepared statement {handle.hex()!r} is not known: it was closed, was idle too long, or the gateway "
-        "restarted; prepare it again"
+def _handle(data: bytes) -> own.PreparedHandle:
+    with contextlib.suppress(InvalidInputError):
+        handle = decode(own.PreparedHandle, data, "the prepared statement handle")
+        if len(handle.id) == 16 and len(handle.schema_digest) == 8:
+            return handle
+    raise NotFoundError(
+        f"prepared statement {data[:16].hex()!r} is not known: prepare it on this gateway, or on one over "
+        "the same root"
     )

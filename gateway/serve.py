@@ -1,4 +1,4 @@
-"""`lance-gateway serve`: from a root directory to a server that stops when it is told to."""
+"""`lance-gateway serve`: from a configuration to a server that stops when it is told to."""
 
 import ipaddress
 import logging
@@ -8,17 +8,22 @@ import socket
 import sys
 import threading
 import types
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from importlib.metadata import version
 
 import pyarrow as pa
 
+from gateway.auth.security import OpenSecurity, Security
+from gateway.config.schema import GatewayConfig
+from gateway.limits import Limits
+from gateway.observability import logs
+from gateway.observability.observing import Observability
+from gateway.observability.system_tables import SystemQueries, SystemSessions, SystemSettings
 from gateway.server import GatewayServer
-from memwal.errors import InvalidInputError, UnavailableError
+from memwal.errors import PreconditionError, UnavailableError
 from planner import compatibility
 from planner.catalog import Catalog
-from planner.engine import QueryEngine
+from planner.system_tables import catalog_tables
 
 logger = logging.getLogger(__name__)
 
@@ -27,84 +32,122 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GRACE_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """What to serve, and where.
-
-    Args:
-        root: directory (or `s3://bucket/prefix`) that holds `<name>.lance` tables.
-        host: address to listen on.
-        port: port to listen on; 0 takes any free one.
-        storage_options: what the object store needs, as Lance names it.
-        drain_seconds: how long running streams may go on after a signal to stop.
-    """
-
-    root: str
-    host: str = "127.0.0.1"
-    port: int = 31337
-    storage_options: Mapping[str, str] = field(default_factory=dict)
-    drain_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
-            raise InvalidInputError(
-                f"port {self.port} does not exist: choose one up to 65535, or 0 for any free one"
-            )
-        if self.drain_seconds < 0:
-            raise InvalidInputError(
-                f"drain time {self.drain_seconds} s is negative: choose 0 to stop at once"
-            )
-
-
-def serve(options: ServeOptions) -> None:
+def serve(config: GatewayConfig) -> None:
     """Serves until SIGINT or SIGTERM.
 
     The first line on stdout names the address, once it accepts connections. The first signal refuses new
-    connections and lets running streams finish for `drain_seconds`; then they fail with UNAVAILABLE. A second
+    connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. A second
     signal ends the process at once. Must be called from the main thread.
 
     Raises:
-        LanceGatewayError: the installed versions do not fit, there is no such root, or the address is taken.
+        LanceGatewayError: the installed versions do not fit, there is no such root, the address is taken, or
+            others could reach it without authentication.
     """
+    logs.configure(config.observability.log_format, config.observability.log_level)
     compatibility.check()
-    if not _is_loopback(options.host):
-        logger.warning(
-            "listening on %s, which other machines may reach, without authentication", options.host
-        )
-    engine = QueryEngine(Catalog.open(options.root, options.storage_options))
-    try:
-        server = _listen(engine, options)
+    security = build_security(config)
+    check_exposure(config)
+    with ExitStack() as stack:
+        catalog = Catalog.open(config.root, config.storage_options, cache_bytes=config.limits.cache_bytes)
+        stack.callback(catalog.close)
+        observability = Observability(config.observability, catalog, config.server.port)
+        stack.callback(observability.close)
+        server = _start(config, security, catalog, observability)
         stop = _stop_on_signals()
-        address = f"[{options.host}]" if ":" in options.host else options.host
-        uri = f"grpc://{address}:{server.port}"
-        sys.stdout.write(f"Lance Gateway {version('lance-gateway')} serves {options.root} at {uri}\n")
+        scheme = "grpc+tls" if security.tls else "grpc"
+        host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
+        uri = f"{scheme}://{host}:{server.port}"
+        sys.stdout.write(f"Lance Gateway {version('lance-gateway')} serves {config.root} at {uri}\n")
         sys.stdout.flush()
         stop.wait()
-        _drain(server, options.drain_seconds)
-    finally:
-        engine.close()
+        observability.readiness.drain()
+        _drain(server, config.server.drain, observability)
 
 
-def _listen(engine: QueryEngine, options: ServeOptions) -> GatewayServer:
-    try:
-        return GatewayServer(engine, options.host, options.port)
-    except pa.ArrowException as error:
-        raise UnavailableError(
-            f"cannot listen on {options.host}:{options.port}: "
-            f"{_reason(options.host, options.port) or error}; "
-            "choose another --port (0 takes any free one) or --host"
-        ) from error
+def limits_of(config: GatewayConfig) -> Limits:
+    """Returns the limits of the server."""
+    limits = config.limits
+    return Limits(
+        max_concurrent_queries=limits.max_concurrent_queries,
+        max_queued_queries=limits.max_queued_queries,
+        queue_timeout_seconds=limits.queue_timeout,
+        query_timeout_seconds=limits.query_timeout,
+        max_result_rows=limits.max_result_rows,
+        max_result_bytes=limits.max_result_bytes,
+        max_batch_bytes=limits.max_batch_bytes,
+        max_bound_bytes=limits.max_bound_bytes,
+        max_sessions=limits.max_sessions,
+        session_idle_seconds=limits.session_idle,
+        max_prepared_statements=limits.max_prepared_statements,
+        query_history=config.observability.query_history,
+    )
 
 
-def _reason(host: str, port: int) -> str | None:
-    """Asks the operating system why an address cannot be listened on; gRPC only logs it."""
+def build_security(config: GatewayConfig) -> Security:  # noqa: ARG001
+    """Returns what decides who may call."""
+    return OpenSecurity()
+
+
+def check_exposure(config: GatewayConfig) -> None:
+    """Refuses to let other machines in without authentication, unless that is said to be wanted.
+
+    Raises:
+        PreconditionError: it is not.
+    """
+    host, auth = config.server.host, config.auth
+    if _is_loopback(host) or auth.users_file or auth.tokens_file or auth.jwt.jwks or config.tls.client_ca_file:
+        return
+    if not auth.insecure:
+        raise PreconditionError(
+            f"server.host = {host!r}: other machines may reach it, and anybody could read everything: configure "
+            "auth.users_file, auth.tokens_file, auth.jwt or tls.client_ca_file, or say --insecure"
+        )
+    logger.warning("listening on %s, which other machines may reach, without authentication", host)
+
+
+def listening_problem(host: str, port: int) -> str | None:
+    """Asks the operating system why an address cannot be listened on; None where it can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
+            # As servers do: connections of a server before this one may linger.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
         return error.strerror
     return None
+
+
+def _start(
+    config: GatewayConfig, security: Security, catalog: Catalog, observability: Observability
+) -> GatewayServer:
+    running, sessions = SystemQueries(), SystemSessions()
+    engine = observability.engine(
+        config.server.partitions or None,
+        config.limits.query_memory_bytes or None,
+        [*catalog_tables(catalog), running, sessions, SystemSettings(config)],
+    )
+    host, port = config.server.host, config.server.port
+    try:
+        server = GatewayServer(
+            engine,
+            host,
+            port,
+            security=security,
+            limits=limits_of(config),
+            observers=observability.query_observers(),
+            middleware=observability.middleware(),
+        )
+    except pa.ArrowException as error:
+        # gRPC only logs the reason.
+        raise UnavailableError(
+            f"cannot listen on {host}:{port}: {listening_problem(host, port) or error}; "
+            "choose another --port (0 takes any free one) or --host"
+        ) from error
+    running.attach(server.queries)
+    sessions.attach(server.sessions)
+    observability.watch(server)
+    return server
 
 
 def _stop_on_signals() -> threading.Event:
@@ -121,21 +164,21 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _drain(server: GatewayServer, seconds: float) -> None:
-    logger.info("stopping; %d streams are running", server.streams.running)
+def _drain(server: GatewayServer, seconds: float, observability: Observability) -> None:
+    logger.info("stopping; %d streams are running", len(server.queries.active()))
     # Refuses new calls at once and returns when the running ones have ended.
     shutdown = threading.Thread(target=server.shutdown, name="shutdown", daemon=True)
     shutdown.start()
     shutdown.join(seconds)
     if shutdown.is_alive():
-        logger.warning(
-            "%d streams are still running after %g s: ending them", server.streams.running, seconds
-        )
-        server.streams.end()
+        running = len(server.queries.active())
+        logger.warning("%d streams are still running after %g s: ending them", running, seconds)
+        server.queries.end(UnavailableError("the gateway is stopping; run the query again elsewhere"))
         shutdown.join(_GRACE_SECONDS)
     if shutdown.is_alive():
-        # A client that does not read, or a query that computes, cannot be waited for any longer.
-        logger.warning("leaving without %d streams", server.streams.running)
+        # A client that does not read cannot be waited for any longer.
+        logger.warning("leaving without %d streams", len(server.queries.active()))
+        observability.close()
         logging.shutdown()
         os._exit(0)
     logger.info("stopped")

@@ -1,15 +1,19 @@
 """The Flight SQL server: each RPC decodes its message, finds the family that answers it, and passes it on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from pyarrow import flight
 
+from gateway.auth.security import OpenSecurity, Security
 from gateway.commands import Call, Command, Registry, Ticket, Upload
 from gateway.errors import answering
+from gateway.limits import Limits
 from gateway.metadata import Metadata
 from gateway.prepared import PreparedStatements
-from gateway.sessions import OpenHandshake, SessionMiddlewareFactory, Sessions
+from gateway.queries import Queries, QueryObserver
+from gateway.sessions import SessionMiddlewareFactory, Sessions
 from gateway.sqlinfo import SqlInfo
 from gateway.statements import Statements
 from gateway.streams import Streams
@@ -26,14 +30,36 @@ class GatewayServer(flight.FlightServerBase):
         engine: plans and runs the queries; the server does not close it.
         host: address to listen on.
         port: port to listen on; 0 takes any free one, which `port` then tells.
+        security: who may call, and what each caller sees; by default everybody, and everything.
+        limits: how much is done at once, remembered and sent.
+        observers: hear of every statement.
+        middleware: looks at every call, besides what security and sessions need.
+
+    Attributes:
+        queries: the statements that run and ran.
+        sessions: of the clients.
+        prepared: statements that are kept for clients.
     """
 
-    def __init__(self, engine: QueryEngine, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.streams = Streams()
-        self._sessions = Sessions()
-        statements = Statements(engine, self.streams)
-        prepared = PreparedStatements(engine, self.streams)
-        families = (statements, prepared, Metadata(engine, self.streams), SqlInfo(self.streams))
+    def __init__(
+        self,
+        engine: QueryEngine,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        security: Security | None = None,
+        limits: Limits | None = None,
+        observers: Sequence[QueryObserver] = (),
+        middleware: Mapping[str, flight.ServerMiddlewareFactory] = MappingProxyType({}),
+    ) -> None:
+        limits = limits or Limits()
+        self._security = security or OpenSecurity()
+        self.queries = Queries(limits, observers)
+        self.sessions = Sessions(limits)
+        streams = Streams(self.queries)
+        statements = Statements(engine, self.queries, streams)
+        self.prepared = prepared = PreparedStatements(engine, self.queries, streams, limits)
+        families = (statements, prepared, Metadata(engine, streams), SqlInfo(streams))
         self._commands: Registry[Command[Any]] = Registry(
             "command", [command for family in families for command in family.commands()]
         )
@@ -43,13 +69,19 @@ class GatewayServer(flight.FlightServerBase):
         self._uploads: Registry[Upload[Any]] = Registry(
             "DoPut command", [*statements.uploads(), *prepared.uploads()]
         )
-        self._actions = {action.name: action for action in (*prepared.actions(), *self._sessions.actions())}
+        self._actions = {action.name: action for action in (*prepared.actions(), *self.sessions.actions())}
         address = f"[{host}]" if ":" in host else host
         super().__init__(
-            f"grpc://{address}:{port}",
-            auth_handler=OpenHandshake(),
-            middleware={_SESSION: SessionMiddlewareFactory()},
+            f"grpc{'+tls' if self._security.tls else ''}://{address}:{port}",
+            auth_handler=self._security.auth_handler,
+            middleware={**self._security.middleware(), _SESSION: SessionMiddlewareFactory(), **middleware},
+            **self._security.tls,
         )
+
+    def shutdown(self) -> None:
+        """Refuses new calls and returns when the running ones have ended."""
+        super().shutdown()
+        self.queries.close()
 
     def get_flight_info(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
@@ -70,23 +102,25 @@ class GatewayServer(flight.FlightServerBase):
             command, message = self._commands.find(_command_of(descriptor))
             return flight.SchemaResult(command.schema(message, self._call(context)))
 
-    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:  # noqa: ARG002 - a ticket says it all
+    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Returns the stream of a ticket."""
         with answering("DoGet"):
             entry, message = self._tickets.find(ticket.ticket)
-            return entry.stream(message)
+            return entry.stream(message, self._call(context))
 
     def do_put(
         self,
-        context: flight.ServerCallContext,  # noqa: ARG002 - what is bound belongs to the statement
+        context: flight.ServerCallContext,
         descriptor: flight.FlightDescriptor,
         reader: flight.MetadataRecordBatchReader,
-        writer: flight.FlightMetadataWriter,  # noqa: ARG002 - a bound statement keeps its handle
+        writer: flight.FlightMetadataWriter,
     ) -> None:
         """Binds the parameters that the client sends."""
         with answering("DoPut"):
             upload, message = self._uploads.find(_command_of(descriptor))
-            upload.accept(message, reader)
+            answer = upload.accept(message, reader, self._call(context))
+            if answer is not None:
+                writer.write(answer)
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         """Runs an action and returns the body of its result."""
@@ -121,7 +155,16 @@ class GatewayServer(flight.FlightServerBase):
     def _call(self, context: flight.ServerCallContext) -> Call:
         middleware = context.get_middleware(_SESSION)
         session_id = getattr(middleware, "session_id", None)
-        return Call(session_id, self._sessions.settings(session_id), context.add_header)
+        identity = self._security.identify(context)
+        return Call(
+            context.peer(),
+            identity,
+            self._security.access(identity),
+            session_id,
+            self.sessions.settings(session_id, identity.name),
+            context.add_header,
+            context.is_cancelled,
+        )
 
 
 def _command_of(descriptor: flight.FlightDescriptor) -> bytes:

@@ -9,6 +9,8 @@ the ones that were set would answer another question.
 import dataclasses
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +18,7 @@ from pyarrow import flight
 
 from gateway.commands import Action, Call
 from gateway.keeping import Keeping
+from gateway.limits import Limits
 from gateway.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
@@ -23,8 +26,6 @@ from protos import flight_pb2
 
 COOKIE = "arrow_flight_session_id"
 DEFAULTS = SessionSettings()
-_MAX_SESSIONS = 10_000
-_IDLE_SECONDS = 12 * 3600.0
 
 
 def _text(value: object) -> str:
@@ -57,6 +58,9 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool]] = MappingProxyType(
         "consistency": _text,
         "max_staleness_ms": _number,
         "region_pruning": _flag,
+        "dialect": _text,
+        "endpoints": _number,
+        "query_timeout_ms": _number,
     }
 )
 
@@ -68,59 +72,69 @@ class SessionMiddleware(flight.ServerMiddleware):
         self.session_id = session_id
 
 
-class HandshakeMiddleware(flight.ServerMiddleware):
-    """Answers a handshake with a token; the gateway accepts any."""
-
-    def sending_headers(self) -> dict[str, str]:
-        """Returns the header in which clients look for their token."""
-        return {"authorization": "Bearer anonymous"}
-
-
 class SessionMiddlewareFactory(flight.ServerMiddlewareFactory):
     """Reads the cookie of every call."""
 
     def start_call(
-        self, info: flight.CallInfo, headers: Mapping[str, Sequence[str]]
+        self,
+        info: flight.CallInfo,  # noqa: ARG002 - every call alike
+        headers: Mapping[str, Sequence[str]],
     ) -> flight.ServerMiddleware | None:
         """Returns the middleware of this call; None where it carries no session."""
-        if info.method == flight.FlightMethod.HANDSHAKE:
-            return HandshakeMiddleware()
         session_id = _session_of(headers.get("cookie", ()))
         return None if session_id is None else SessionMiddleware(session_id)
 
 
-class OpenHandshake(flight.ServerAuthHandler):
-    """Lets everybody in, with or without a name: clients that send a user and password are served too."""
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What is known of one session.
 
-    def authenticate(self, outgoing: object, incoming: object) -> None:
-        """Accepts the handshake whatever it says."""
+    Args:
+        user: whose it is; nobody else can use it.
+        peer: address that opened it.
+        created_at: UTC.
+        settings: chosen so far.
+    """
 
-    def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002 - the signature is Flight's
-        """Accepts every token and returns the name of the peer, which is none."""
-        return b""
+    user: str
+    peer: str
+    created_at: datetime
+    settings: SessionSettings
 
 
 class Sessions:
-    """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession."""
+    """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession.
 
-    def __init__(self, kept: Keeping[str, SessionSettings] | None = None) -> None:
-        self._kept = kept if kept is not None else Keeping(_MAX_SESSIONS, _IDLE_SECONDS)
+    Args:
+        limits: how many are remembered, and for how long.
+    """
 
-    def settings(self, session_id: str | None) -> SessionSettings:
-        """Returns the settings of a session, the defaults where the call has none.
+    def __init__(self, limits: Limits) -> None:
+        self._kept: Keeping[str, Session] = Keeping(limits.max_sessions, limits.session_idle_seconds)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._kept)
+
+    def all(self) -> list[tuple[str, float, Session]]:
+        """Returns the id, the seconds since the last use, and the session, of all."""
+        return self._kept.entries()
+
+    def settings(self, session_id: str | None, user: str) -> SessionSettings:
+        """Returns the settings of a user's session, the defaults where the call has none.
 
         Raises:
-            NotFoundError: the session is not known.
+            NotFoundError: the user has no such session.
         """
         if session_id is None:
             return DEFAULTS
-        settings = self._kept.get(session_id)
-        if settings is None:
+        session = self._kept.get(session_id)
+        if session is None or session.user != user:
             raise NotFoundError(
                 f"session {session_id!r} is not known: it was closed, was idle too long, or the gateway "
                 "restarted; connect again"
             )
-        return settings
+        return session.settings
 
     def actions(self) -> tuple[Action, ...]:
         """Returns the actions of this family."""
@@ -169,11 +183,14 @@ class Sessions:
         return flight_pb2.CloseSessionResult(status=flight_pb2.CloseSessionResult.CLOSED).SerializeToString()
 
     def _keep(self, call: Call, settings: SessionSettings) -> None:
-        session_id = call.session_id
-        if session_id is None:
-            session_id = secrets.token_urlsafe(16)
-            call.add_header("set-cookie", f"{COOKIE}={session_id}")
-        self._kept.put(session_id, settings)
+        if call.session_id is not None:
+            known = self._kept.get(call.session_id)
+            if known is not None:
+                self._kept.put(call.session_id, dataclasses.replace(known, settings=settings))
+                return
+        session_id = secrets.token_urlsafe(16)
+        call.add_header("set-cookie", f"{COOKIE}={session_id}")
+        self._kept.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
 
 
 def _session_of(cookies: Sequence[str]) -> str | None:

@@ -1,22 +1,23 @@
 """What the server can do: CommandGetSqlInfo.
 
 The value of a code is one of six kinds, the children of a dense union whose order and types the protocol
-fixes. Ordinals and limits are 64-bit numbers, bit masks are 32-bit numbers. Nothing outside the protocol's
-own codes is
-answered: drivers stumble over codes they do not know.
+fixes. Ordinals and limits are 64-bit numbers, bit masks are 32-bit numbers. Only the protocol's own codes
+have a value: drivers stumble over codes they do not know. A code without a value has no row in the answer,
+since newer drivers ask for newer codes along with the ones that they need.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import TypeAlias
 
 import pyarrow as pa
+from pyarrow import flight
 
 from gateway.commands import Call, Command, Planned, Ticket
 from gateway.streams import Streams
 from gateway.wire import pack
-from memwal.errors import NotFoundError
+from planner.substrait import substrait_version
 from protos import flight_sql_pb2 as sql
 
 Value: TypeAlias = str | bool | int | tuple[str, ...] | Mapping[int, tuple[int, ...]]
@@ -89,6 +90,8 @@ _STRING_VALUES: Mapping[int, str] = {
     sql.FLIGHT_SQL_SERVER_NAME: "Lance Gateway",
     sql.FLIGHT_SQL_SERVER_VERSION: version("lance-gateway"),
     sql.FLIGHT_SQL_SERVER_ARROW_VERSION: pa.__version__,
+    sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: substrait_version(),
+    sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MAX_VERSION: substrait_version(),
     sql.SQL_IDENTIFIER_QUOTE_CHAR: '"',
     sql.SQL_SEARCH_STRING_ESCAPE: "\\",
     sql.SQL_EXTRA_NAME_CHARACTERS: "",
@@ -99,8 +102,8 @@ _STRING_VALUES: Mapping[int, str] = {
 _BOOL_VALUES: Mapping[int, bool] = {
     sql.FLIGHT_SQL_SERVER_READ_ONLY: True,
     sql.FLIGHT_SQL_SERVER_SQL: True,
-    sql.FLIGHT_SQL_SERVER_SUBSTRAIT: False,
-    sql.FLIGHT_SQL_SERVER_CANCEL: False,
+    sql.FLIGHT_SQL_SERVER_SUBSTRAIT: True,
+    sql.FLIGHT_SQL_SERVER_CANCEL: True,
     sql.FLIGHT_SQL_SERVER_BULK_INGESTION: False,
     sql.FLIGHT_SQL_SERVER_INGEST_TRANSACTIONS_SUPPORTED: False,
     sql.SQL_DDL_CATALOG: False,
@@ -181,17 +184,8 @@ VALUES: Mapping[int, tuple[int, Value]] = MappingProxyType(
 
 
 def sql_info(codes: tuple[int, ...]) -> pa.RecordBatch:
-    """Returns the rows (`info_name`, `value`) of the given codes, or of all where none is given.
-
-    Raises:
-        NotFoundError: a code has no value here.
-    """
-    unknown = [code for code in codes if code not in VALUES]
-    if unknown:
-        raise NotFoundError(
-            f"SqlInfo codes {unknown} have no value here: ask with no code to get all that have one"
-        )
-    wanted = codes or tuple(VALUES)
+    """Returns the rows (`info_name`, `value`) of the given codes, or of all where none is given."""
+    wanted = tuple(code for code in codes if code in VALUES) if codes else tuple(VALUES)
     kinds = [VALUES[code][0] for code in wanted]
     children: list[list[object]] = [[] for _ in _VALUE_TYPE]
     offsets = []
@@ -221,11 +215,10 @@ class SqlInfo:
 
     def tickets(self) -> tuple[Ticket[sql.CommandGetSqlInfo], ...]:
         """Returns the tickets of this family: the command itself serves as one."""
-        return (Ticket(sql.CommandGetSqlInfo, lambda command: self._streams.send(SCHEMA, _reader(command))),)
+        return (Ticket(sql.CommandGetSqlInfo, self._stream),)
 
     def _plan(self, command: sql.CommandGetSqlInfo, _call: Call) -> Planned:
         return Planned(SCHEMA, pack(command))
 
-
-def _reader(command: sql.CommandGetSqlInfo) -> Iterator[pa.RecordBatchReader]:
-    yield pa.RecordBatchReader.from_batches(SCHEMA, [sql_info(tuple(command.info))])
+    def _stream(self, command: sql.CommandGetSqlInfo, _call: Call) -> flight.FlightDataStream:
+        return self._streams.listing(sql_info(tuple(command.info)))

@@ -6,21 +6,20 @@ copied), errors in the middle of a stream reach the client as clean as any other
 as its client has gone.
 """
 
-import itertools
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow import flight
 
 from gateway.errors import answering
-from memwal.errors import UnavailableError
+from gateway.queries import Queries, Query
 
-# A gRPC message of 4 MiB also holds the header of the batch.
-MAX_BATCH_BYTES = 4 * 1024 * 1024 - 64 * 1024
+Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
+"""Starts a statement: readers whose batches follow one another in one stream."""
 
 
-def slices(batch: pa.RecordBatch, limit: int = MAX_BATCH_BYTES) -> Iterator[pa.RecordBatch]:
+def slices(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """Yields `batch` in slices of at most `limit` bytes on the wire; a single row is never divided.
 
     A batch without rows yields nothing.
@@ -43,49 +42,33 @@ def slices(batch: pa.RecordBatch, limit: int = MAX_BATCH_BYTES) -> Iterator[pa.R
 
 
 class Streams:
-    """The streams that a server is sending: they can be counted, and told to end."""
+    """Sends results.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running = 0
-        self._ended = threading.Event()
+    Args:
+        queries: the statements whose results these are.
+    """
 
-    @property
-    def running(self) -> int:
-        """How many streams are being read by clients."""
-        return self._running
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
 
-    def end(self) -> None:
-        """Lets every stream fail before its next batch."""
-        self._ended.set()
+    def send(self, schema: pa.Schema, query: Query, readers: Readers) -> flight.FlightDataStream:
+        """Returns the stream of a statement, which starts when its first batch is wanted.
 
-    def send(self, schema: pa.Schema, readers: Iterable[pa.RecordBatchReader]) -> flight.FlightDataStream:
-        """Returns the stream of all batches of `readers`, one reader after the other.
-
-        The first reader is taken at once, so that what it refuses is refused before the stream begins; each
-        other when the one before it is exhausted. A reader is closed before the next is taken, and when the
-        client goes away.
+        Each reader is taken when the one before it is exhausted, and closed before the next is taken and when
+        the client goes away.
         """
-        remaining = iter(readers)
-        first = next(remaining, None)
-        started = remaining if first is None else itertools.chain((first,), remaining)
-        return flight.GeneratorStream(schema, self._batches(started))
+        return flight.GeneratorStream(schema, self._batches(query, readers))
 
-    def _batches(self, readers: Iterable[pa.RecordBatchReader]) -> Iterator[pa.RecordBatch]:
-        with answering("DoGet"):
-            self._count(1)
-            try:
-                for reader in readers:
-                    with reader:
-                        for batch in reader:
-                            if self._ended.is_set():
-                                raise UnavailableError(
-                                    "the gateway is stopping; run the query again elsewhere"
-                                )
-                            yield from slices(batch)
-            finally:
-                self._count(-1)
+    def listing(self, rows: pa.RecordBatch) -> flight.FlightDataStream:
+        """Returns the stream of an answer that is no statement's."""
+        return flight.GeneratorStream(rows.schema, slices(rows, self._queries.limits.max_batch_bytes))
 
-    def _count(self, change: int) -> None:
-        with self._lock:
-            self._running += change
+    def _batches(self, query: Query, readers: Readers) -> Iterator[pa.RecordBatch]:
+        limit = self._queries.limits.max_batch_bytes
+        with answering("DoGet"), self._queries.run(query):
+            for reader in readers(query):
+                with reader:
+                    for batch in reader:
+                        query.control.check()
+                        self._queries.sent(query, batch)
+                        yield from slices(batch, limit)

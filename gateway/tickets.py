@@ -1,9 +1,10 @@
 """What travels through clients unread: tickets and statement handles, as protobuf messages.
 
 A ticket carries the statement and the settings of the session that asked, so it means the same whichever
-connection redeems it, and whenever.
+connection redeems it, and whichever gateway over the same root. Who redeems it decides what is seen.
 """
 
+import secrets
 from typing import cast
 
 from gateway.wire import pack
@@ -21,6 +22,9 @@ def encode_settings(settings: SessionSettings) -> own.SessionSettings:
         consistency=settings.consistency,
         max_staleness_ms=settings.max_staleness_ms,
         region_pruning=settings.region_pruning,
+        dialect=settings.dialect,
+        endpoints=settings.endpoints,
+        query_timeout_ms=settings.query_timeout_ms,
     )
 
 
@@ -36,19 +40,35 @@ def decode_settings(message: own.SessionSettings) -> SessionSettings:
         consistency=cast("Consistency", message.consistency),
         max_staleness_ms=message.max_staleness_ms,
         region_pruning=message.region_pruning,
+        dialect=message.dialect,
+        endpoints=message.endpoints,
+        query_timeout_ms=message.query_timeout_ms,
     )
 
 
-def statement_ticket(query: str, settings: SessionSettings, plan_id: int) -> bytes:
+def new_statement_id() -> bytes:
+    """Returns a name for one execution of a statement, 16 bytes that nobody can guess."""
+    return secrets.token_bytes(16)
+
+
+def statement_ticket(query: str, settings: SessionSettings, schema_digest: bytes) -> bytes:
     """Returns the ticket of a query without parameters."""
-    handle = own.StatementHandle(query=query, settings=encode_settings(settings), plan_id=plan_id)
+    handle = own.StatementHandle(
+        query=query,
+        settings=encode_settings(settings),
+        statement_id=new_statement_id(),
+        schema_digest=schema_digest,
+    )
     return pack(sql.TicketStatementQuery(statement_handle=handle.SerializeToString()))
 
 
-def prepared_ticket(handle: bytes, settings: SessionSettings, binding_id: int) -> bytes:
-    """Returns the ticket of one execution of the prepared statement `handle` with that set of parameters."""
+def prepared_ticket(handle: own.PreparedHandle, settings: SessionSettings, binding_id: int) -> bytes:
+    """Returns the ticket of one execution of a prepared statement."""
     return pack(
         own.PreparedTicket(
-            prepared_statement_handle=handle, settings=encode_settings(settings), binding_id=binding_id
+            handle=handle,
+            settings=encode_settings(settings),
+            binding_id=binding_id,
+            statement_id=new_statement_id(),
         )
     )

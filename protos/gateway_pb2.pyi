@@ -27,11 +27,17 @@ class SessionSettings(_message.Message):
     CONSISTENCY_FIELD_NUMBER: _builtins.int
     MAX_STALENESS_MS_FIELD_NUMBER: _builtins.int
     REGION_PRUNING_FIELD_NUMBER: _builtins.int
+    DIALECT_FIELD_NUMBER: _builtins.int
+    ENDPOINTS_FIELD_NUMBER: _builtins.int
+    QUERY_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     catalog: _builtins.str
     schema: _builtins.str
     consistency: _builtins.str
     max_staleness_ms: _builtins.int
     region_pruning: _builtins.bool
+    dialect: _builtins.str
+    endpoints: _builtins.int
+    query_timeout_ms: _builtins.int
     def __init__(
         self,
         *,
@@ -40,10 +46,13 @@ class SessionSettings(_message.Message):
         consistency: _builtins.str = ...,
         max_staleness_ms: _builtins.int = ...,
         region_pruning: _builtins.bool = ...,
+        dialect: _builtins.str = ...,
+        endpoints: _builtins.int = ...,
+        query_timeout_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "max_staleness_ms", b"max_staleness_ms", "region_pruning", b"region_pruning", "schema", b"schema"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "region_pruning", b"region_pruning", "schema", b"schema"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -57,10 +66,13 @@ class StatementHandle(_message.Message):
 
     QUERY_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
-    PLAN_ID_FIELD_NUMBER: _builtins.int
+    STATEMENT_ID_FIELD_NUMBER: _builtins.int
+    SCHEMA_DIGEST_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    plan_id: _builtins.int
-    """Finds the plan made by GetFlightInfo while the gateway still keeps it."""
+    statement_id: _builtins.bytes
+    """16 bytes. A gateway lets each be used once."""
+    schema_digest: _builtins.bytes
+    """Of the schema that the client was told."""
     @_builtins.property
     def settings(self) -> Global___SessionSettings: ...
     def __init__(
@@ -68,15 +80,57 @@ class StatementHandle(_message.Message):
         *,
         query: _builtins.str = ...,
         settings: Global___SessionSettings | None = ...,
-        plan_id: _builtins.int = ...,
+        statement_id: _builtins.bytes = ...,
+        schema_digest: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["plan_id", b"plan_id", "query", b"query", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query", "schema_digest", b"schema_digest", "settings", b"settings", "statement_id", b"statement_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StatementHandle: _TypeAlias = StatementHandle  # noqa: Y015
+
+@_typing.final
+class PreparedHandle(_message.Message):
+    """The handle of a prepared statement: any gateway over the same root can execute it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    SCHEMA_DIGEST_FIELD_NUMBER: _builtins.int
+    id: _builtins.bytes
+    """16 bytes. Finds what this gateway keeps of the statement."""
+    query: _builtins.str
+    parameters: _builtins.bytes
+    """An Arrow IPC stream with one column per parameter and one row per execution; absent where nothing was
+    bound, or more than fits into a handle.
+    """
+    schema_digest: _builtins.bytes
+    """Of the schema that the client was told."""
+    @_builtins.property
+    def settings(self) -> Global___SessionSettings:
+        """Of the session that prepared it."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.bytes = ...,
+        query: _builtins.str = ...,
+        settings: Global___SessionSettings | None = ...,
+        parameters: _builtins.bytes = ...,
+        schema_digest: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "parameters", b"parameters", "query", b"query", "schema_digest", b"schema_digest", "settings", b"settings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreparedHandle: _TypeAlias = PreparedHandle  # noqa: Y015
 
 @_typing.final
 class PreparedTicket(_message.Message):
@@ -84,24 +138,31 @@ class PreparedTicket(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PREPARED_STATEMENT_HANDLE_FIELD_NUMBER: _builtins.int
+    HANDLE_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
     BINDING_ID_FIELD_NUMBER: _builtins.int
-    prepared_statement_handle: _builtins.bytes
+    STATEMENT_ID_FIELD_NUMBER: _builtins.int
     binding_id: _builtins.int
-    """Which of the statement's bound parameter sets; 0 when none was bound."""
+    """Which of the parameter sets that this gateway keeps; 0 where the handle has them, or there are none."""
+    statement_id: _builtins.bytes
+    """16 bytes. A gateway lets each be used once."""
     @_builtins.property
-    def settings(self) -> Global___SessionSettings: ...
+    def handle(self) -> Global___PreparedHandle: ...
+    @_builtins.property
+    def settings(self) -> Global___SessionSettings:
+        """Of the session that executes it."""
+
     def __init__(
         self,
         *,
-        prepared_statement_handle: _builtins.bytes = ...,
+        handle: Global___PreparedHandle | None = ...,
         settings: Global___SessionSettings | None = ...,
         binding_id: _builtins.int = ...,
+        statement_id: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle", "settings", b"settings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding_id", b"binding_id", "prepared_statement_handle", b"prepared_statement_handle", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding_id", b"binding_id", "handle", b"handle", "settings", b"settings", "statement_id", b"statement_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,9 +1,11 @@
 """A gateway inside the test process, over tables that pylance wrote, and the clients that talk to it."""
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import adbc_driver_flightsql.dbapi as flightsql
@@ -13,6 +15,7 @@ import pytest
 from pyarrow import flight
 
 from gateway.server import GatewayServer
+from memwal.errors import UnavailableError
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from tests.support.tables import key_field
@@ -73,14 +76,26 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@contextmanager
+def serving(
+    root: Path, engine_options: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> Iterator[GatewayServer]:
+    """A server over a root; options are those of `GatewayServer`."""
+    engine = QueryEngine(Catalog.open(str(root)), **engine_options)
+    server = GatewayServer(engine, **options)
+    try:
+        yield server
+    finally:
+        server.queries.end(UnavailableError("the test is over"))
+        server.shutdown()
+        engine.close()
+
+
 @pytest.fixture(scope="session")
 def gateway(lake: Path) -> Iterator[GatewayServer]:
     """A server over the lake."""
-    engine = QueryEngine(Catalog.open(str(lake)))
-    server = GatewayServer(engine)
-    yield server
-    server.shutdown()
-    engine.close()
+    with serving(lake) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

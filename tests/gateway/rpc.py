@@ -55,13 +55,15 @@ def prepare(client: flight.FlightClient, text: str) -> sql.ActionCreatePreparedS
     return unpacked(sql.ActionCreatePreparedStatementResult, body)
 
 
-def bind(client: flight.FlightClient, handle: bytes, parameters: pa.Table) -> None:
+def bind(client: flight.FlightClient, handle: bytes, parameters: pa.Table) -> bytes:
+    """Binds parameters and returns the handle to go on with."""
     command = descriptor(sql.CommandPreparedStatementQuery(prepared_statement_handle=handle))
     writer, reader = client.do_put(command, parameters.schema)
     with writer:
         writer.write_table(parameters)
         writer.done_writing()
-        reader.read()
+        answer = sql.DoPutPreparedStatementResult.FromString(reader.read().to_pybytes())
+    return answer.prepared_statement_handle
 
 
 def schema_of(message: bytes) -> pa.Schema:

@@ -1,5 +1,7 @@
 """Prepared statements: typed parameters, one row and many, handles."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import adbc_driver_manager
@@ -7,9 +9,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from gateway.limits import Limits
+from gateway.server import GatewayServer
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.conftest import TYPES
+from tests.gateway.conftest import TYPES, serving
 
 LOOKUP = "SELECT id, customer FROM orders WHERE id = ?"
 
@@ -132,16 +136,64 @@ def test_a_value_of_the_wrong_type_is_refused_with_parameter_value_and_type(curs
     assert cursor.fetchall() == [(1, "customer 1")]
 
 
-def test_a_closed_handle_is_not_found(wire: flight.FlightClient) -> None:
+def test_closing_a_statement_twice_is_no_mistake(wire: flight.FlightClient, gateway: GatewayServer) -> None:
+    before = len(gateway.prepared)
     handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
+    assert len(gateway.prepared) == before + 1
     close = rpc.packed(sql.ActionClosePreparedStatementRequest(prepared_statement_handle=handle))
     assert rpc.act(wire, "ClosePreparedStatement", close) == []
-    with pytest.raises(KeyError, match=f"{handle.hex()}.*prepare it again"):
+    assert rpc.act(wire, "ClosePreparedStatement", close) == []
+    assert len(gateway.prepared) == before
+
+
+@pytest.mark.parametrize("handle", [b"", b"nobody made this", b"\x0a\x01x"])
+def test_a_handle_that_no_gateway_made_is_not_found(wire: flight.FlightClient, handle: bytes) -> None:
+    with pytest.raises(KeyError, match="is not known: prepare it"):
         rpc.info(wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=handle))
-    with pytest.raises(KeyError, match="prepare it again"):
-        rpc.act(wire, "ClosePreparedStatement", close)
-    with pytest.raises(KeyError, match="prepare it again"):
+    with pytest.raises(KeyError, match="is not known: prepare it"):
         rpc.bind(wire, handle, pa.table({"1": [1]}))
+
+
+def test_another_gateway_over_the_same_root_executes_what_was_bound(
+    wire: flight.FlightClient, other_wire: flight.FlightClient
+) -> None:
+    prepared = rpc.prepare(wire, LOOKUP)
+    bound = rpc.bind(wire, prepared.prepared_statement_handle, pa.table({"1": [8, 3]}))
+    info = rpc.info(other_wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=bound))
+    for client in (wire, other_wire):
+        assert client.do_get(info.endpoints[0].ticket).read_all().column("id").to_pylist() == [8, 3]
+
+
+def test_binding_can_happen_at_another_gateway(
+    wire: flight.FlightClient, other_wire: flight.FlightClient
+) -> None:
+    handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
+    bound = rpc.bind(other_wire, handle, pa.table({"1": [5]}))
+    info = rpc.info(wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=bound))
+    assert wire.do_get(info.endpoints[0].ticket).read_all().column("id").to_pylist() == [5]
+    with pytest.raises(ValueError, match="none are bound"):
+        rpc.info(wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=handle))
+
+
+def test_parameters_too_large_for_a_handle_stay_with_the_gateway_that_got_them(
+    wire: flight.FlightClient, other_wire: flight.FlightClient
+) -> None:
+    handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
+    many = pa.table({"1": list(range(20_000))})
+    bound = rpc.bind(wire, handle, many)
+    info = rpc.info(wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=bound))
+    with pytest.raises(KeyError, match="are not known here"):
+        other_wire.do_get(info.endpoints[0].ticket).read_all()
+    with pytest.raises(KeyError, match="do not fit into a handle"):
+        rpc.bind(other_wire, handle, many)
+
+
+def test_the_ticket_of_an_execution_is_good_for_once(wire: flight.FlightClient) -> None:
+    handle = rpc.prepare(wire, "SELECT 1 AS one").prepared_statement_handle
+    info = rpc.info(wire, sql.CommandPreparedStatementQuery(prepared_statement_handle=handle))
+    assert wire.do_get(info.endpoints[0].ticket).read_all().to_pylist() == [{"one": 1}]
+    with pytest.raises(KeyError, match="good for one DoGet"):
+        wire.do_get(info.endpoints[0].ticket).read_all()
 
 
 def test_an_update_is_refused(wire: flight.FlightClient) -> None:
@@ -156,13 +208,21 @@ def test_an_update_is_refused(wire: flight.FlightClient) -> None:
             reader.read()
 
 
-def test_parameters_beyond_a_size_are_refused(
-    wire: flight.FlightClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.prepared._MAX_BINDING_BYTES", 1000)
-    handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
-    with pytest.raises(ValueError, match="exceed 1000 bytes"):
-        rpc.bind(wire, handle, pa.table({"1": range(1000)}))
+def test_parameters_beyond_a_size_are_refused(lake: Path) -> None:
+    with (
+        serving(lake, limits=Limits(max_bound_bytes=1000)) as server,
+        flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client,
+    ):
+        handle = rpc.prepare(client, LOOKUP).prepared_statement_handle
+        with pytest.raises(ValueError, match="exceed 1000 bytes"):
+            rpc.bind(client, handle, pa.table({"1": range(1000)}))
+
+
+@pytest.fixture
+def other_wire(lake: Path) -> Iterator[flight.FlightClient]:
+    """A client of a second gateway over the same root."""
+    with serving(lake) as server, flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client:
+        yield client
 
 
 def _rows(*columns: list[int]) -> pa.Table:

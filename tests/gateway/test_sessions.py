@@ -8,11 +8,13 @@ import adbc_driver_manager
 import pytest
 from pyarrow import flight
 
+from gateway.auth.identity import ANONYMOUS
 from gateway.client import GatewayClient
 from gateway.commands import Call
-from gateway.keeping import Keeping
+from gateway.limits import Limits
 from gateway.sessions import Sessions
 from memwal.errors import InvalidInputError, NotFoundError
+from planner.access import FULL_ACCESS
 from planner.engine import SessionSettings
 from protos import flight_pb2
 from tests.gateway import rpc
@@ -25,6 +27,9 @@ DEFAULTS = {
     "consistency": "strong",
     "max_staleness_ms": "0",
     "region_pruning": "true",
+    "dialect": "postgres",
+    "endpoints": "1",
+    "query_timeout_ms": "0",
 }
 
 
@@ -137,11 +142,11 @@ def test_closing_without_a_session_succeeds(wire: flight.FlightClient) -> None:
 
 def test_a_connection_closes_its_session(uri: str, gateway: Any) -> None:
     options = {"adbc.flight.sql.rpc.with_cookie_middleware": "true"}
-    before = len(gateway._sessions._kept)
+    before = len(gateway.sessions)
     with flightsql.connect(uri, db_kwargs=options, autocommit=True) as connection:
         connection.adbc_connection.set_options(**{PREFIX + "consistency": "flushed"})
-        assert len(gateway._sessions._kept) == before + 1
-    assert len(gateway._sessions._kept) == before
+        assert len(gateway.sessions) == before + 1
+    assert len(gateway.sessions) == before
 
 
 def test_sessions_are_bounded_in_number(sessions: Sessions) -> None:
@@ -181,7 +186,7 @@ def test_other_cookies_are_no_session(uri: str) -> None:
 @pytest.fixture
 def sessions() -> Sessions:
     """A place for two sessions."""
-    return Sessions(Keeping(2, 60.0))
+    return Sessions(Limits(max_sessions=2))
 
 
 class _Session:
@@ -193,10 +198,18 @@ class _Session:
         self._session_id: str | None = None
 
     def settings(self) -> SessionSettings:
-        return self._sessions.settings(self._session_id)
+        return self._sessions.settings(self._session_id, ANONYMOUS.name)
 
     def set(self, **options: flight_pb2.SessionOptionValue) -> flight_pb2.SetSessionOptionsResult:
-        call = Call(self._session_id, self.settings(), self._receive)
+        call = Call(
+            "ipv4:127.0.0.1:1",
+            ANONYMOUS,
+            FULL_ACCESS,
+            self._session_id,
+            self.settings(),
+            self._receive,
+            lambda: False,
+        )
         request = flight_pb2.SetSessionOptionsRequest(session_options=options)
         body = self._actions["SetSessionOptions"].run(request.SerializeToString(), call)
         assert body is not None

@@ -1,6 +1,7 @@
 """Streams: small batches, errors in the middle, an end when the client is gone."""
 
 import gc
+import secrets
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +11,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.streams import MAX_BATCH_BYTES, Streams, slices
-from memwal.errors import CorruptDataError
+from gateway.auth.identity import ANONYMOUS
+from gateway.commands import Call
+from gateway.limits import Limits
+from gateway.queries import Queries
+from gateway.streams import Streams, slices
+from memwal.errors import CorruptDataError, UnavailableError
+from planner.access import FULL_ACCESS
+from planner.settings import SessionSettings
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
@@ -46,7 +53,7 @@ def test_batches_of_vectors_stay_below_four_mebibytes_on_the_wire(wire: flight.F
     text = "SELECT range(0, 1024) AS vector FROM orders"
     reader = rpc.stream(wire, sql.CommandStatementQuery(query=text))
     sizes = [pa.ipc.get_record_batch_size(chunk.data) for chunk in reader]
-    assert max(sizes) <= MAX_BATCH_BYTES < 4 * MIB
+    assert max(sizes) <= Limits().max_batch_bytes < 4 * MIB
     assert sum(sizes) > 1000 * 1024 * 8
 
 
@@ -68,13 +75,24 @@ class _Server(flight.FlightServerBase):
     """Sends the readers that a test gives it."""
 
     def __init__(self, schema: pa.Schema, *readers: pa.RecordBatchReader) -> None:
-        self.streams = Streams()
+        self.queries = Queries()
+        self._streams = Streams(self.queries)
         self._schema = schema
         self._readers = readers
         super().__init__("grpc://127.0.0.1:0")
 
     def do_get(self, context: Any, ticket: Any) -> Any:
-        return self.streams.send(self._schema, self._readers)
+        call = Call(
+            context.peer(),
+            ANONYMOUS,
+            FULL_ACCESS,
+            None,
+            SessionSettings(),
+            context.add_header,
+            context.is_cancelled,
+        )
+        query = self.queries.redeem(secrets.token_bytes(16), "SELECT 1", call.settings, call)
+        return self._streams.send(self._schema, query, lambda _query: self._readers)
 
 
 SCHEMA = pa.schema([("a", pa.int64())])
@@ -92,7 +110,7 @@ def test_readers_follow_one_another() -> None:
         flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client,
     ):
         assert client.do_get(flight.Ticket(b"")).read_all().num_rows == 30_000
-        assert server.streams.running == 0
+        assert server.queries.active() == ()
 
 
 def test_an_error_in_the_middle_reaches_the_client_as_it_is() -> None:
@@ -127,13 +145,13 @@ def test_a_stream_stops_its_work_when_the_client_goes_away() -> None:
         with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client:
             reader = client.do_get(flight.Ticket(b""))
             reader.read_chunk()
-            assert server.streams.running == 1
+            assert len(server.queries.active()) == 1
             reader.cancel()
             del reader
         server._readers = ()
         gc.collect()
         assert closed.wait(10)
-        assert server.streams.running == 0
+        assert server.queries.active() == ()
 
 
 def test_streams_that_are_told_to_end_fail_as_unavailable() -> None:
@@ -147,6 +165,6 @@ def test_streams_that_are_told_to_end_fail_as_unavailable() -> None:
     ):
         reader = client.do_get(flight.Ticket(b""))
         reader.read_chunk()
-        server.streams.end()
+        server.queries.end(UnavailableError("the gateway is stopping; run the query again elsewhere"))
         with pytest.raises(flight.FlightUnavailableError, match="the gateway is stopping"):
             reader.read_all()

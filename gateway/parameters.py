@@ -1,0 +1,99 @@
+"""The values that clients bind to prepared statements."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyarrow import flight
+
+from memwal.errors import InvalidInputError
+
+
+def received(reader: flight.MetadataRecordBatchReader, limit: int) -> pa.Table:
+    """Reads what a client binds: one column for each parameter, one row for each execution.
+
+    Raises:
+        InvalidInputError: it has more than `limit` bytes.
+    """
+    batches = []
+    size = 0
+    for chunk in reader:
+        size += chunk.data.nbytes
+        if size > limit:
+            raise InvalidInputError(
+                f"the bound parameters exceed {limit} bytes: bind and execute them in parts"
+            )
+        batches.append(chunk.data)
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Gives bound values the types of their parameters, so that a wrong one is refused when it is bound.
+
+    Args:
+        parameters: as they were bound.
+        schema: one field for each parameter.
+
+    Raises:
+        InvalidInputError: a parameter is missing or superfluous, or a value cannot be of its type.
+    """
+    if parameters.num_columns != len(schema):
+        raise InvalidInputError(
+            f"the statement has {len(schema)} parameters and {parameters.num_columns} were bound: "
+            f"bind {len(schema)} values"
+        )
+    if parameters.schema.types == schema.types:
+        return parameters
+    columns = [_converted(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
+    return pa.table(columns, names=schema.names)
+
+
+def rows_of(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]:
+    """Yields the parameters of each execution; a statement without parameters is executed once."""
+    if parameters is None:
+        yield ()
+        return
+    columns = parameters.columns
+    for row in range(parameters.num_rows):
+        yield tuple(column[row] for column in columns)
+
+
+def encode_parameters(parameters: pa.Table) -> bytes:
+    """Returns the rows as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, parameters.schema) as writer:
+        writer.write_table(parameters)
+    return bytes(sink.getvalue())
+
+
+def decode_parameters(data: bytes) -> pa.Table:
+    """Returns the rows of an Arrow IPC stream.
+
+    Raises:
+        InvalidInputError: the bytes are something else.
+    """
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInputError(f"the parameters in the handle cannot be read: {error}") from None
+    return table
+
+
+def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        if _is_number(column.type) and _is_number(field.type):
+            # 1.5 is no int64, yet it can be compared with one.
+            return column
+        raise InvalidInputError(
+            f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound "
+            f"that cannot become one: {error}"
+        ) from error
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)
+    )

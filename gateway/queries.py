@@ -1,0 +1,329 @@
+"""The statements that a server runs: how many at a time, what became of them, and how they are stopped."""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import Enum
+from typing import ClassVar, Protocol
+
+import pyarrow as pa
+
+from gateway.commands import Call
+from gateway.limits import Limits
+from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
+from planner.control import RunControl
+from planner.engine import SessionSettings
+
+# How often running statements are looked at: whether their client is there, whether their time is up.
+_LOOK_SECONDS = 0.25
+_REMEMBERED_TICKETS = 65_536
+
+
+class QueryCancelledError(LanceGatewayError):
+    """Somebody who may do so stopped the statement, or its client went away."""
+
+    status: ClassVar[str] = "CANCELLED"
+
+
+class QueryTimeoutError(LanceGatewayError):
+    """The statement took longer than it may."""
+
+    status: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+
+class ResultTooLargeError(LanceGatewayError):
+    """The statement returns more than it may."""
+
+    status: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
+class QueryState(Enum):
+    """What becomes of a statement."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Query:
+    """One execution of a statement, from the redemption of its ticket to the end of its stream.
+
+    Attributes:
+        id: 32 hexadecimal digits; a part of a divided result has its number behind them.
+        statement_id: of the ticket; equal for all parts of one result.
+        sql: as the client sent it.
+        settings: of the session that asked.
+        user: who runs it.
+        session_id: None where the client keeps no session.
+        peer: address of the client.
+        state: what became of it so far.
+        created_at: when the ticket was redeemed.
+        started_at: when it left the queue; None while it waits.
+        first_batch_at: when its first batch was there; None where there was none.
+        finished_at: None while it runs.
+        rows: that were sent.
+        bytes: that were sent, uncompressed.
+        error: what its client was told, None where it did not fail.
+        control: stops it, and tells what it reads.
+    """
+
+    def __init__(
+        self, statement_id: str, sql: str, settings: SessionSettings, call: Call, part: int | None = None
+    ) -> None:
+        self.id = statement_id if part is None else f"{statement_id}-{part}"
+        self.statement_id = statement_id
+        self.sql = sql
+        self.settings = settings
+        self.user = call.identity.name
+        self.session_id = call.session_id
+        self.peer = call.peer
+        self.state = QueryState.QUEUED
+        self.created_at = datetime.now(UTC)
+        self.started_at: datetime | None = None
+        self.first_batch_at: datetime | None = None
+        self.finished_at: datetime | None = None
+        self.rows = 0
+        self.bytes = 0
+        self.error: str | None = None
+        self.control = RunControl()
+        self.deadline: float | None = None
+        """Seconds of the monotonic clock."""
+        self._lock = threading.Lock()
+        self._call: Call | None = call
+
+    def client_has_gone(self) -> bool:
+        """Whether the client cancelled the call, let its deadline pass or disconnected."""
+        # The call's context dies with the stream, which `leave` announces.
+        with self._lock:
+            return self._call is not None and self._call.is_cancelled()
+
+    def leave(self, state: QueryState, error: str | None) -> None:
+        """The stream has ended."""
+        with self._lock:
+            self._call = None
+        self.finished_at = datetime.now(UTC)
+        self.error = error
+        self.state = state
+
+
+class QueryObserver(Protocol):
+    """Hears of every statement, in the thread that runs it."""
+
+    def on_started(self, query: Query) -> None:
+        """It left the queue."""
+
+    def on_finished(self, query: Query) -> None:
+        """Its stream has ended, whatever the reason."""
+
+
+class Queries:
+    """The statements of a server; safe to share between threads.
+
+    Args:
+        limits: how many run and wait, and for how long.
+        observers: hear of each.
+    """
+
+    def __init__(self, limits: Limits | None = None, observers: Sequence[QueryObserver] = ()) -> None:
+        self.limits = limits or Limits()
+        self._observers = tuple(observers)
+        self._lock = threading.Lock()
+        self._slots = threading.Condition(self._lock)
+        self._active: dict[str, Query] = {}
+        self._running = 0
+        self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
+        self._redeemed: OrderedDict[str, None] = OrderedDict()
+        self._stopping: LanceGatewayError | None = None
+        self._closed = threading.Event()
+        threading.Thread(target=self._look_after, name="queries", daemon=True).start()
+
+    def active(self) -> tuple[Query, ...]:
+        """Those that wait or run, oldest first."""
+        with self._lock:
+            return tuple(self._active.values())
+
+    def finished(self) -> tuple[Query, ...]:
+        """Those that ended, newest first, as far as they are remembered."""
+        with self._lock:
+            return tuple(reversed(self._finished))
+
+    def redeem(self, statement_id: bytes, sql: str, settings: SessionSettings, call: Call) -> Query:
+        """Uses up the ticket of a statement.
+
+        Args:
+            statement_id: 16 bytes, of the ticket.
+            sql: the statement.
+            settings: of the session that asked.
+            call: that brings the ticket.
+
+        Raises:
+            NotFoundError: the ticket was used, or its statement was cancelled.
+        """
+        if len(statement_id) != 16:
+            raise NotFoundError("the ticket names no statement: send the statement to GetFlightInfo")
+        query = Query(statement_id.hex(), sql, settings, call)
+        if not self._use(query.id):
+            raise NotFoundError(
+                f"the ticket of statement {query.id} was used, or the statement was cancelled: a ticket "
+                "is good for one DoGet; send the statement to GetFlightInfo again"
+            )
+        return query
+
+    def withdraw(self, statement_id: bytes) -> bool:
+        """Makes a ticket useless; False where it was redeemed already."""
+        return self._use(statement_id.hex())
+
+    def _use(self, statement_id: str) -> bool:
+        with self._lock:
+            if statement_id in self._redeemed:
+                return False
+            self._redeemed[statement_id] = None
+            while len(self._redeemed) > _REMEMBERED_TICKETS:
+                self._redeemed.popitem(last=False)
+            return True
+
+    def cancel(self, statement_id: str, error: LanceGatewayError, user: str | None = None) -> bool:
+        """Stop a statement, all of its parts, by the id of the statement or of one part.
+
+        Args:
+            statement_id: or the id of one execution.
+            error: what its client is told.
+            user: only statements of this user; None for anybody's.
+
+        Returns:
+            Whether there was something to stop.
+        """
+        found = [
+            query
+            for query in self.active()
+            if statement_id in (query.statement_id, query.id) and user in (None, query.user)
+        ]
+        for query in found:
+            query.control.cancel(error)
+        if found:
+            with self._lock:
+                self._slots.notify_all()
+        return bool(found)
+
+    def end(self, error: LanceGatewayError) -> None:
+        """Stop all statements, and refuse new ones."""
+        self._stopping = error
+        for query in self.active():
+            query.control.cancel(error)
+        with self._lock:
+            self._slots.notify_all()
+
+    def close(self) -> None:
+        """Stop looking after statements."""
+        self._closed.set()
+
+    @contextmanager
+    def run(self, query: Query) -> Iterator[None]:
+        """Run one statement in this block: wait for a slot, then hold it.
+
+        Raises:
+            UnavailableError: too many statements wait, or it waited too long.
+            LanceGatewayError: it was stopped.
+        """
+        state, error = QueryState.FAILED, None
+        with self._lock:
+            self._active[query.id] = query
+        try:
+            self._enter(query)
+            try:
+                for observer in self._observers:
+                    observer.on_started(query)
+                yield
+                state = QueryState.FINISHED
+            finally:
+                with self._lock:
+                    self._running -= 1
+                    self._slots.notify()
+        except GeneratorExit:
+            state, error = QueryState.CANCELLED, "the client went away"
+            raise
+        except LanceGatewayError as raised:
+            state = QueryState.CANCELLED if isinstance(raised, QueryCancelledError) else QueryState.FAILED
+            error = str(raised)
+            raise
+        except Exception as raised:
+            error = str(raised)
+            raise
+        finally:
+            query.leave(state, error)
+            with self._lock:
+                del self._active[query.id]
+                self._finished.append(query)
+            for observer in self._observers:
+                observer.on_finished(query)
+
+    def sent(self, query: Query, batch: pa.RecordBatch) -> None:
+        """Count a batch.
+
+        Raises:
+            ResultTooLargeError: the result is larger than it may be.
+        """
+        if query.first_batch_at is None:
+            query.first_batch_at = datetime.now(UTC)
+        query.rows += batch.num_rows
+        query.bytes += batch.nbytes
+        limits = self.limits
+        if 0 < limits.max_result_rows < query.rows:
+            raise ResultTooLargeError(
+                f"the result has more than {limits.max_result_rows} rows: add a LIMIT or a condition, or ask "
+                "the operator to raise max_result_rows"
+            )
+        if 0 < limits.max_result_bytes < query.bytes:
+            raise ResultTooLargeError(
+                f"the result has more than {limits.max_result_bytes} bytes: select fewer columns or rows, or "
+                "ask the operator to raise max_result_bytes"
+            )
+
+    def _enter(self, query: Query) -> None:
+        limits = self.limits
+        with self._slots:
+            if self._running >= limits.max_concurrent_queries:
+                waiting = len(self._active) - self._running - 1
+                if waiting >= limits.max_queued_queries:
+                    raise UnavailableError(
+                        f"{self._running} statements run and {waiting} wait, which is as many as may: try "
+                        "again in a moment"
+                    )
+                until = time.monotonic() + limits.queue_timeout_seconds
+                while self._running >= limits.max_concurrent_queries:
+                    if not self._slots.wait(until - time.monotonic()):
+                        raise UnavailableError(
+                            f"the statement waited {limits.queue_timeout_seconds:g} s for one of "
+                            f"{limits.max_concurrent_queries} running ones to end: try again in a moment"
+                        )
+                    query.control.check()
+            if self._stopping is not None:
+                raise self._stopping
+            self._running += 1
+        query.started_at = datetime.now(UTC)
+        query.state = QueryState.RUNNING
+        seconds = limits.query_timeout_seconds
+        own = query.settings.query_timeout_ms / 1000
+        if own:
+            seconds = min(own, seconds) if seconds else own
+        if seconds:
+            query.deadline = time.monotonic() + seconds
+
+    def _look_after(self) -> None:
+        while not self._closed.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            for query in self.active():
+                if query.client_has_gone():
+                    self.cancel(query.id, QueryCancelledError("the client cancelled the call, or went away"))
+                elif query.deadline is not None and query.deadline < now:
+                    query.control.cancel(
+                        QueryTimeoutError(
+                            "the statement ran longer than it may: make it cheaper, or raise "
+                            "query_timeout_ms as far as the server's own limit allows"
+                        )
+                    )
