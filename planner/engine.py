@@ -15,6 +15,8 @@ from planner.plan_cache import Dependencies, PlanCache
 from planner.prepared_query import PreparedQuery
 from planner.results import altered
 from planner.settings import DEFAULT_SETTINGS, SessionSettings
+from planner.substrait import Bound, bind_plan
+from planner.system_tables import SystemTable
 from planner.visible_catalog import VisibleCatalog
 
 __all__ = ["DEFAULT_SETTINGS", "PreparedQuery", "QueryEngine", "SessionSettings"]
@@ -29,18 +31,25 @@ class QueryEngine:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: what one statement may use before it spills to disk; None for no limit.
+        system_tables: of the schema `system`.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
     """
 
     def __init__(
-        self, catalog: Catalog, *, partitions: int | None = None, memory_bytes: int | None = None
+        self,
+        catalog: Catalog,
+        *,
+        partitions: int | None = None,
+        memory_bytes: int | None = None,
+        system_tables: Sequence[SystemTable] = (),
     ) -> None:
         compatibility.check()
         self.catalog = catalog
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
+        self._system_tables = {table.name: table for table in system_tables}
 
     def prepare(
         self,
@@ -64,17 +73,50 @@ class QueryEngine:
             UnsupportedError: a statement that is not a query.
             PreconditionError: the result has other columns than were promised.
         """
-        key = (sql, settings, access)
+        return self._prepared(sql, settings, access, promised)
+
+    def prepare_plan(
+        self,
+        plan: bytes,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        access: Access = FULL_ACCESS,
+        *,
+        promised: bytes | None = None,
+    ) -> PreparedQuery:
+        """Check a Substrait plan, or find it among those that were checked before.
+
+        Args:
+            plan: a serialized substrait.Plan.
+            settings: of the session that asks.
+            access: what the principal who asks may see.
+            promised: `PreparedQuery.digest` of what the client was told when it prepared the plan.
+
+        Raises:
+            InvalidInputError: the bytes are no plan, or the plan does not fit its tables.
+            NotFoundError: a table or view that doesn't exist.
+            UnsupportedError: the plan has something in it that DataFusion does not know.
+            PreconditionError: the result has other columns than were promised.
+        """
+        return self._prepared(plan, settings, access, promised)
+
+    def _prepared(
+        self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
+    ) -> PreparedQuery:
+        key = (statement, settings, access)
         plan = self._plans.get(key, promised)
         if plan is not None:
             return plan
         visible = self.visible(access)
         dependencies = Dependencies(self.catalog, visible)
-        bound = bind(sql, dependencies, catalog=settings.catalog, schema=settings.schema)
+        bound: Bound
+        if isinstance(statement, bytes):
+            bound = bind_plan(statement, dependencies)
+        else:
+            bound = bind(statement, dependencies, catalog=settings.catalog, schema=settings.schema)
         plan = PreparedQuery(self._frames, bound, settings, visible)
         self._plans.put(key, plan, dependencies)
         if promised is not None and promised != plan.digest:
-            raise altered(sql)
+            raise altered(plan.sql)
         return plan
 
     def execute(
@@ -88,7 +130,7 @@ class QueryEngine:
 
     def visible(self, access: Access) -> VisibleCatalog:
         """The catalog as a principal sees it, for everything that names or describes tables."""
-        return VisibleCatalog(self.catalog, access)
+        return VisibleCatalog(self.catalog, access, self._system_tables)
 
     def close(self) -> None:
         """Stop background threads."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
+from datafusion.catalog import Schema
 
 from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
@@ -17,7 +18,9 @@ from planner.leaf import TableLeaf
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
 from planner.settings import SessionSettings
-from planner.statement import BoundStatement
+from planner.substrait import Bound, BoundPlan
+from planner.system_leaf import SystemLeaf
+from planner.system_tables import SYSTEM_SCHEMA
 from planner.tokens import quote
 from planner.visibility import Visibility
 from planner.visible_catalog import VisibleCatalog
@@ -51,7 +54,7 @@ class Frames:
 
     def plan(
         self,
-        bound: BoundStatement,
+        bound: Bound,
         run: QueryRun,
         parameters: Sequence[pa.Scalar] | None,
         catalog: VisibleCatalog,
@@ -70,22 +73,40 @@ class Frames:
         Raises:
             LanceGatewayError: DataFusion refuses it.
         """
+        if isinstance(bound, BoundPlan):
+            return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
         text, values = (bound.render(), None) if parameters is None else bound.with_values(parameters)
-        context = self._context(typing=parameters is None and bound.parameter_count > 0)
-        if not pushdown:
-            context.remove_optimizer_rule("push_down_filter")
+        context = self._context(typing=parameters is None and bound.parameter_count > 0, pushdown=pushdown)
         tables = list(dict.fromkeys(reference.table for reference in bound.references))
         for reference in bound.references:
             # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
             marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
             leaf = TableLeaf(run, catalog.table(reference.table), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
+        if bound.system_tables or bound.lists_tables:
+            self._add_system_tables(context, run, catalog)
         if bound.lists_tables:
             self._describe_everything(context, run, catalog)
         try:
             return context.sql(text, param_values=values or None)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
+
+    def _plan_of_relations(
+        self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool
+    ) -> DataFrame:
+        """A Substrait plan, over the plans of what it reads."""
+        relations = {
+            name: self.plan(statement, run, None, catalog, pushdown=pushdown)
+            for name, statement in bound.relations.items()
+        }
+        return bound.frame(self._context(typing=False, pushdown=pushdown), relations)
+
+    def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
+        context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())
+        for name in catalog.system_tables():
+            leaf = SystemLeaf(run, catalog.system_table(name), catalog.access)
+            context.register_dataset(f"{SYSTEM_SCHEMA}.{quote(name)}", leaf)
 
     def _describe_everything(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         """Let DataFusion's information_schema list all tables and views that can be read."""
@@ -105,11 +126,12 @@ class Frames:
             context.register_view(quote(name), frame)
             context.deregister_table(f"{name}#view")
 
-    def _context(self, *, typing: bool) -> SessionContext:
+    def _context(self, *, typing: bool, pushdown: bool) -> SessionContext:
         """A context of the statement's own.
 
         Args:
             typing: whether the plan is to tell the types of parameters, those in subqueries too.
+            pushdown: whether leaves are handed their conjuncts.
         """
         config = (
             SessionConfig()
@@ -121,6 +143,10 @@ class Frames:
         if typing:
             # Plans subqueries as joins, where parameters show.
             config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")
-        if self._memory_bytes is None:
-            return SessionContext(config)
-        return SessionContext(config, RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes))
+        runtime = None
+        if self._memory_bytes is not None:
+            runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
+        context = SessionContext(config, runtime)
+        if not pushdown:
+            context.remove_optimizer_rule("push_down_filter")
+        return context

@@ -26,7 +26,7 @@ from planner.plain_types import conform
 from planner.query import QueryRun
 from planner.results import altered, normalised, translated
 from planner.settings import SessionSettings
-from planner.statement import BoundStatement
+from planner.substrait import Bound
 from planner.visible_catalog import VisibleCatalog
 
 RUN_ATTEMPTS = 4
@@ -53,7 +53,7 @@ class PreparedQuery:
     """
 
     def __init__(
-        self, frames: Frames, bound: BoundStatement, settings: SessionSettings, catalog: VisibleCatalog
+        self, frames: Frames, bound: Bound, settings: SessionSettings, catalog: VisibleCatalog
     ) -> None:
         self.sql = bound.sql
         self._frames = frames

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.plain_types import plain_type
-from planner.statement import BoundStatement
+from planner.substrait import Bound
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
 _PLANNING = ("Error during planning:", "Schema error:", "type_coercion", "This feature is not implemented:")
@@ -49,7 +49,7 @@ def normalised(schema: pa.Schema) -> pa.Schema:
 
 
 def translated(
-    error: BaseException, bound: BoundStatement, failure: LanceGatewayError | None
+    error: BaseException, bound: Bound, failure: LanceGatewayError | None
 ) -> LanceGatewayError:
     """What a failed statement is told.
 

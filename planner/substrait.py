@@ -1,0 +1,170 @@
+"""Substrait plans: what they call tables is resolved like the names of a statement.
+
+    read {namedTable: orders, projection: [2]}
+->  project {input: read {namedTable: "orders#1"}, emit: [2]}     over  "orders#1" = SELECT * FROM orders
+
+Each table that a plan reads becomes the plan of a statement of its own. So a plan sees the tables, views,
+rows and columns that its principal sees, and all that it reads belongs to one run, with one snapshot per
+table. The projection moves out of the read, since DataFusion takes it only from a bare table there; the
+optimizer moves it back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeAlias
+
+from datafusion import DataFrame, SessionContext
+from datafusion.substrait import Consumer, Plan, Serde
+
+from memwal.errors import InvalidInputError, UnsupportedError
+from planner.binding import NameResolver, bind
+from planner.statement import BoundStatement, StatementKind
+from planner.tokens import fold, quote
+
+_WRAPPERS = re.compile(r"^(?:DataFusion error: |Error during planning: |Substrait error: )+")
+_NOT_IMPLEMENTED = "This feature is not implemented:"
+_PRIVATE_NAME = re.compile(r"(\w+)#\d+")
+_NOT_PLAIN = re.compile("[^a-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPlan:
+    """A Substrait plan whose tables have private names; stands where a bound statement can.
+
+    Attributes:
+        sql: what the plan is called in logs, errors and lists of statements.
+        relations: private name -> the statement that reads what the name stands for.
+    """
+
+    sql: str
+    relations: Mapping[str, BoundStatement]
+    _plan: str
+    """JSON."""
+
+    kind: ClassVar[StatementKind] = StatementKind.QUERY
+    references: ClassVar[tuple[()]] = ()
+    parameter_count: ClassVar[int] = 0
+    key_query: ClassVar[None] = None
+    lists_tables: ClassVar[bool] = False
+
+    def frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:
+        """The plan as DataFusion plans it.
+
+        Args:
+            context: to plan in.
+            relations: private name -> the plan of its statement.
+
+        Raises:
+            InvalidInputError: the plan contradicts itself, or the tables that it reads.
+            UnsupportedError: it has something in it that DataFusion does not know.
+        """
+        for name, relation in relations.items():
+            context.register_view(quote(name), relation)
+        try:
+            plan = Consumer.from_substrait_plan(context, Plan.from_json(self._plan))
+            return context.create_dataframe_from_logical_plan(plan)
+        except Exception as error:
+            raise self._refused(str(error)) from error
+        except BaseException as error:
+            # DataFusion's reader of plans panics where it meets what it did not expect.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise self._refused("it is not well-formed") from error
+
+    def _refused(self, reason: str) -> InvalidInputError | UnsupportedError:
+        text = _WRAPPERS.sub("", _PRIVATE_NAME.sub(r"\1", reason))
+        if text.startswith(_NOT_IMPLEMENTED):
+            return UnsupportedError(f"{self.sql}: {text.removeprefix(_NOT_IMPLEMENTED).strip()}")
+        return InvalidInputError(f"{self.sql}: {text}")
+
+    def syntax_error(self, message: str) -> InvalidInputError:
+        """DataFusion's complaint about the plan."""
+        return InvalidInputError(f"{self.sql}: {message}")
+
+
+def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
+    """Resolves the names of the tables that a plan reads.
+
+    Args:
+        plan: a serialized substrait.Plan.
+        resolver: what the names mean.
+
+    Raises:
+        InvalidInputError: the bytes are no plan.
+        NotFoundError: a table that does not exist.
+        UnsupportedError: the plan reads something else than tables.
+    """
+    name = f"Substrait plan {hashlib.blake2b(plan, digest_size=8).hexdigest()}"
+    try:
+        document = json.loads(Serde.deserialize_bytes(plan).to_json())
+    except Exception as error:
+        raise InvalidInputError(
+            f"{name} cannot be read: {len(plan)} bytes that are no serialized substrait.Plan"
+        ) from error
+    relations: dict[str, BoundStatement] = {}
+    for read in _reads(document):
+        if "virtualTable" in read["read"]:
+            # Its rows are in the plan itself.
+            continue
+        parts = _name_of(read["read"], name)
+        table = ".".join(quote(part) for part in parts)
+        private = f"{_NOT_PLAIN.sub('_', fold(parts[-1]))}#{len(relations) + 1}"
+        relations[private] = bind(f"SELECT * FROM {table}", resolver)  # noqa: S608 - quoted just above
+        read["read"]["namedTable"]["names"] = [private]
+        _move_projection(read, name)
+    return BoundPlan(name, relations, json.dumps(document))
+
+
+@cache
+def substrait_version() -> str:
+    """The Substrait release whose plans DataFusion writes and reads."""
+    plan = json.loads(Serde.serialize_to_plan("SELECT 1", SessionContext()).to_json())
+    version = plan["version"]
+    return ".".join(str(version.get(part, 0)) for part in ("majorNumber", "minorNumber", "patchNumber"))
+
+
+def _reads(node: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
+    """Every relation {"read": ...} of a plan, inner ones too."""
+    if isinstance(node, dict):
+        # Children first: the relation itself may be rewritten.
+        for child in list(node.values()):
+            yield from _reads(child)
+        if isinstance(node.get("read"), dict):
+            yield node
+    elif isinstance(node, list):
+        for child in node:
+            yield from _reads(child)
+
+
+def _name_of(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
+    """The parts of a table's name."""
+    names = read.get("namedTable", {}).get("names", ())
+    if not names:
+        kinds = sorted(kind for kind in read if kind.endswith(("Table", "Files")))
+        raise UnsupportedError(
+            f"{plan} reads {' and '.join(kinds) or 'something without a name'}: only named tables can be read"
+        )
+    return tuple(names)
+
+
+def _move_projection(relation: dict[str, Any], plan: str) -> None:
+    """Lets the columns be chosen by a relation of its own, behind the read."""
+    projection = relation["read"].pop("projection", None)
+    if projection is None:
+        return
+    items = projection.get("select", {}).get("structItems", ())
+    if any("child" in item for item in items):
+        raise UnsupportedError(f"{plan} reads a part of a column: read the column, and take the part from it")
+    read = relation.pop("read")
+    emit = {"outputMapping": [item.get("field", 0) for item in items]}
+    relation["project"] = {"common": {"emit": emit}, "input": {"read": read}}
+
+
+Bound: TypeAlias = BoundStatement | BoundPlan
+"""What can be planned."""
