@@ -88,8 +88,9 @@ class GatewayServer(flight.FlightServerBase):
     ) -> flight.FlightInfo:
         """Plans a command and returns the ticket of its one stream."""
         with answering("GetFlightInfo"):
+            call = self._call(context)
             command, message = self._commands.find(_command_of(descriptor))
-            planned = command.plan(message, self._call(context))
+            planned = command.plan(message, call)
             # No location: a client comes back the way it came, whatever this host is called from there.
             endpoint = flight.FlightEndpoint(planned.ticket, [])
             return flight.FlightInfo(planned.schema, descriptor, [endpoint], -1, -1)
@@ -99,14 +100,16 @@ class GatewayServer(flight.FlightServerBase):
     ) -> flight.SchemaResult:
         """Returns the schema that the stream of a command will have."""
         with answering("GetSchema"):
+            call = self._call(context)
             command, message = self._commands.find(_command_of(descriptor))
-            return flight.SchemaResult(command.schema(message, self._call(context)))
+            return flight.SchemaResult(command.schema(message, call))
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Returns the stream of a ticket."""
         with answering("DoGet"):
+            call = self._call(context)
             entry, message = self._tickets.find(ticket.ticket)
-            return entry.stream(message, self._call(context))
+            return entry.stream(message, call)
 
     def do_put(
         self,
@@ -117,39 +120,46 @@ class GatewayServer(flight.FlightServerBase):
     ) -> None:
         """Binds the parameters that the client sends."""
         with answering("DoPut"):
+            call = self._call(context)
             upload, message = self._uploads.find(_command_of(descriptor))
-            answer = upload.accept(message, reader, self._call(context))
+            answer = upload.accept(message, reader, call)
             if answer is not None:
                 writer.write(answer)
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         """Runs an action and returns the body of its result."""
         with answering(f"the action {action.type}"):
+            call = self._call(context)
             entry = self._actions.get(action.type)
             if entry is None:
                 raise UnsupportedError(
                     f"the gateway has no action {action.type!r}; it has " + ", ".join(sorted(self._actions))
                 )
-            body = entry.run(action.body.to_pybytes(), self._call(context))
+            body = entry.run(action.body.to_pybytes(), call)
             return iter(() if body is None else (body,))
 
-    def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:  # noqa: ARG002
+    def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Returns the name and description of each action."""
+        with answering("ListActions"):
+            self._call(context)
         return [(action.name, action.description) for action in self._actions.values()]
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
         """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
+        with answering("ListFlights"):
+            self._call(context)
         return iter(())
 
     def do_exchange(
         self,
-        context: flight.ServerCallContext,  # noqa: ARG002
+        context: flight.ServerCallContext,
         descriptor: flight.FlightDescriptor,  # noqa: ARG002
         reader: flight.MetadataRecordBatchReader,  # noqa: ARG002
         writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
     ) -> None:
         """Refuses: Flight SQL has no use for it."""
         with answering("DoExchange"):
+            self._call(context)
             raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
 
     def _call(self, context: flight.ServerCallContext) -> Call:
