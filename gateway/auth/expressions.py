@@ -67,7 +67,7 @@ def _divide(sql: SqlText) -> tuple[str, ...]:
     parts: list[str] = []
     start = 0
     for index, token in enumerate(sql.tokens):
-        if sql.words[index] in {STRING, QUOTED} and _PLACEHOLDER.search(token.text):
+        if sql.words[index] in {STRING, QUOTED} and USER in token.text:
             raise _refused(sql, "a placeholder is a value of its own: write it without quotes")
         if sql.words[index] != "{":
             continue

@@ -18,6 +18,7 @@ tells no call its certificate either. Both is left to the handlers of the calls,
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from pyarrow import flight
 
@@ -29,6 +30,20 @@ from memwal.errors import UnavailableError
 
 # Older handshakes wait for a message, each in a thread of its own, for as long as a client likes.
 _MAX_WAITING = 64
+
+
+class Outgoing(Protocol):
+    """What a handshake sends messages through."""
+
+    def write(self, message: bytes) -> None:
+        """Sends a message."""
+
+
+class Incoming(Protocol):
+    """What a handshake receives messages from."""
+
+    def read(self) -> bytes:
+        """Waits for a message."""
 
 
 class _Progress(threading.local):
@@ -100,7 +115,7 @@ class Handshake(flight.ServerAuthHandler):
         self._progress = progress
         self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
 
-    def authenticate(self, outgoing: flight.ServerAuthSender, incoming: flight.ServerAuthReader) -> None:
+    def authenticate(self, outgoing: Outgoing, incoming: Incoming) -> None:
         """Sends the token of the header's credentials, or that of those in the client's message."""
         with answering("Handshake"):
             answer = self._progress.answer
@@ -113,7 +128,7 @@ class Handshake(flight.ServerAuthHandler):
         """Leaves the decision to the handler of the call."""
         return b""
 
-    def _receive(self, incoming: flight.ServerAuthReader) -> Basic:
+    def _receive(self, incoming: Incoming) -> Basic:
         if not self._waiting.acquire(blocking=False):
             raise UnavailableError("too many handshakes wait for their client: try again in a moment")
         try:

@@ -168,6 +168,7 @@ class PolicyAccess:
             return None
         views = [_View(grant, self._user) for grant in grants]
         # Ordered: the text of a mask must be the same each time.
+        rows = _union(views)
         restricted = dict.fromkeys(column for view in views for column in view.restricted)
         masks: dict[str, str] = {}
         hidden: set[str] = set()
@@ -175,10 +176,10 @@ class PolicyAccess:
             if all(column in view.hidden for view in views):
                 hidden.add(column)
                 continue
-            seen = _seen(column, views)
+            seen = _seen(column, views, rows)
             if seen != quote(column):
                 masks[column] = seen
-        return TableAccess(_union(views), MappingProxyType(masks), frozenset(hidden))
+        return TableAccess(rows, MappingProxyType(masks), frozenset(hidden))
 
 
 class _View:
@@ -204,8 +205,14 @@ def _union(views: Sequence[_View]) -> str | None:
     return " OR ".join(f"({condition})" for condition in conditions)
 
 
-def _seen(column: str, views: Sequence[_View]) -> str:
-    """Returns what stands for a column: for each row, the most generous of the views that show the row."""
+def _seen(column: str, views: Sequence[_View], rows: str | None) -> str:
+    """Returns what stands for a column: for each row, the most generous of the views that show the row.
+
+    Args:
+        column: that not all views hide.
+        views: all that show rows of the table.
+        rows: the condition on rows that any of them shows.
+    """
     itself = quote(column)
     # Stable: among masks, the order of the file decides.
     shown = sorted(
@@ -215,8 +222,9 @@ def _seen(column: str, views: Sequence[_View]) -> str:
     branches: list[tuple[str | None, str]] = []
     for view in shown:
         expression = str(view.column(column))
-        branches.append((view.rows, expression))
-        if view.rows is None:
+        # A view that shows all of these rows leaves none to the others.
+        branches.append((None if view.rows == rows else view.rows, expression))
+        if branches[-1][0] is None:
             break
     # The last one needs no condition: a row that is seen at all, is seen through one of the views.
     if len(shown) == len(views) or branches[-1][0] is None:
