@@ -6,6 +6,7 @@ an expression has none.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ _PREFIX = "ARROW:FLIGHT:SQL:"
 _REMARKS = (b"remarks", b"comment", b"description")
 
 
+@lru_cache(maxsize=1024)
 def described(schema: pa.Schema) -> pa.Schema:
     """Returns the schema of a result with the metadata that follows from its types."""
     return pa.schema([field.with_metadata(_of_type(field.type)) for field in schema])

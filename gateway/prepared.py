@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import flight
 
+from gateway.column_metadata import described
 from gateway.commands import Action, Call, Command, Planned, Ticket, Upload
 from gateway.keeping import Keeping
 from gateway.limits import Limits
@@ -23,6 +24,7 @@ from gateway.parameters import decode_parameters, encode_parameters, received, r
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
 from gateway.tickets import decode_settings, encode_settings, prepared_ticket
+from gateway.transactions import refuse_transaction
 from gateway.wire import decode, pack, unpack
 from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
 from planner.engine import PreparedQuery, QueryEngine
@@ -120,6 +122,7 @@ class PreparedStatements:
         request = unpack(
             sql.ActionCreatePreparedStatementRequest, body, "the body of CreatePreparedStatement"
         )
+        refuse_transaction(request)
         query = self._engine.prepare(request.query, call.settings, call.access)
         handle = own.PreparedHandle(
             id=secrets.token_bytes(16),
@@ -131,8 +134,9 @@ class PreparedStatements:
         return pack(
             sql.ActionCreatePreparedStatementResult(
                 prepared_statement_handle=handle.SerializeToString(),
-                dataset_schema=query.serialized_schema,
+                dataset_schema=bytes(described(query.schema).serialize()),
                 parameter_schema=query.serialized_parameter_schema,
+                is_update=False,
             )
         )
 
@@ -142,7 +146,7 @@ class PreparedStatements:
         self._bindings.pop(_handle(request.prepared_statement_handle).id)
 
     def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
-        return self._query(_handle(command.prepared_statement_handle), call).schema
+        return described(self._query(_handle(command.prepared_statement_handle), call).schema)
 
     def _plan(self, command: sql.CommandPreparedStatementQuery, call: Call) -> Planned:
         handle = _handle(command.prepared_statement_handle)
@@ -156,7 +160,7 @@ class PreparedStatements:
                 raise InvalidInputError(
                     f"the statement has {needed} parameters and none are bound: bind {needed} values"
                 )
-        return Planned(query.schema, prepared_ticket(handle, call.settings, binding_id))
+        return Planned(described(query.schema), prepared_ticket(handle, call.settings, binding_id))
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
         plan = self._query(ticket.handle, call)
@@ -168,7 +172,7 @@ class PreparedStatements:
             for row in rows_of(parameters):
                 yield plan.execute(row, settings, query.control)
 
-        return self._streams.send(plan.schema, query, readers)
+        return self._streams.send(described(plan.schema), query, readers)
 
     def _parameters(self, ticket: own.PreparedTicket, plan: PreparedQuery) -> pa.Table | None:
         if not len(plan.parameter_schema):

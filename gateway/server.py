@@ -7,8 +7,10 @@ from typing import Any
 from pyarrow import flight
 
 from gateway.auth.security import OpenSecurity, Security
+from gateway.cancellation import Cancellation
 from gateway.commands import Call, Command, Registry, Ticket, Upload
 from gateway.errors import answering
+from gateway.keys_metadata import Keys
 from gateway.limits import Limits
 from gateway.metadata import Metadata
 from gateway.prepared import PreparedStatements
@@ -17,6 +19,8 @@ from gateway.sessions import SessionMiddlewareFactory, Sessions
 from gateway.sqlinfo import SqlInfo
 from gateway.statements import Statements
 from gateway.streams import Streams
+from gateway.transactions import Transactions
+from gateway.xdbc_types import XdbcTypes
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.engine import QueryEngine
 
@@ -59,7 +63,14 @@ class GatewayServer(flight.FlightServerBase):
         streams = Streams(self.queries)
         statements = Statements(engine, self.queries, streams)
         self.prepared = prepared = PreparedStatements(engine, self.queries, streams, limits)
-        families = (statements, prepared, Metadata(engine, streams), SqlInfo(streams))
+        families = (
+            statements,
+            prepared,
+            Metadata(engine, streams),
+            Keys(engine, streams),
+            XdbcTypes(streams),
+            SqlInfo(streams),
+        )
         self._commands: Registry[Command[Any]] = Registry(
             "command", [command for family in families for command in family.commands()]
         )
@@ -69,7 +80,8 @@ class GatewayServer(flight.FlightServerBase):
         self._uploads: Registry[Upload[Any]] = Registry(
             "DoPut command", [*statements.uploads(), *prepared.uploads()]
         )
-        self._actions = {action.name: action for action in (*prepared.actions(), *self.sessions.actions())}
+        acting = (prepared, self.sessions, Transactions(), Cancellation(self.queries))
+        self._actions = {action.name: action for family in acting for action in family.actions()}
         address = f"[{host}]" if ":" in host else host
         super().__init__(
             f"grpc{'+tls' if self._security.tls else ''}://{address}:{port}",

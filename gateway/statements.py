@@ -5,10 +5,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import flight
 
+from gateway.column_metadata import described
 from gateway.commands import Call, Command, Planned, Ticket, Upload
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
 from gateway.tickets import decode_settings, statement_ticket
+from gateway.transactions import refuse_transaction
 from gateway.wire import decode
 from memwal.errors import UnsupportedError
 from planner.engine import QueryEngine
@@ -41,11 +43,13 @@ class Statements:
         return (Upload(sql.CommandStatementUpdate, self._update),)
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
-        return self._engine.prepare(command.query, call.settings, call.access).schema
+        refuse_transaction(command)
+        return described(self._engine.prepare(command.query, call.settings, call.access).schema)
 
     def _plan(self, command: sql.CommandStatementQuery, call: Call) -> Planned:
+        refuse_transaction(command)
         plan = self._engine.prepare(command.query, call.settings, call.access)
-        return Planned(plan.schema, statement_ticket(command.query, call.settings, plan.digest))
+        return Planned(described(plan.schema), statement_ticket(command.query, call.settings, plan.digest))
 
     def _stream(self, ticket: sql.TicketStatementQuery, call: Call) -> flight.FlightDataStream:
         handle = decode(own.StatementHandle, ticket.statement_handle, "the ticket")
@@ -56,11 +60,12 @@ class Statements:
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             yield plan.execute((), settings, query.control)
 
-        return self._streams.send(plan.schema, query, readers)
+        return self._streams.send(described(plan.schema), query, readers)
 
     def _update(
         self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, _call: Call
     ) -> bytes | None:
+        refuse_transaction(command)
         raise UnsupportedError(
             f"the gateway only reads; it cannot run {command.query!r}: write through a MemWAL writer or Lance"
         )

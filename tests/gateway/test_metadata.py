@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.metadata import matches
+from gateway.patterns import matches
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import TYPES

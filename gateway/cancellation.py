@@ -1,0 +1,109 @@
+"""Stopping statements: CancelFlightInfo, and CancelQuery for older clients.
+
+A client sends back the FlightInfo that it was given, and each of its tickets names its statement. A ticket
+that was not redeemed yet becomes useless; a statement that runs is stopped within about a second.
+CancelFlightInfo's messages travel bare, those of CancelQuery packed in Any.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from google.protobuf.any_pb2 import Any
+
+from gateway.commands import Action, Call
+from gateway.queries import Queries, QueryCancelledError, QueryState
+from gateway.wire import decode, pack, unpack
+from memwal.errors import InvalidInputError, NotFoundError
+from protos import flight_pb2
+from protos import flight_sql_pb2 as sql
+from protos import gateway_pb2 as own
+
+_CANCELLED = flight_pb2.CANCEL_STATUS_CANCELLED
+_CANCELLING = flight_pb2.CANCEL_STATUS_CANCELLING
+_NOT_CANCELLABLE = flight_pb2.CANCEL_STATUS_NOT_CANCELLABLE
+
+
+class Cancellation:
+    """The two actions that stop a statement.
+
+    Args:
+        queries: the statements of the server.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    def actions(self) -> tuple[Action, ...]:
+        """Returns the actions of this family."""
+        return (
+            Action("CancelFlightInfo", "Stop the statement of a FlightInfo.", self._cancel_flight_info),
+            Action("CancelQuery", "Deprecated form of CancelFlightInfo.", self._cancel_query),
+        )
+
+    def _cancel_flight_info(self, body: bytes, call: Call) -> bytes:
+        request = decode(flight_pb2.CancelFlightInfoRequest, body, "the body of CancelFlightInfo")
+        return flight_pb2.CancelFlightInfoResult(status=self._cancel(request.info, call)).SerializeToString()
+
+    def _cancel_query(self, body: bytes, call: Call) -> bytes:
+        request = unpack(sql.ActionCancelQueryRequest, body, "the body of CancelQuery")
+        info = decode(flight_pb2.FlightInfo, request.info, "the info of CancelQuery")
+        # The two enumerations have the same numbers.
+        result = sql.ActionCancelQueryResult.CancelResult.ValueType(self._cancel(info, call))
+        return pack(sql.ActionCancelQueryResult(result=result))
+
+    def _cancel(self, info: flight_pb2.FlightInfo, call: Call) -> flight_pb2.CancelStatus.ValueType:
+        if not info.endpoint:
+            raise InvalidInputError(
+                "the FlightInfo has no endpoints: send the one that GetFlightInfo answered with"
+            )
+        found = {self._cancel_ticket(endpoint.ticket.ticket, call) for endpoint in info.endpoint}
+        # What is still being stopped decides, and then what could be stopped at all.
+        return next(status for status in (_CANCELLING, _CANCELLED, _NOT_CANCELLABLE) if status in found)
+
+    def _cancel_ticket(self, ticket: bytes, call: Call) -> flight_pb2.CancelStatus.ValueType:
+        statement_id = statement_id_of(ticket)
+        if statement_id is None:
+            return _NOT_CANCELLABLE
+        withdrawn = self._queries.withdraw(statement_id)
+        name = statement_id.hex()
+        error = QueryCancelledError(f"statement {name} was cancelled on request")
+        user = None if call.access.is_admin else call.identity.name
+        if self._queries.cancel(name, error, user):
+            return _CANCELLING
+        if withdrawn:
+            return _CANCELLED
+        for query in self._queries.finished():
+            if query.statement_id == name:
+                return _CANCELLED if query.state is QueryState.CANCELLED else _NOT_CANCELLABLE
+        raise NotFoundError(
+            f"statement {name} is not known: it ended long ago, was cancelled before it ran, or runs on "
+            "another gateway"
+        )
+
+
+def statement_id_of(ticket: bytes) -> bytes | None:
+    """Returns the statement that a ticket names; None for the ticket of a metadata command, which is none.
+
+    Raises:
+        InvalidInputError: the bytes are no ticket.
+    """
+    packed = decode(Any, ticket, "the ticket")
+    read = _STATEMENT_IDS.get(packed.TypeName())
+    return None if read is None else read(packed.value)
+
+
+def _of_statement(data: bytes) -> bytes:
+    ticket = decode(sql.TicketStatementQuery, data, "the ticket")
+    return decode(own.StatementHandle, ticket.statement_handle, "the ticket").statement_id
+
+
+def _of_prepared(data: bytes) -> bytes:
+    return decode(own.PreparedTicket, data, "the ticket").statement_id
+
+
+_STATEMENT_IDS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
+    {
+        sql.TicketStatementQuery.DESCRIPTOR.full_name: _of_statement,
+        own.PreparedTicket.DESCRIPTOR.full_name: _of_prepared,
+    }
+)
