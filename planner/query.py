@@ -181,7 +181,7 @@ class TableScan:
         """Regions that are read."""
         return frozenset(self.pruning.kept)
 
-    @property
+    @cached_property
     def needed_regions(self) -> tuple[str, ...]:
         """Regions that the snapshot must cover: those that are read, and those that may supersede what is.
 
@@ -204,6 +204,11 @@ class TableScan:
             if self._tree is None:
                 self._tree = self._plan()
             return self._tree
+
+    @property
+    def decided_tree(self) -> ExecNode | None:
+        """The same where it is planned already; None for a scan that never ran."""
+        return self._tree
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """Run one partition.
@@ -259,9 +264,10 @@ class TableScan:
         self._check_columns(base, columns)
         keys = self._keys or self._keys_of_predicate(base)
         if keys is not None:
+            # Whatever may supersede a row is asked for its key, too.
             return plan_lookup(
                 snapshot,
-                self.kept_regions,
+                frozenset(self.needed_regions),
                 keys,
                 columns,
                 row_filter,
