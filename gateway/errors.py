@@ -65,6 +65,8 @@ _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
 )
 
 _INTERNAL = _ANSWERS["INTERNAL"]
+# Whoever runs the gateway wants to know more of these.
+_OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})
 
 
 def client_error(error: Exception, operation: str) -> Exception:
@@ -78,7 +80,7 @@ def client_error(error: Exception, operation: str) -> Exception:
     if isinstance(error, LanceGatewayError):
         answer = _ANSWERS.get(error.status, _INTERNAL)
         logger.info("%s: %s: %s", operation, error.status, error)
-        if answer is _INTERNAL:
+        if error.status in _OUR_FAULT:
             logger.error("%s failed", operation, exc_info=error)
         # pyarrow goes on with ". Detail: ...".
         return answer(str(error).rstrip("."))
