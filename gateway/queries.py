@@ -261,6 +261,7 @@ class Queries:
                 self._finished.append(query)
             for observer in self._observers:
                 observer.on_finished(query)
+            query.control.release()
 
     def sent(self, query: Query, batch: pa.RecordBatch) -> None:
         """Count a batch.

@@ -1,6 +1,5 @@
 """`lance-gateway serve`: from a configuration to a server that stops when it is told to."""
 
-import ipaddress
 import logging
 import os
 import signal
@@ -13,17 +12,18 @@ from importlib.metadata import version
 
 import pyarrow as pa
 
-from gateway.auth.security import OpenSecurity, Security
+from gateway.auth.opening import open_security
+from gateway.auth.security import Security
+from gateway.config.loading import Loaded
 from gateway.config.schema import GatewayConfig
 from gateway.limits import Limits
 from gateway.observability import logs
 from gateway.observability.observing import Observability
-from gateway.observability.system_tables import SystemQueries, SystemSessions, SystemSettings
+from gateway.observability.system_tables import SystemSettings
 from gateway.server import GatewayServer
-from memwal.errors import PreconditionError, UnavailableError
+from memwal.errors import UnavailableError
 from planner import compatibility
 from planner.catalog import Catalog
-from planner.system_tables import catalog_tables
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GRACE_SECONDS = 1.0
 
 
-def serve(config: GatewayConfig) -> None:
+def serve(loaded: Loaded) -> None:
     """Serves until SIGINT or SIGTERM.
 
     The first line on stdout names the address, once it accepts connections. The first signal refuses new
@@ -43,16 +43,16 @@ def serve(config: GatewayConfig) -> None:
         LanceGatewayError: the installed versions do not fit, there is no such root, the address is taken, or
             others could reach it without authentication.
     """
+    config = loaded.config
     logs.configure(config.observability.log_format, config.observability.log_level)
     compatibility.check()
-    security = build_security(config)
-    check_exposure(config)
+    security = open_security(config.tls, config.auth, host=config.server.host)
     with ExitStack() as stack:
         catalog = Catalog.open(config.root, config.storage_options, cache_bytes=config.limits.cache_bytes)
         stack.callback(catalog.close)
         observability = Observability(config.observability, catalog, config.server.port)
         stack.callback(observability.close)
-        server = _start(config, security, catalog, observability)
+        server = _start(loaded, security, observability)
         stop = _stop_on_signals()
         scheme = "grpc+tls" if security.tls else "grpc"
         host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
@@ -83,28 +83,6 @@ def limits_of(config: GatewayConfig) -> Limits:
     )
 
 
-def build_security(config: GatewayConfig) -> Security:  # noqa: ARG001
-    """Returns what decides who may call."""
-    return OpenSecurity()
-
-
-def check_exposure(config: GatewayConfig) -> None:
-    """Refuses to let other machines in without authentication, unless that is said to be wanted.
-
-    Raises:
-        PreconditionError: it is not.
-    """
-    host, auth = config.server.host, config.auth
-    if _is_loopback(host) or auth.users_file or auth.tokens_file or auth.jwt.jwks or config.tls.client_ca_file:
-        return
-    if not auth.insecure:
-        raise PreconditionError(
-            f"server.host = {host!r}: other machines may reach it, and anybody could read everything: configure "
-            "auth.users_file, auth.tokens_file, auth.jwt or tls.client_ca_file, or say --insecure"
-        )
-    logger.warning("listening on %s, which other machines may reach, without authentication", host)
-
-
 def listening_problem(host: str, port: int) -> str | None:
     """Asks the operating system why an address cannot be listened on; None where it can."""
     try:
@@ -118,15 +96,10 @@ def listening_problem(host: str, port: int) -> str | None:
     return None
 
 
-def _start(
-    config: GatewayConfig, security: Security, catalog: Catalog, observability: Observability
-) -> GatewayServer:
-    running, sessions = SystemQueries(), SystemSessions()
-    engine = observability.engine(
-        config.server.partitions or None,
-        config.limits.query_memory_bytes or None,
-        [*catalog_tables(catalog), running, sessions, SystemSettings(config)],
-    )
+def _start(loaded: Loaded, security: Security, observability: Observability) -> GatewayServer:
+    config = loaded.config
+    engine = observability.engine(config.server.partitions or None, config.limits.query_memory_bytes or None)
+    engine.add_system_tables(SystemSettings(loaded))
     host, port = config.server.host, config.server.port
     try:
         server = GatewayServer(
@@ -144,8 +117,6 @@ def _start(
             f"cannot listen on {host}:{port}: {listening_problem(host, port) or error}; "
             "choose another --port (0 takes any free one) or --host"
         ) from error
-    running.attach(server.queries)
-    sessions.attach(server.sessions)
     observability.watch(server)
     return server
 
@@ -182,10 +153,3 @@ def _drain(server: GatewayServer, seconds: float, observability: Observability) 
         logging.shutdown()
         os._exit(0)
     logger.info("stopped")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -5,7 +5,8 @@
 
 DataFusion then sees one leaf per reference, and its optimizer pushes each reference's own conjuncts into its
 own leaf. The original text is spliced at token positions, never regenerated, so all of DataFusion's syntax
-survives; names that DataFusion finds by itself (CTEs, table functions, information_schema) are left alone.
+survives; names that DataFusion finds by itself (CTEs, table functions, information_schema, the schema
+`system`) are left alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, U
 from planner.key_query import KeyQuery, find_key_query
 from planner.references import QUERY_STARTS, References, TableSite, find_references
 from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
+from planner.system_tables import SYSTEM_SCHEMA
 from planner.tokens import SqlText, fold, quote, tokenize
 from planner.views import ViewTrail
 from planner.visible_catalog import unknown_table
@@ -49,6 +51,9 @@ class NameResolver(Protocol):
 
     def names(self) -> tuple[str, ...]:
         """All tables and views, for messages."""
+
+    def system_tables(self) -> tuple[str, ...]:
+        """The tables of the schema `system`."""
 
 
 def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: str = "main") -> BoundStatement:
@@ -89,7 +94,13 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
                 slots=binder.slots,
             )
     return BoundStatement(
-        sql, kind, tuple(binder.references), binder.parameter_count, key_query, tuple(pieces)
+        sql,
+        kind,
+        tuple(binder.references),
+        binder.parameter_count,
+        key_query,
+        tuple(pieces),
+        frozenset(binder.system_tables),
     )
 
 
@@ -126,6 +137,7 @@ class _Binder:
         self.base_sites: list[TableSite] = []  # sites of base tables in the statement's own text
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
         self.parameter_count = 0
+        self.system_tables: set[str] = set()
         self._resolver = resolver
         self._catalog = catalog
         self._schema = schema
@@ -204,7 +216,7 @@ class _Binder:
             raise
         if name is None:
             # The catalog's name is ours; DataFusion keeps its system tables under its own.
-            if len(site.parts) == 2:
+            if len(site.parts) == 2 or site.parts[-2] == SYSTEM_SCHEMA:
                 return None
             return [Piece(f"{_SYSTEM_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
         if not self._resolver.has_table(name):
@@ -224,7 +236,7 @@ class _Binder:
         return [Piece(f"({body}\n)" + (f" AS {quote(name)}" if alias else ""), origin, verbatim=False)]
 
     def _resolve(self, site: TableSite, text: SqlText) -> str | None:
-        """The table or view that a site names; None for a table of DataFusion's information_schema."""
+        """The table or view that a site names; None for one that DataFusion finds by its name."""
         *qualifiers, name = site.parts
         if len(qualifiers) > 2:
             message = "A table's name has at most three parts (catalog.schema.table)"
@@ -234,6 +246,13 @@ class _Binder:
                 f"Catalog {qualifiers[0]!r} does not exist; the only one is {self._catalog!r}"
             )
         if qualifiers and qualifiers[-1] == _SYSTEM_SCHEMA:
+            return None
+        if qualifiers and qualifiers[-1] == SYSTEM_SCHEMA:
+            known = self._resolver.system_tables()
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise NotFoundError(f"Table {SYSTEM_SCHEMA}.{name} does not exist; that schema has {listed}")
+            self.system_tables.add(name)
             return None
         if qualifiers and qualifiers[-1] != self._schema:
             raise NotFoundError(

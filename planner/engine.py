@@ -10,6 +10,7 @@ from planner import compatibility
 from planner.access import FULL_ACCESS, Access
 from planner.binding import bind
 from planner.catalog import Catalog
+from planner.catalog_tables import catalog_tables
 from planner.frames import Frames
 from planner.plan_cache import Dependencies, PlanCache
 from planner.prepared_query import PreparedQuery
@@ -31,25 +32,19 @@ class QueryEngine:
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: what one statement may use before it spills to disk; None for no limit.
-        system_tables: of the schema `system`.
 
     Raises:
         PreconditionError: the installed pylance and datafusion don't match.
     """
 
     def __init__(
-        self,
-        catalog: Catalog,
-        *,
-        partitions: int | None = None,
-        memory_bytes: int | None = None,
-        system_tables: Sequence[SystemTable] = (),
+        self, catalog: Catalog, *, partitions: int | None = None, memory_bytes: int | None = None
     ) -> None:
         compatibility.check()
         self.catalog = catalog
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
-        self._system_tables = {table.name: table for table in system_tables}
+        self._system_tables = {table.name: table for table in catalog_tables(catalog)}
 
     def prepare(
         self,
@@ -127,6 +122,10 @@ class QueryEngine:
     ) -> pa.RecordBatchReader:
         """Prepare and run a statement; see `PreparedQuery.execute`."""
         return self.prepare(sql, settings).execute(parameters)
+
+    def add_system_tables(self, *tables: SystemTable) -> None:
+        """Offer more tables in the schema `system`, besides those that describe the catalog."""
+        self._system_tables |= {table.name: table for table in tables}
 
     def visible(self, access: Access) -> VisibleCatalog:
         """The catalog as a principal sees it, for everything that names or describes tables."""

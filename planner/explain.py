@@ -59,7 +59,8 @@ def _with_trees(plan: str, run: QueryRun, partitions: int) -> str:
             lines.append(line)
             continue
         fragments = int(leaf["fragments"])
-        lines.append(f"{leaf['indent']}DatasetExec: number_of_fragments={partitions}{leaf['rest']}")
+        shown = min(fragments, partitions)
+        lines.append(f"{leaf['indent']}DatasetExec: number_of_fragments={shown}{leaf['rest']}")
         scan = next((one for one in waiting if _is_leaf_of(one, fragments, leaf["rest"])), None)
         if scan is None:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +69,19 @@ class GenerationDataset:
     def rows(self) -> int:
         """Physical rows."""
         return sum(self.fragment_rows.values())
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of its data files; files that record no size count nothing."""
+        files = (file for fragment in self.dataset.get_fragments() for file in fragment.metadata.files)
+        return sum(file.file_size_bytes or 0 for file in files)
+
+    @cached_property
+    def flushed_at(self) -> datetime:
+        """When it was written, UTC."""
+        # Lance tells local time.
+        written: datetime = self.dataset.versions()[0]["timestamp"]
+        return written.astimezone(UTC)
 
     @cached_property
     def fields(self) -> tuple[StoredField, ...]:

@@ -56,6 +56,10 @@ class Dependencies:
         """See `NameResolver`."""
         return self.resolver.names()
 
+    def system_tables(self) -> tuple[str, ...]:
+        """See `NameResolver`."""
+        return self.resolver.system_tables()
+
     def hold(self) -> bool:
         """Whether every name still means the same, and every table has the columns that it had.
 

@@ -73,7 +73,7 @@ class SpecField:
             )
             return
         sources = [columns[source] for source in field.source_ids]
-        self.text = _field_text(field, [column.name for column in sources])
+        self.text = field_text(field, [column.name for column in sources])
         try:
             self._dtype = parse_result_type(field.result_type)
             # Which reading of the hash a writer had is recorded nowhere: a value of either is admissible.
@@ -193,7 +193,13 @@ def _plain_type(dtype: pa.DataType) -> pa.DataType:
     return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
 
 
-def _field_text(field: RegionField, columns: Sequence[str]) -> str:
+def recorded_text(field: RegionField, raw: bytes) -> str:
+    """A recorded value of a field as SQL writes it; its bytes in hexadecimal where it means nothing."""
+    return _recorded(field.result_type, raw)[1] or raw.hex()
+
+
+def field_text(field: RegionField, columns: Sequence[str]) -> str:
+    """How a field derives from these columns."""
     if field.expression is not None:
         return f"({field.expression}) of ({', '.join(columns)})"
     return f"{field.transform}({', '.join([*columns, *field.parameters.values()])})"

@@ -59,7 +59,8 @@ class BoundStatement:
     """A statement whose names are resolved.
 
     `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
-    number of values that `render` needs, `key_query` the same statement as a point lookup where it is one.
+    number of values that `render` needs, `key_query` the same statement as a point lookup where it is one,
+    `system_tables` those of the schema `system` that it names.
     """
 
     sql: str
@@ -68,6 +69,7 @@ class BoundStatement:
     parameter_count: int
     key_query: KeyQuery | None
     _pieces: tuple[Piece | Slot, ...] = field(repr=False)
+    system_tables: frozenset[str] = frozenset()
 
     @property
     def lists_tables(self) -> bool:

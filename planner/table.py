@@ -239,6 +239,36 @@ class Table:
             tail = Tail(region_id, positions, pa.concat_tables(parts).combine_chunks())
         return RegionSnapshot(region_id, generations, tail)
 
+    def manifests(self) -> tuple[RegionManifest, ...]:
+        """The newest manifest of every region.
+
+        Raises:
+            LanceGatewayError: one can't be read.
+        """
+        found = self._newest_manifests(list_regions(self.storage))
+        return tuple(manifest for manifest in found.values() if manifest is not None)
+
+    def unflushed(self, manifest: RegionManifest) -> tuple[WalEntry, ...]:
+        """WAL entries with rows that no generation of a region's newest manifest covers.
+
+        Raises:
+            FileNotFoundError: some were flushed and removed since the manifest was read.
+            LanceGatewayError: one can't be read.
+        """
+        region_id = manifest.region_id
+        return tuple(
+            self._wal_entry(region_id, position) for position, _ in self._unflushed(manifest).entries
+        )
+
+    def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
+        """Open one flushed generation.
+
+        Raises:
+            GenerationVanishedError: it was merged and cleaned up.
+            LanceGatewayError: it can't be read.
+        """
+        return self._open_generations(self.base(), region_id, (flushed,))[0]
+
     def _take(self, needed: tuple[str, ...], consistency: Consistency) -> TableSnapshot:
         if consistency == "snapshot":
             base = self.base()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from memwal.errors import NotFoundError, PreconditionError
 from planner.access import Access, TableAccess
 from planner.catalog import Catalog
 from planner.secured import SecuredTable
+from planner.system_tables import SystemTable
 from planner.tokens import fold
 
 __all__ = ["VisibleCatalog", "unknown_table"]
@@ -25,12 +27,16 @@ class VisibleCatalog:
     Args:
         catalog: tables and views.
         access: what the principal may see of them.
+        system: tables of the schema `system`, which show each principal the rows that concern it.
     """
 
-    __slots__ = ("_catalog", "access")
+    __slots__ = ("_catalog", "_system", "access")
 
-    def __init__(self, catalog: Catalog, access: Access) -> None:
+    def __init__(
+        self, catalog: Catalog, access: Access, system: Mapping[str, SystemTable] = MappingProxyType({})
+    ) -> None:
         self._catalog = catalog
+        self._system = system
         self.access = access
 
     def table_names(self) -> tuple[str, ...]:
@@ -86,6 +92,14 @@ class VisibleCatalog:
         if sql is not None:
             check_view_access(name, access)
         return sql
+
+    def system_tables(self) -> tuple[str, ...]:
+        """Tables of the schema `system`, sorted."""
+        return tuple(sorted(self._system))
+
+    def system_table(self, name: str) -> SystemTable:
+        """One of them."""
+        return self._system[name]
 
     def _granted(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(name for name in names if self.access.of(name) is not None)

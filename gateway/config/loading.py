@@ -80,14 +80,15 @@ def load(flags: Sequence[Flag] = (), file: Path | None = None) -> Loaded:
     named = os.environ.get(FILE_VARIABLE)
     if file is None and named:
         file = Path(named)
-    problems = [*_unknown_variables()]
-    layers = [(flag.name, _nested(flag.key, flag.value)) for flag in flags]
-    layers.append(("", _environment(problems)))
+    problems = list(_unknown_variables())
+    layers: list[tuple[str, dict[str, Any]]] = []
     if file is not None:
         layers.append((str(file), _read(file)))
+    layers.append(("", _environment(problems)))
+    layers += [(flag.name, _nested(flag.key, flag.value)) for flag in flags]
     merged: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for name, layer in reversed(layers):
+    for name, layer in layers:
         _overlay(merged, layer)
         for key in _leaves(layer):
             sources[key] = name or _variable(key)

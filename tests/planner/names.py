@@ -59,6 +59,9 @@ class Names:
     def names(self) -> tuple[str, ...]:
         return (*self.tables, *self.views)
 
+    def system_tables(self) -> tuple[str, ...]:
+        return ("queries", "tables")
+
 
 def bound(sql: str) -> BoundStatement:
     return bind(sql, Names())

@@ -1,0 +1,48 @@
+"""The command line, one family of commands per file.
+
+- `serving`: `lance-gateway serve`
+- `querying`: `lance-gateway sql`
+- `configuring`: `lance-gateway config check | show | reference`
+- `failing`: what a command that fails says
+"""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from gateway.cli import configuring, querying, serving
+
+app = typer.Typer(
+    name="lance-gateway",
+    help="Full SQL over fresh Lance data, through Arrow Flight SQL.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(value: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if value:
+        typer.echo(f"lance-gateway {version('lance-gateway')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[  # noqa: FBT002 - an option on the command line
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave."),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("serve")(serving.serve)
+app.command("sql")(querying.sql)
+app.add_typer(configuring.app, name="config")
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

@@ -1,0 +1,10 @@
+"""What an operator sees of a running gateway.
+
+- `rpcs`: every call of a client, as those who watch calls hear of it
+- `current`: which statement a thread serves
+- `metrics`, `gauges`: Prometheus metrics, counted as things happen or looked up when they are asked for
+- `http`, `readiness`: `/metrics`, `/livez`, `/readyz` and `/healthz` on a port of their own
+- `logs`: lines that name the statement they belong to, and one line per finished statement
+- `tracing`: OpenTelemetry spans, where a collector is configured
+- `system_tables`: `system.queries`, `system.sessions`, `system.settings`
+"""

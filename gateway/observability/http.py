@@ -1,0 +1,129 @@
+"""The second port: metrics for Prometheus, health for whoever restarts or routes.
+
+- `/metrics`: in the format that the scraper asks for
+- `/livez`: 200 while the process serves at all
+- `/readyz`: 200 while it should be sent queries, else 503; either with the reasons
+- `/healthz`: the same in the words of gRPC's health protocol, as JSON
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import socket
+import sys
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from gateway.observability.readiness import Readiness
+from memwal.errors import UnavailableError
+
+logger = logging.getLogger(__name__)
+
+_TEXT = "text/plain; charset=utf-8"
+# A client that sends half a request and waits.
+_PATIENCE_SECONDS = 10.0
+
+
+class HttpServer:
+    """Serves metrics and health from threads of its own until it is closed.
+
+    Args:
+        registry: what `/metrics` shows.
+        readiness: what `/readyz` says.
+        host: address to listen on.
+        port: port to listen on; 0 takes any free one, which `port` then tells.
+
+    Raises:
+        UnavailableError: the address can't be listened on.
+    """
+
+    def __init__(self, registry: CollectorRegistry, readiness: Readiness, host: str, port: int) -> None:
+        handler = type("Handler", (_Handler,), {"registry": registry, "readiness": readiness})
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        server = type("Server", (_Server,), {"address_family": family})
+        try:
+            self._server: ThreadingHTTPServer = server((host, port), handler)
+        except OSError as error:
+            raise UnavailableError(
+                f"cannot listen on {host}:{port} for metrics and health: {error.strerror or error}; choose "
+                "another --http-port (0 takes any free one, off goes without) or --http-host"
+            ) from error
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
+        logger.debug("a request for metrics or health broke off: %s", sys.exc_info()[1])
+
+
+class _Handler(BaseHTTPRequestHandler):
+    registry: ClassVar[CollectorRegistry]
+    readiness: ClassVar[Readiness]
+    protocol_version = "HTTP/1.1"
+    server_version = "lance-gateway"
+    sys_version = ""
+    timeout = _PATIENCE_SECONDS
+
+    def do_GET(self) -> None:
+        match self.path.partition("?")[0]:
+            case "/metrics":
+                self._metrics()
+            case "/livez":
+                self._answer(HTTPStatus.OK, _TEXT, b"ok\n")
+            case "/readyz":
+                reasons = self.readiness.reasons()
+                text = "".join(f"{reason}\n" for reason in reasons) or "ok\n"
+                self._answer(_status(reasons), _TEXT, text.encode())
+            case "/healthz":
+                reasons = self.readiness.reasons()
+                health = {"status": "NOT_SERVING" if reasons else "SERVING", "reasons": reasons}
+                self._answer(_status(reasons), "application/json", json.dumps(health).encode())
+            case _:
+                body = b"there are /metrics, /livez, /readyz and /healthz\n"
+                self._answer(HTTPStatus.NOT_FOUND, _TEXT, body)
+
+    do_HEAD = do_GET  # noqa: N815 - as above
+
+    def _metrics(self) -> None:
+        encode, content_type = choose_encoder(self.headers.get("accept", ""))
+        body = encode(self.registry)
+        zipped = "gzip" in self.headers.get("accept-encoding", "")
+        if zipped:
+            body = gzip.compress(body, compresslevel=3)
+        self._answer(HTTPStatus.OK, content_type, body, zipped=zipped)
+
+    def _answer(self, status: HTTPStatus, content_type: str, body: bytes, *, zipped: bool = False) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        if zipped:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+        logger.debug(format, *args)
+
+
+def _status(reasons: list[str]) -> HTTPStatus:
+    return HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK

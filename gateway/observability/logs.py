@@ -1,0 +1,128 @@
+"""Log lines on stderr: text for people, JSON for machines; both name the statement they belong to."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal
+
+from pythonjsonlogger.json import JsonFormatter
+
+from gateway.observability import current
+from gateway.observability.metrics import between
+from gateway.queries import Query, QueryState
+
+logger = logging.getLogger("gateway.query")
+
+LogFormat = Literal["text", "json"]
+MAX_STATEMENT = 1000
+"""Characters of a statement that logs and traces carry."""
+_FIELDS = ("query_id", "user", "peer", "session")
+
+
+def configure(log_format: LogFormat, level: str) -> None:
+    """Sends all log lines of this process to stderr.
+
+    Args:
+        log_format: "text" or "json" (one object per line).
+        level: the least severe level that is shown.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_with_query)
+    handler.setFormatter(_json() if log_format == "json" else _TextFormatter())
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+
+
+def shortened(statement: str) -> str:
+    """Returns a statement on one line, cut where it is very long."""
+    line = " ".join(statement.split())
+    return line if len(line) <= MAX_STATEMENT else f"{line[:MAX_STATEMENT]}... ({len(line)} characters)"
+
+
+class QueryLog:
+    """Logs one line per finished statement.
+
+    Args:
+        slow_seconds: those that take at least this long are warnings; 0 for none.
+    """
+
+    def __init__(self, slow_seconds: float = 0.0) -> None:
+        self._slow_seconds = slow_seconds
+
+    def on_started(self, query: Query) -> None:
+        """Lines that this thread logs from now on name the statement."""
+        current.enter(query)
+
+    def on_finished(self, query: Query) -> None:
+        """Logs what became of it."""
+        try:
+            seconds = between(query.started_at, query.finished_at)
+            slow = 0 < self._slow_seconds <= seconds
+            failed = query.state is not QueryState.FINISHED
+            level = logging.WARNING if slow else logging.INFO
+            if logger.isEnabledFor(level):
+                outcome = f"{query.state.value}: {query.error}" if failed else query.state.value
+                statement = shortened(query.sql)
+                logger.log(
+                    level,
+                    "%s%s after %.3f s, %d rows, %d bytes: %s",
+                    "slow query " if slow else "query ",
+                    outcome,
+                    seconds,
+                    query.rows,
+                    query.bytes,
+                    statement,
+                    extra={
+                        **_fields(query),
+                        "state": query.state.value,
+                        "duration_seconds": round(seconds, 6),
+                        "queue_seconds": round(between(query.created_at, query.started_at), 6),
+                        "rows": query.rows,
+                        "bytes": query.bytes,
+                        "error": query.error,
+                        "slow": slow,
+                        "statement": statement,
+                    },
+                )
+        finally:
+            current.leave(query)
+
+
+def _with_query(record: logging.LogRecord) -> bool:
+    query = current.query()
+    if query is not None and not hasattr(record, "query_id"):
+        vars(record).update(_fields(query))
+    return True
+
+
+def _fields(query: Query) -> dict[str, str | None]:
+    return {
+        "query_id": query.id,
+        "user": query.user,
+        "peer": query.peer,
+        "session": current.shown_session(query.session_id),
+    }
+
+
+class _TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class calls it so
+        line = super().formatMessage(record)
+        named = [f"{name}={value}" for name in _FIELDS if (value := vars(record).get(name)) is not None]
+        return f"{line} [{' '.join(named)}]" if named else line
+
+
+def _json() -> logging.Formatter:
+    return _JsonFormatter(
+        ["levelname", "name", "message", "threadName", *_FIELDS],
+        rename_fields={"levelname": "level", "name": "logger", "threadName": "thread"},
+        timestamp="time",
+    )
+
+
+class _JsonFormatter(JsonFormatter):
+    def process_log_record(self, log_data: dict[str, object]) -> dict[str, object]:
+        # Fields that say nothing are left out.
+        return {name: value for name, value in log_data.items() if value is not None}

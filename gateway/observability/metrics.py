@@ -1,0 +1,119 @@
+"""Prometheus metrics that are counted as things happen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib.metadata import version
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+)
+
+from gateway.queries import Query, QueryState
+
+_RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_QUERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_ENDED = (QueryState.FINISHED, QueryState.FAILED, QueryState.CANCELLED)
+
+
+class Metrics:
+    """Observes calls and statements; a registry of its own keeps servers of one process apart.
+
+    Attributes:
+        registry: all metrics of one gateway.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        Info("lance_gateway", "The gateway's version.", registry=self.registry).info(
+            {"version": version("lance-gateway")}
+        )
+        self._calls = Counter(
+            "lance_gateway_rpcs",
+            "Calls that have ended, by method and gRPC status.",
+            ("method", "status"),
+            registry=self.registry,
+        )
+        self._call_seconds = Histogram(
+            "lance_gateway_rpc_duration_seconds",
+            "Duration of calls; that of DoGet includes its stream.",
+            ("method",),
+            buckets=_RPC_SECONDS,
+            registry=self.registry,
+        )
+        self._queries = Counter(
+            "lance_gateway_queries",
+            "Statements that have ended, by what became of them.",
+            ("state",),
+            registry=self.registry,
+        )
+        self._query_seconds = self._histogram(
+            "lance_gateway_query_duration_seconds", "From leaving the queue to the last batch."
+        )
+        self._queue_seconds = self._histogram(
+            "lance_gateway_query_queue_seconds", "How long statements waited for their turn."
+        )
+        self._first_batch_seconds = self._histogram(
+            "lance_gateway_query_first_batch_seconds", "From leaving the queue to the first batch."
+        )
+        self._rows = Counter(
+            "lance_gateway_sent_rows", "Rows sent by statements that have ended.", registry=self.registry
+        )
+        self._bytes = Counter(
+            "lance_gateway_sent_bytes",
+            "Bytes sent by statements that have ended, uncompressed.",
+            registry=self.registry,
+        )
+        self._regions = Counter(
+            "lance_gateway_regions",
+            "Regions of the tables that statements read, by whether they were pruned.",
+            ("verdict",),
+            registry=self.registry,
+        )
+        for state in _ENDED:
+            self._queries.labels(state.value)
+        self._kept, self._pruned = self._regions.labels("kept"), self._regions.labels("pruned")
+
+    def on_call(self, method: str, headers: Mapping[str, Sequence[str]]) -> None:
+        """Nothing is known of a call yet."""
+
+    def on_call_finished(self, method: str, status: str, seconds: float) -> None:
+        """Counts a call."""
+        self._calls.labels(method, status).inc()
+        self._call_seconds.labels(method).observe(seconds)
+
+    def on_started(self, query: Query) -> None:
+        """Counts how long a statement waited."""
+        self._queue_seconds.observe(between(query.created_at, query.started_at))
+
+    def on_finished(self, query: Query) -> None:
+        """Counts a statement, and what it read and sent."""
+        self._queries.labels(query.state.value).inc()
+        self._rows.inc(query.rows)
+        self._bytes.inc(query.bytes)
+        if query.started_at is None:
+            return
+        self._query_seconds.observe(between(query.started_at, query.finished_at))
+        if query.first_batch_at is not None:
+            self._first_batch_seconds.observe(between(query.started_at, query.first_batch_at))
+        for read in query.control.reads:
+            self._kept.inc(read.regions_kept)
+            self._pruned.inc(read.regions - read.regions_kept)
+
+    def _histogram(self, name: str, documentation: str) -> Histogram:
+        return Histogram(name, documentation, buckets=_QUERY_SECONDS, registry=self.registry)
+
+
+def between(start: datetime | None, end: datetime | None) -> float:
+    """Returns the seconds from one moment to another; 0 where one of them never came."""
+    return 0.0 if start is None or end is None else max((end - start).total_seconds(), 0.0)

@@ -1,0 +1,147 @@
+"""`system.queries`, `system.sessions` and `system.settings`: what a gateway does and how.
+
+Everybody sees their own statements and sessions; administrators see all of them, and the settings.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from gateway.config.loading import Loaded
+from gateway.config.showing import settings
+from gateway.observability.current import shown_session
+from gateway.queries import Queries, Query
+from gateway.sessions import Sessions
+from planner.access import Access
+from planner.system_tables import MOMENT
+
+
+class SystemQueries:
+    """The statements that wait, run and ran; the newest last.
+
+    Args:
+        queries: of the server.
+    """
+
+    name = "queries"
+    schema = pa.schema(
+        [
+            ("query_id", pa.string()),
+            ("user", pa.string()),
+            ("session", pa.string()),
+            ("peer", pa.string()),
+            ("state", pa.string()),
+            ("statement", pa.string()),
+            ("created_at", MOMENT),
+            ("started_at", MOMENT),
+            ("first_batch_at", MOMENT),
+            ("finished_at", MOMENT),
+            ("duration_ms", pa.float64()),
+            ("rows", pa.int64()),
+            ("bytes", pa.int64()),
+            ("tables", pa.list_(pa.string())),
+            ("regions_kept", pa.int64()),
+            ("regions_pruned", pa.int64()),
+            ("error", pa.string()),
+        ]
+    )
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    def read(self, access: Access) -> pa.Table:
+        """Statements of the principal, for an administrator those of everybody."""
+        # A statement that ends in between is found in both places.
+        found = {one.id: one for one in (*reversed(self._queries.finished()), *self._queries.active())}
+        rows = [_row(one) for one in found.values() if access.is_admin or one.user == access.user]
+        return pa.Table.from_pylist(rows, self.schema)
+
+
+class SystemSessions:
+    """The sessions that are remembered.
+
+    Args:
+        sessions: of the server.
+    """
+
+    name = "sessions"
+    schema = pa.schema(
+        [
+            ("session", pa.string()),
+            ("user", pa.string()),
+            ("peer", pa.string()),
+            ("created_at", MOMENT),
+            ("last_used_at", MOMENT),
+            ("consistency", pa.string()),
+            ("max_staleness_ms", pa.int64()),
+            ("dialect", pa.string()),
+        ]
+    )
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def read(self, access: Access) -> pa.Table:
+        """Sessions of the principal, for an administrator those of everybody."""
+        now = datetime.now(UTC)
+        rows = [
+            {
+                "session": shown_session(session_id),
+                "user": session.user,
+                "peer": session.peer,
+                "created_at": session.created_at,
+                "last_used_at": now - timedelta(seconds=idle_seconds),
+                "consistency": session.settings.consistency,
+                "max_staleness_ms": session.settings.max_staleness_ms,
+                "dialect": session.settings.dialect,
+            }
+            for session_id, idle_seconds, session in self._sessions.all()
+            if access.is_admin or session.user == access.user
+        ]
+        return pa.Table.from_pylist(rows, self.schema)
+
+
+class SystemSettings:
+    """The configuration in effect, without credentials; for administrators.
+
+    Args:
+        loaded: the configuration.
+    """
+
+    name = "settings"
+    schema = pa.schema([("name", pa.string()), ("value", pa.string()), ("source", pa.string())])
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._rows = [{"name": one.key, "value": one.shown, "source": one.source} for one in settings(loaded)]
+
+    def read(self, access: Access) -> pa.Table:
+        """All settings, nothing for those who are no administrators."""
+        return pa.Table.from_pylist(self._rows if access.is_admin else [], self.schema)
+
+
+def _row(query: Query) -> dict[str, Any]:
+    reads = query.control.reads
+    started, ended = query.started_at, query.finished_at or datetime.now(UTC)
+    kept = sum(one.regions_kept for one in reads)
+    return {
+        "query_id": query.id,
+        "user": query.user,
+        "session": shown_session(query.session_id),
+        "peer": query.peer,
+        "state": query.state.value,
+        "statement": query.sql,
+        "created_at": query.created_at,
+        "started_at": started,
+        "first_batch_at": query.first_batch_at,
+        "finished_at": query.finished_at,
+        "duration_ms": None if started is None else (ended - started).total_seconds() * 1000,
+        "rows": query.rows,
+        "bytes": query.bytes,
+        "tables": list(dict.fromkeys(one.table for one in reads)),
+        "regions_kept": kept,
+        "regions_pruned": sum(one.regions for one in reads) - kept,
+        "error": query.error,
+    }

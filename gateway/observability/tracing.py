@@ -1,0 +1,209 @@
+"""OpenTelemetry spans: one per call, statement plan, execution and exec node, sent to a collector.
+
+This module is imported only where a collector is configured; without one nothing is paid.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from importlib.metadata import version
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from execnodes import ExecNode, MetricsSet
+from gateway.observability.current import shown_session
+from gateway.observability.logs import shortened
+from gateway.queries import Query, QueryState
+from planner.access import FULL_ACCESS, Access
+from planner.catalog import Catalog
+from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine, SessionSettings
+
+_SERVICE = "lance-gateway"
+_RPC_SERVICE = "arrow.flight.protocol.FlightService"
+_W3C = TraceContextTextMapPropagator()
+_HEADERS = ("traceparent", "tracestate")
+
+
+class Tracing:
+    """Observes calls and statements, and sends what it saw.
+
+    Args:
+        endpoint: of an OTLP/HTTP collector, without `/v1/traces`.
+        sample_ratio: share of traces that are kept; a client's decision in `traceparent` goes first.
+    """
+
+    def __init__(self, endpoint: str, sample_ratio: float) -> None:
+        resource = Resource.create({"service.name": _SERVICE, "service.version": version(_SERVICE)})
+        self._provider = TracerProvider(
+            resource=resource, sampler=ParentBased(TraceIdRatioBased(sample_ratio)), shutdown_on_exit=False
+        )
+        exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer(_SERVICE, version(_SERVICE))
+        # By thread: see gateway.observability.current.
+        self._calls: dict[int, Span] = {}
+        self._executions: dict[str, Span] = {}
+
+    def close(self) -> None:
+        """Sends what was not sent yet."""
+        self._provider.shutdown()
+
+    def on_call(self, method: str, headers: Mapping[str, Sequence[str]]) -> None:
+        """Begins the span of a call, below the client's span where its headers name one."""
+        carrier = {name: headers[name][0] for name in _HEADERS if headers.get(name)}
+        self._calls[threading.get_ident()] = self._tracer.start_span(
+            method,
+            _W3C.extract(carrier) if carrier else otel_context.Context(),
+            SpanKind.SERVER,
+            {
+                "rpc.system": "grpc",
+                "rpc.service": _RPC_SERVICE,
+                "rpc.method": method,
+            },
+        )
+
+    def on_call_finished(self, method: str, status: str, seconds: float) -> None:  # noqa: ARG002
+        """Ends the span of a call."""
+        span = self._calls.pop(threading.get_ident(), None)
+        if span is None:
+            return
+        span.set_attribute("rpc.grpc.status", status)
+        if status != "OK":
+            span.set_status(Status(StatusCode.ERROR, status))
+        span.end()
+
+    def planned(self, statement: str, plan: Callable[[], PreparedQuery]) -> PreparedQuery:
+        """Returns what `plan` returns, in a span of its own."""
+        attributes = {"db.query.text": shortened(statement)}
+        span = self._tracer.start_span("plan", self._parent(), attributes=attributes)
+        try:
+            return plan()
+        except Exception as error:
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+            raise
+        finally:
+            span.end()
+
+    def on_started(self, query: Query) -> None:
+        """Begins the span of an execution, and has its nodes measured where the span is kept."""
+        span = self._tracer.start_span("execute", self._parent(), start_time=_nanoseconds(query.created_at))
+        if not span.is_recording():
+            return
+        span.set_attributes(
+            {
+                "db.system.name": _SERVICE,
+                "db.query.text": shortened(query.sql),
+                "lance_gateway.query_id": query.id,
+                "user.name": query.user,
+                "client.address": query.peer,
+            }
+        )
+        session = shown_session(query.session_id)
+        if session is not None:
+            span.set_attribute("session.id", session)
+        span.add_event("started", timestamp=_nanoseconds(query.started_at))
+        if query.control.metrics is None:
+            query.control.metrics = MetricsSet()
+        self._executions[query.id] = span
+
+    def on_finished(self, query: Query) -> None:
+        """Ends the span of an execution, with one span below it for each of its nodes."""
+        span = self._executions.pop(query.id, None)
+        if span is None:
+            return
+        reads = query.control.reads
+        span.set_attributes(
+            {
+                "lance_gateway.state": query.state.value,
+                "lance_gateway.rows": query.rows,
+                "lance_gateway.bytes": query.bytes,
+                "lance_gateway.tables": [read.table for read in reads],
+                "lance_gateway.regions_kept": sum(read.regions_kept for read in reads),
+                "lance_gateway.regions_pruned": sum(read.regions - read.regions_kept for read in reads),
+            }
+        )
+        if query.first_batch_at is not None:
+            span.add_event("first batch", timestamp=_nanoseconds(query.first_batch_at))
+        if query.state is not QueryState.FINISHED:
+            span.set_status(Status(StatusCode.ERROR, query.error or query.state.value))
+        metrics = query.control.metrics
+        if metrics is not None:
+            for scan in query.control.scans:
+                # A scan that never ran has no tree yet, and need not get one now.
+                tree = scan.decided_tree
+                if tree is not None:
+                    self._nodes(tree, metrics, span, _nanoseconds(query.started_at))
+        span.end(_nanoseconds(query.finished_at))
+
+    def _nodes(self, node: ExecNode, metrics: MetricsSet, parent: Span, start: int | None) -> None:
+        """One span per node: as long as the node and its inputs worked, all partitions together."""
+        found = metrics.of(node)
+        if found is None or start is None:
+            return
+        context = trace.set_span_in_context(parent, otel_context.Context())
+        span = self._tracer.start_span(type(node).__name__, context, start_time=start)
+        span.set_attributes(
+            {
+                "lance_gateway.node": node.describe(),
+                "lance_gateway.output_rows": found.output_rows,
+                "lance_gateway.output_batches": found.output_batches,
+                "lance_gateway.elapsed_compute_ms": metrics.elapsed_compute(node) * 1000,
+                **{f"lance_gateway.{name}": count for name, count in found.counters.items()},
+            }
+        )
+        for child in node.children():
+            self._nodes(child, metrics, span, start)
+        span.end(start + int(found.elapsed * 1e9))
+
+    def _parent(self) -> otel_context.Context:
+        span = self._calls.get(threading.get_ident())
+        empty = otel_context.Context()
+        return empty if span is None else trace.set_span_in_context(span, empty)
+
+
+class TracedEngine(QueryEngine):
+    """An engine that tells how long it plans.
+
+    Args:
+        tracing: hears of it.
+        catalog: tables and views.
+        partitions: of every scan, by default one per core.
+        memory_bytes: what one statement may use before it spills to disk; None for no limit.
+    """
+
+    def __init__(
+        self,
+        tracing: Tracing,
+        catalog: Catalog,
+        *,
+        partitions: int | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
+        super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes)
+        self._tracing = tracing
+
+    def prepare(
+        self,
+        sql: str,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        access: Access = FULL_ACCESS,
+        *,
+        promised: bytes | None = None,
+    ) -> PreparedQuery:
+        """See `QueryEngine.prepare`."""
+        prepare = super().prepare
+        return self._tracing.planned(sql, lambda: prepare(sql, settings, access, promised=promised))
+
+
+def _nanoseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1e9)

@@ -1,0 +1,92 @@
+"""A table of the schema `system` as a leaf of a DataFusion plan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from execnodes.node import rows_without_columns
+from memwal.errors import LanceGatewayError
+from planner.access import Access
+from planner.leaf import Projection
+from planner.query import QueryRun
+from planner.system_tables import SystemTable
+
+
+class SystemLeaf(pads.Dataset):
+    """All references of one statement to one system table; they see the same rows.
+
+    Args:
+        run: the statement's execution.
+        table: what the name stands for.
+        access: whose rows are shown.
+    """
+
+    def __init__(self, run: QueryRun, table: SystemTable, access: Access) -> None:
+        self._run = run
+        self._table = table
+        self._access = access
+        self._columns: tuple[str, ...] = tuple(table.schema.names)
+        self._lock = threading.Lock()
+        self._rows: pa.Table | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the table."""
+        return self._table.schema
+
+    def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Projection:  # noqa: A002, ANN401, ARG002
+        """DataFusion asks this once per scan, before `get_fragments`, for the schema alone."""
+        self._columns = tuple(self.schema.names if columns is None else columns)
+        return Projection(self.schema, self._columns)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[SystemScan]:  # noqa: A002
+        """DataFusion plans a scan; nothing is read yet."""
+        # Conjuncts that fold to a constant arrive as a bare scalar.
+        conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
+        return [SystemScan(self, self._columns, conjuncts)]
+
+    def rows(self) -> pa.Table:
+        """The rows of this execution; read once, when the first batch is wanted.
+
+        Raises:
+            LanceGatewayError: they can't be read, or the execution was stopped.
+        """
+        with self._lock:
+            if self._rows is None:
+                try:
+                    self._run.control.check()
+                    self._rows = self._table.read(self._access)
+                except LanceGatewayError as error:
+                    self._run.failure = self._run.failure or error
+                    raise
+            return self._rows
+
+
+class SystemScan(Projection):
+    """One scan of a system table, in the shape of a dataset fragment and of its scanner."""
+
+    def __init__(self, leaf: SystemLeaf, columns: tuple[str, ...], filter: pc.Expression | None) -> None:  # noqa: A002
+        super().__init__(leaf.schema, columns)
+        self._leaf = leaf
+        self._columns = columns
+        self._filter = filter
+
+    def scanner(self, *_: Any, **__: Any) -> SystemScan:  # noqa: ANN401
+        """DataFusion runs the scan; projection and filter are known since planning."""
+        return self
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows."""
+        rows = self._leaf.rows()
+        if self._filter is not None:
+            rows = rows.filter(self._filter)
+        if self._columns:
+            yield from rows.select(list(self._columns)).to_batches()
+        else:
+            yield rows_without_columns(rows.num_rows)
