@@ -84,13 +84,19 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        if _is_number(column.type) and _is_number(field.type):
-            # 1.5 is no int64, yet it can be compared with one.
+        if _are_comparable(column.type, field.type):
+            # 1.5 is no int64, yet it can be compared with one; so can milliseconds with seconds.
             return column
         raise InvalidInputError(
             f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound "
             f"that cannot become one: {error}"
         ) from error
+
+
+def _are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
+        return (kind.tz is None) == (other.tz is None)
+    return _is_number(kind) and _is_number(other)
 
 
 def _is_number(data_type: pa.DataType) -> bool:

@@ -4,6 +4,9 @@ A session begins when a client first sets or asks for options: the answer sets t
 `arrow_flight_session_id`. Calls without the cookie run with the defaults. Calls with a cookie that is not
 known (closed, idle too long, or from before a restart) are refused: running them with other settings than
 the ones that were set would answer another question.
+
+A call may also choose options for itself, by headers that are named like them: drivers that know no session
+options, such as JDBC, let their users send headers.
 """
 
 import dataclasses
@@ -61,28 +64,54 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool]] = MappingProxyType(
         "dialect": _text,
         "endpoints": _number,
         "query_timeout_ms": _number,
+        "types": _text,
     }
 )
+# What the JDBC driver calls itself; so do other clients in Java, which read the same types.
+_JDBC_AGENTS = ("grpc-java", "JDBC")
 
 
 class SessionMiddleware(flight.ServerMiddleware):
-    """Tells the handlers of a call which session its cookie names."""
+    """Tells the handlers of a call which session its cookie names, and what its headers choose.
 
-    def __init__(self, session_id: str) -> None:
+    Args:
+        session_id: of the cookie, None where there is none.
+        chosen: the value of each option that has a header.
+        is_jdbc: whether the client seems to be the JDBC driver.
+    """
+
+    def __init__(self, session_id: str | None, chosen: Mapping[str, str], *, is_jdbc: bool) -> None:
         self.session_id = session_id
+        self._chosen = chosen
+        self._is_jdbc = is_jdbc
+
+    def settings(self, settings: SessionSettings) -> SessionSettings:
+        """Returns the settings of a session as this call changes them.
+
+        Raises:
+            InvalidInputError: a header has a value that its option cannot have.
+        """
+        changes: dict[str, Any] = {name: _OPTIONS[name](value) for name, value in self._chosen.items()}
+        if self._is_jdbc and changes.get("types", settings.types) == "auto":
+            changes["types"] = "jdbc"
+        return dataclasses.replace(settings, **changes) if changes else settings
 
 
 class SessionMiddlewareFactory(flight.ServerMiddlewareFactory):
-    """Reads the cookie of every call."""
+    """Reads the cookie, the options and the user agent of every call."""
 
     def start_call(
         self,
         info: flight.CallInfo,  # noqa: ARG002 - every call alike
         headers: Mapping[str, Sequence[str]],
     ) -> flight.ServerMiddleware | None:
-        """Returns the middleware of this call; None where it carries no session."""
+        """Returns the middleware of this call; None where its headers say nothing."""
         session_id = _session_of(headers.get("cookie", ()))
-        return None if session_id is None else SessionMiddleware(session_id)
+        chosen = {name: headers[name][-1] for name in _OPTIONS if name in headers}
+        is_jdbc = any(mark in agent for agent in headers.get("user-agent", ()) for mark in _JDBC_AGENTS)
+        if session_id is None and not chosen and not is_jdbc:
+            return None
+        return SessionMiddleware(session_id, chosen, is_jdbc=is_jdbc)
 
 
 @dataclass(frozen=True, slots=True)

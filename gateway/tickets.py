@@ -9,6 +9,7 @@ from typing import cast
 
 from gateway.wire import pack
 from planner.engine import SessionSettings
+from planner.settings import ClientTypes
 from planner.snapshot import Consistency
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -25,6 +26,7 @@ def encode_settings(settings: SessionSettings) -> own.SessionSettings:
         dialect=settings.dialect,
         endpoints=settings.endpoints,
         query_timeout_ms=settings.query_timeout_ms,
+        types=settings.types,
     )
 
 
@@ -43,6 +45,7 @@ def decode_settings(message: own.SessionSettings) -> SessionSettings:
         dialect=message.dialect,
         endpoints=message.endpoints,
         query_timeout_ms=message.query_timeout_ms,
+        types=cast("ClientTypes", message.types),
     )
 
 

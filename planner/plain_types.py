@@ -1,44 +1,81 @@
-"""Types that every Arrow client can read: no views, no dictionaries, no run-end encoding."""
+"""Types that clients can read: no views, no dictionaries, no run-end encoding.
+
+The Arrow Flight SQL JDBC driver needs more. It reads unsigned integers as if they had a sign, fails on float16
+and on getObject of a timestamp with zone, and writes each time and timestamp parameter as milliseconds, in
+whatever unit. So it is given wider integers, float32, timestamps without zone (in UTC), and parameters in
+milliseconds.
+"""
 
 from __future__ import annotations
+
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memwal.errors import LanceGatewayError
 
+TypeSet: TypeAlias = Literal["arrow", "jdbc"]
+"""For whom types are plain: every Arrow client, or the JDBC driver."""
 
-def plain_type(data_type: pa.DataType) -> pa.DataType:
-    """Returns the type that every Arrow client can read for values of `data_type`."""
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_JDBC = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}
+
+
+def plain_type(data_type: pa.DataType, types: TypeSet = "arrow") -> pa.DataType:
+    """Returns the type that clients can read for values of `data_type`."""
     if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
-        return plain_type(data_type.value_type)
+        return plain_type(data_type.value_type, types)
     if pa.types.is_nested(data_type):
-        return _plain_nested(data_type)
-    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(data_type, data_type)
+        return _plain_nested(data_type, types)
+    if types == "jdbc" and pa.types.is_timestamp(data_type):
+        return pa.timestamp(data_type.unit)
+    plain = _PLAIN.get(data_type, data_type)
+    return _JDBC.get(plain, plain) if types == "jdbc" else plain
 
 
-def _plain_nested(data_type: pa.DataType) -> pa.DataType:
+def _plain_nested(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
     if pa.types.is_fixed_size_list(data_type):
-        return pa.list_(plain_field(data_type.value_field), data_type.list_size)
+        return pa.list_(plain_field(data_type.value_field, types), data_type.list_size)
     if pa.types.is_large_list(data_type) or pa.types.is_large_list_view(data_type):
-        return pa.large_list(plain_field(data_type.value_field))
+        return pa.large_list(plain_field(data_type.value_field, types))
     if pa.types.is_list(data_type) or pa.types.is_list_view(data_type):
-        return pa.list_(plain_field(data_type.value_field))
+        return pa.list_(plain_field(data_type.value_field, types))
     if pa.types.is_map(data_type):
-        return pa.map_(plain_type(data_type.key_type), plain_field(data_type.item_field))
+        return pa.map_(plain_type(data_type.key_type, types), plain_field(data_type.item_field, types))
     if pa.types.is_struct(data_type):
-        return pa.struct([plain_field(field) for field in data_type])
+        return pa.struct([plain_field(field, types) for field in data_type])
     return data_type
 
 
-def plain_field(field: pa.Field) -> pa.Field:
+def plain_field(field: pa.Field, types: TypeSet = "arrow") -> pa.Field:
     """Returns `field` with its plain type."""
-    return pa.field(field.name, plain_type(field.type), field.nullable)
+    return pa.field(field.name, plain_type(field.type, types), field.nullable)
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
+def plain_schema(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
     """Returns `schema` with plain types and without metadata, as it is advertised."""
-    return pa.schema([plain_field(field) for field in schema])
+    return pa.schema([plain_field(field, types) for field in schema])
+
+
+def bindable_type(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
+    """Returns the type in which clients bind a parameter of `data_type`, which its values can be cast to."""
+    if types == "arrow":
+        return data_type
+    if pa.types.is_integer(data_type) and data_type != pa.uint64():
+        # The driver cuts larger numbers off; here they stay what they are, and match nothing.
+        return pa.int64()
+    if pa.types.is_timestamp(data_type):
+        return pa.timestamp("ms", data_type.tz)
+    if pa.types.is_time(data_type):
+        return pa.time32("ms")
+    return pa.date32() if data_type == pa.date64() else data_type
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

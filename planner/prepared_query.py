@@ -22,7 +22,7 @@ from planner.direct_shape import direct_shape
 from planner.explain import explained
 from planner.frames import Frames
 from planner.parameters import parameter_types
-from planner.plain_types import conform
+from planner.plain_types import bindable_type, conform
 from planner.query import QueryRun
 from planner.results import altered, normalised, translated
 from planner.settings import SessionSettings
@@ -73,7 +73,7 @@ class PreparedQuery:
             frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types], catalog)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
             self._planned.append((frame, run))
-        self.schema = normalised(frame.schema())
+        self.schema = normalised(frame.schema(), settings.type_set)
         self.parameter_schema = pa.schema(
             [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         )
@@ -85,8 +85,10 @@ class PreparedQuery:
 
     @cached_property
     def serialized_parameter_schema(self) -> bytes:
-        """`parameter_schema` as an encapsulated IPC message."""
-        return bytes(self.parameter_schema.serialize())
+        """`parameter_schema` as an encapsulated IPC message, in the types in which the client binds."""
+        types = self._settings.type_set
+        fields = [pa.field(field.name, bindable_type(field.type, types)) for field in self.parameter_schema]
+        return bytes(pa.schema(fields).serialize())
 
     @cached_property
     def digest(self) -> bytes:
@@ -181,7 +183,7 @@ class PreparedQuery:
         return frame, run
 
     def _check(self, schema: pa.Schema) -> None:
-        if not normalised(schema).equals(self.schema):
+        if not normalised(schema, self._settings.type_set).equals(self.schema):
             raise altered(self.sql)
 
     def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
@@ -268,12 +270,18 @@ def _converted(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
         return value.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         # DataFusion may know a way (a decimal compared with an int column); keep what was bound.
-        if _numeric(value.type) and _numeric(field.type):
+        if _comparable(value.type, field.type):
             return value
         msg = (
             f"parameter {field.name} is {value.as_py()!r} ({value.type}), but {field.type} is needed: {error}"
         )
         raise InvalidInputError(msg) from error
+
+
+def _comparable(kind: pa.DataType, other: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
+        return (kind.tz is None) == (other.tz is None)
+    return _numeric(kind) and _numeric(other)
 
 
 def _numeric(kind: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from planner.plain_types import plain_type
+from planner.plain_types import TypeSet, plain_type
 from planner.substrait import Bound
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
@@ -40,17 +40,15 @@ def altered(sql: str) -> PreconditionError:
     return PreconditionError(f"{msg}: prepare it again: {sql}")
 
 
-def normalised(schema: pa.Schema) -> pa.Schema:
+def normalised(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
     """The schema as it is advertised and streamed: no view types, no dictionaries, every field nullable.
 
     Nullable, because DataFusion's batches may be stricter or laxer than its logical schema says.
     """
-    return pa.schema([pa.field(field.name, plain_type(field.type), nullable=True) for field in schema])
+    return pa.schema([pa.field(field.name, plain_type(field.type, types), nullable=True) for field in schema])
 
 
-def translated(
-    error: BaseException, bound: Bound, failure: LanceGatewayError | None
-) -> LanceGatewayError:
+def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | None) -> LanceGatewayError:
     """What a failed statement is told.
 
     Args:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from memwal.errors import InvalidInputError
 from planner.catalog import CATALOG, SCHEMA
+from planner.plain_types import TypeSet
 from planner.snapshot import CONSISTENCY_LEVELS, Consistency
 
 DIALECTS = ("postgres", "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino")
 MAX_ENDPOINTS = 4096
+ClientTypes: TypeAlias = Literal["auto"] | TypeSet
+CLIENT_TYPES: tuple[ClientTypes, ...] = ("auto", "arrow", "jdbc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class SessionSettings:
         dialect: of the session's SQL; see `planner.dialects`.
         endpoints: into how many parts the result of a plain scan is divided, at most.
         query_timeout_ms: a statement that runs longer is stopped; 0 leaves it to the server's own limit.
+        types: of results and parameters: "arrow" as they are, "jdbc" as the JDBC driver can read them, "auto"
+            as whoever serves the client knows best, otherwise "arrow"; see `planner.plain_types`.
     """
 
     catalog: str = CATALOG
@@ -36,6 +42,7 @@ class SessionSettings:
     dialect: str = "postgres"
     endpoints: int = 1
     query_timeout_ms: int = 0
+    types: ClientTypes = "auto"
 
     def __post_init__(self) -> None:
         for name, value, known in (("catalog", self.catalog, CATALOG), ("schema", self.schema, SCHEMA)):
@@ -57,6 +64,14 @@ class SessionSettings:
         if self.query_timeout_ms < 0:
             msg = f"query_timeout_ms is {self.query_timeout_ms}: give milliseconds, or 0 for none of its own"
             raise InvalidInputError(msg)
+        if self.types not in CLIENT_TYPES:
+            msg = f"types {self.types!r} is unknown: choose {', '.join(CLIENT_TYPES)}"
+            raise InvalidInputError(msg)
+
+    @property
+    def type_set(self) -> TypeSet:
+        """Which types results and parameters have."""
+        return "arrow" if self.types == "auto" else self.types
 
 
 DEFAULT_SETTINGS = SessionSettings()

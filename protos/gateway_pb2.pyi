@@ -30,6 +30,7 @@ class SessionSettings(_message.Message):
     DIALECT_FIELD_NUMBER: _builtins.int
     ENDPOINTS_FIELD_NUMBER: _builtins.int
     QUERY_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    TYPES_FIELD_NUMBER: _builtins.int
     catalog: _builtins.str
     schema: _builtins.str
     consistency: _builtins.str
@@ -38,6 +39,7 @@ class SessionSettings(_message.Message):
     dialect: _builtins.str
     endpoints: _builtins.int
     query_timeout_ms: _builtins.int
+    types: _builtins.str
     def __init__(
         self,
         *,
@@ -49,10 +51,11 @@ class SessionSettings(_message.Message):
         dialect: _builtins.str = ...,
         endpoints: _builtins.int = ...,
         query_timeout_ms: _builtins.int = ...,
+        types: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "region_pruning", b"region_pruning", "schema", b"schema"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "region_pruning", b"region_pruning", "schema", b"schema", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import adbc_driver_flightsql.dbapi as flightsql
 import adbc_driver_manager
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -12,11 +13,12 @@ from gateway.auth.identity import ANONYMOUS
 from gateway.client import GatewayClient
 from gateway.commands import Call
 from gateway.limits import Limits
-from gateway.sessions import Sessions
+from gateway.sessions import SessionMiddlewareFactory, Sessions
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.access import FULL_ACCESS
 from planner.engine import SessionSettings
 from protos import flight_pb2
+from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
 PREFIX = "adbc.flight.sql.session.option."
@@ -30,6 +32,7 @@ DEFAULTS = {
     "dialect": "postgres",
     "endpoints": "1",
     "query_timeout_ms": "0",
+    "types": "auto",
 }
 
 
@@ -218,3 +221,59 @@ class _Session:
     def _receive(self, name: str, value: str) -> None:
         assert name == "set-cookie"
         self._session_id = value.partition("=")[2]
+
+
+def _headers(**chosen: str) -> flight.FlightCallOptions:
+    return flight.FlightCallOptions(
+        headers=[(name.encode(), value.encode()) for name, value in chosen.items()]
+    )
+
+
+def test_a_header_chooses_for_its_call(wire: flight.FlightClient) -> None:
+    chosen = _headers(consistency="flushed", max_staleness_ms="250", region_pruning="false")
+    body = flight_pb2.GetSessionOptionsRequest().SerializeToString()
+    (told,) = wire.do_action(flight.Action("GetSessionOptions", body), chosen)
+    options = flight_pb2.GetSessionOptionsResult.FromString(told.body.to_pybytes()).session_options
+    assert options["consistency"].string_value == "flushed"
+    assert options["max_staleness_ms"].int64_value == 250
+    assert options["region_pruning"].bool_value is False
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("consistency", "eventual", "consistency 'eventual' is unknown"),
+        ("max_staleness_ms", "soon", "'soon' is no whole number"),
+        ("types", "odbc", "types 'odbc' is unknown: choose auto, arrow, jdbc"),
+    ],
+)
+def test_a_header_with_a_wrong_value_is_refused(
+    wire: flight.FlightClient, name: str, value: str, complaint: str
+) -> None:
+    with pytest.raises(pa.ArrowInvalid, match=complaint):
+        wire.get_flight_info(
+            rpc.descriptor(sql.CommandStatementQuery(query="SELECT 1")), _headers(**{name: value})
+        )
+
+
+@pytest.mark.parametrize(
+    ("agent", "chosen", "kind"),
+    [
+        ("grpc-java-netty/1.71.0", {}, pa.int16()),
+        ("JDBC Flight SQL Driver 19.0.0 grpc-java-netty/1.79.0", {}, pa.int16()),
+        ("grpc-java-netty/1.71.0", {"types": "arrow"}, pa.uint8()),
+        ("grpc-go/1.84.0", {}, pa.uint8()),
+        ("grpc-go/1.84.0", {"types": "jdbc"}, pa.int16()),
+    ],
+)
+def test_types_are_those_that_the_client_can_read(
+    wire: flight.FlightClient, agent: str, chosen: dict[str, str], kind: pa.DataType
+) -> None:
+    middleware = SessionMiddlewareFactory().start_call(
+        None, {"user-agent": [agent], **{name: [value] for name, value in chosen.items()}}
+    )
+    types = "arrow" if middleware is None else middleware.settings(SessionSettings()).type_set
+    query = sql.CommandStatementQuery(query="SELECT utiny FROM typed")
+    info = wire.get_flight_info(rpc.descriptor(query), _headers(types=types))
+    assert info.schema.field("utiny").type == kind
+    assert wire.do_get(info.endpoints[0].ticket).read_all().schema == info.schema

@@ -1,8 +1,8 @@
 """The JDK and the JDBC drivers of these tests: what is there, what is missing, and where it comes from.
 
-`python -m tests.jdbc.drivers` (part of `make test`) installs a JDK and Maven from the system's packages where it
-may, and fetches the drivers from Maven Central. What cannot be had is named; the tests are then skipped with that
-reason, or fail where CI=true says that nothing may be missing.
+`python -m tests.jdbc.drivers` (part of `make test`) installs a JDK and Maven from the system's packages where
+it may, and fetches the drivers from Maven Central. What cannot be had is named; the tests then skip with
+that reason, or fail where CI=true says that nothing may be missing.
 """
 
 import hashlib

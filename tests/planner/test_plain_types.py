@@ -1,10 +1,13 @@
 """Results: plain types, and batches under exactly the schema that was advertised."""
 
+import datetime as dt
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
 from memwal.errors import LanceGatewayError
-from planner.plain_types import conform, plain_schema
+from planner.plain_types import bindable_type, conform, plain_schema, plain_type
 
 
 @pytest.mark.parametrize(
@@ -60,3 +63,62 @@ def test_a_batch_that_does_not_fit_is_refused() -> None:
         conform(pa.record_batch({"a": [1000]}), schema)
     with pytest.raises(LanceGatewayError, match=r"\['b', 'c'\], advertised were \['a'\]"):
         conform(pa.record_batch({"b": [1], "c": [2]}), schema)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "plain"),
+    [
+        (pa.uint8(), pa.int16()),
+        (pa.uint16(), pa.int32()),
+        (pa.uint32(), pa.int64()),
+        (pa.uint64(), pa.decimal128(20, 0)),
+        (pa.int64(), pa.int64()),
+        (pa.float16(), pa.float32()),
+        (pa.string_view(), pa.string()),
+        (pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us")),
+        (pa.list_(pa.float16(), 4), pa.list_(pa.float32(), 4)),
+        (pa.list_(pa.struct([("a", pa.uint8())])), pa.list_(pa.struct([("a", pa.int16())]))),
+        (pa.map_(pa.uint8(), pa.uint16()), pa.map_(pa.int16(), pa.int32())),
+    ],
+)
+def test_the_jdbc_driver_gets_types_that_it_reads_rightly(data_type: pa.DataType, plain: pa.DataType) -> None:
+    assert plain_type(data_type, "jdbc") == plain
+
+
+@pytest.mark.parametrize(
+    ("values", "plain", "expected"),
+    [
+        (pa.array([200, None], pa.uint8()), pa.int16(), [200, None]),
+        (pa.array([2**64 - 1], pa.uint64()), pa.decimal128(20, 0), [Decimal(2**64 - 1)]),
+        (pa.array([[0.5]], pa.list_(pa.float16())), pa.list_(pa.float32()), [[0.5]]),
+        (
+            pa.array([3600], pa.timestamp("s", "Europe/Berlin")),
+            pa.timestamp("s"),
+            [dt.datetime(1970, 1, 1, 1)],
+        ),
+    ],
+)
+def test_no_value_is_lost_on_the_jdbc_driver(
+    values: pa.Array, plain: pa.DataType, expected: list[object]
+) -> None:
+    batch = conform(pa.record_batch({"a": values}), pa.schema([("a", plain)]))
+    assert batch.column(0).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("data_type", "bound"),
+    [
+        (pa.int8(), pa.int64()),
+        (pa.uint32(), pa.int64()),
+        (pa.uint64(), pa.uint64()),
+        (pa.timestamp("ns"), pa.timestamp("ms")),
+        (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")),
+        (pa.time64("us"), pa.time32("ms")),
+        (pa.date64(), pa.date32()),
+        (pa.string(), pa.string()),
+    ],
+)
+def test_the_jdbc_driver_binds_what_can_be_cast(data_type: pa.DataType, bound: pa.DataType) -> None:
+    assert bindable_type(data_type, "jdbc") == bound
+    assert bindable_type(data_type, "arrow") == data_type
+    assert pa.nulls(1, bound).cast(data_type).type == data_type
