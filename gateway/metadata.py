@@ -5,10 +5,9 @@ lists the same.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -21,7 +20,8 @@ from memwal.errors import LanceGatewayError
 from planner.catalog import CATALOG, SCHEMA
 from planner.engine import QueryEngine
 from planner.information_schema import INFORMATION_SCHEMA, information_schema_tables
-from planner.plain_types import plain_schema
+from planner.plain_types import TypeSet, plain_schema
+from planner.system_tables import SYSTEM_SCHEMA
 from planner.tokens import quote
 from protos import flight_sql_pb2 as sql
 
@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 SYSTEM_TABLE = "SYSTEM TABLE"
 TABLE = "TABLE"
 VIEW = "VIEW"
-SYSTEM_SCHEMA = "system"
 
 _CATALOGS = pa.schema([pa.field("catalog_name", pa.string(), nullable=False)])
 _DB_SCHEMAS = pa.schema(
@@ -48,18 +47,6 @@ _TABLES_WITH_SCHEMA = _TABLES.append(pa.field("table_schema", pa.binary(), nulla
 _TABLE_TYPES = pa.schema([pa.field("table_type", pa.string(), nullable=False)])
 
 
-class SystemTable(Protocol):
-    """A table of the schema `system`, as far as it is listed."""
-
-    @property
-    def name(self) -> str:
-        """Without the schema."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Relation:
     """A table or view as it is listed; its columns are read only where somebody asks for them."""
@@ -70,19 +57,10 @@ class _Relation:
 
 
 class Metadata(Listings):
-    """The metadata commands.
+    """The metadata commands over the engine's catalog."""
 
-    Args:
-        engine: over the catalog that is described.
-        streams: sends the results.
-        system_tables: of the schema `system`.
-    """
-
-    def __init__(
-        self, engine: QueryEngine, streams: Streams, system_tables: Sequence[SystemTable] = ()
-    ) -> None:
+    def __init__(self, engine: QueryEngine, streams: Streams) -> None:
         self._engine = engine
-        self._system_tables = tuple(system_tables)
         super().__init__(
             streams,
             [
@@ -101,26 +79,28 @@ class Metadata(Listings):
             ],
         )
 
-    def _db_schemas(self, command: sql.CommandGetDbSchemas, _call: Call) -> list[Row]:
-        return [(CATALOG, name) for name in self._schema_names(command)]
+    def _db_schemas(self, command: sql.CommandGetDbSchemas, call: Call) -> list[Row]:
+        return [(CATALOG, name) for name in self._schema_names(command, call)]
 
     def _tables(self, command: sql.CommandGetTables, call: Call) -> list[Row]:
         rows: list[Row] = []
-        for db_schema in self._schema_names(command):
+        for db_schema in self._schema_names(command, call):
             for relation in sorted(self._relations(db_schema, call), key=lambda one: (one.name, one.kind)):
                 if not is_matched(command, "table_name_filter_pattern", relation.name):
                     continue
                 if command.table_types and relation.kind not in command.table_types:
                     continue
                 row: Row = (CATALOG, db_schema, relation.name, relation.kind)
-                rows.append((*row, _encapsulated(db_schema, relation)) if command.include_schema else row)
+                if command.include_schema:
+                    row = (*row, _encapsulated(db_schema, relation, call.settings.type_set))
+                rows.append(row)
         return rows
 
-    def _schema_names(self, command: sql.CommandGetDbSchemas | sql.CommandGetTables) -> list[str]:
+    def _schema_names(self, command: sql.CommandGetDbSchemas | sql.CommandGetTables, call: Call) -> list[str]:
         if not is_named(command, "catalog", CATALOG):
             return []
         names = [INFORMATION_SCHEMA, SCHEMA]
-        if self._system_tables:
+        if self._engine.visible(call.access).system_tables():
             names.append(SYSTEM_SCHEMA)
         return [name for name in names if is_matched(command, "db_schema_filter_pattern", name)]
 
@@ -128,21 +108,22 @@ class Metadata(Listings):
         if db_schema == INFORMATION_SCHEMA:
             for name, schema in information_schema_tables().items():
                 yield _Relation(name, SYSTEM_TABLE, partial(_itself, schema))
-        elif db_schema == SYSTEM_SCHEMA:
-            for table in self._system_tables:
-                yield _Relation(table.name, SYSTEM_TABLE, partial(_itself, table.schema))
-        else:
-            catalog = self._engine.visible(call.access)
-            for name in catalog.table_names():
-                yield _Relation(name, TABLE, partial(catalog.table_schema, name))
-            for name in catalog.view_names():
-                yield _Relation(name, VIEW, partial(self._view_schema, name, call))
+            return
+        catalog = self._engine.visible(call.access)
+        if db_schema == SYSTEM_SCHEMA:
+            for name in catalog.system_tables():
+                yield _Relation(name, SYSTEM_TABLE, partial(_itself, catalog.system_table(name).schema))
+            return
+        for name in catalog.table_names():
+            yield _Relation(name, TABLE, partial(catalog.table_schema, name))
+        for name in catalog.view_names():
+            yield _Relation(name, VIEW, partial(self._view_schema, name, call))
 
     def _view_schema(self, name: str, call: Call) -> pa.Schema:
         return self._engine.prepare(f"SELECT * FROM {quote(name)}", access=call.access).schema  # noqa: S608 - quoted
 
 
-def _encapsulated(db_schema: str, relation: _Relation) -> bytes:
+def _encapsulated(db_schema: str, relation: _Relation, types: TypeSet) -> bytes:
     try:
         schema = relation.columns()
     except LanceGatewayError as error:
@@ -150,7 +131,7 @@ def _encapsulated(db_schema: str, relation: _Relation) -> bytes:
         logger.warning("%s %r is listed without its columns: %s", relation.kind, relation.name, error)
         schema = pa.schema([])
     remarks = remarks_of(schema)
-    described = described_table(plain_schema(schema), CATALOG, db_schema, relation.name, remarks)
+    described = described_table(plain_schema(schema, types), CATALOG, db_schema, relation.name, remarks)
     return bytes(described.serialize())
 
 

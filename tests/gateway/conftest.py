@@ -53,7 +53,11 @@ def orders() -> pa.Table:
             pa.array([None if number % 10 == 9 else number * 0.5 for number in numbers]),
         ],
         schema=pa.schema(
-            [key_field("id", pa.int64()), pa.field("customer", pa.string()), pa.field("amount", pa.float64())]
+            [
+                key_field("id", pa.int64()),
+                pa.field("customer", pa.string()),
+                pa.field("amount", pa.float64(), metadata={"comment": "in euros, without tax"}),
+            ]
         ),
     )
 

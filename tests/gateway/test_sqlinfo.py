@@ -78,13 +78,16 @@ def test_codes_are_answered_in_the_order_asked(wire: flight.FlightClient) -> Non
     table = rpc.fetch(wire, sql.CommandGetSqlInfo(info=codes))
     assert table.column("info_name").to_pylist() == codes
     assert table.column("value")[1].as_py() is True
-    assert table.column("value")[3].as_py() is False
+    assert table.column("value")[3].as_py() is True
     assert "QUALIFY" in table.column("value")[2].as_py()
 
 
-def test_an_unknown_code_is_not_found(wire: flight.FlightClient) -> None:
-    with pytest.raises(KeyError, match="10000"):
-        rpc.fetch(wire, sql.CommandGetSqlInfo(info=[10_000]))
+def test_a_code_without_a_value_has_no_row(wire: flight.FlightClient) -> None:
+    vendors_own, not_yet_known = 10_000, 499
+    codes = [vendors_own, sql.FLIGHT_SQL_SERVER_NAME, not_yet_known]
+    table = rpc.fetch(wire, sql.CommandGetSqlInfo(info=codes))
+    assert table.column("info_name").to_pylist() == [sql.FLIGHT_SQL_SERVER_NAME]
+    assert rpc.fetch(wire, sql.CommandGetSqlInfo(info=[vendors_own])).num_rows == 0
 
 
 def test_adbc_reads_name_and_versions(adbc: Any) -> None:
