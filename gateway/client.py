@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
@@ -24,23 +26,80 @@ def error_text(error: Exception) -> str:
     return _APPENDED.sub("", text)
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How a client proves who it is, and whom it trusts.
+
+    Args:
+        user: name, with `password`.
+        password: of the user.
+        token: sent with every call, instead of a user and password.
+        ca: PEM file of the authorities that may have signed the server's certificate; None trusts those of
+            this machine.
+        certificate: PEM file of the client's certificate, with `key`.
+        key: PEM file of its private key.
+    """
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.user is not None and self.token is not None:
+            raise InvalidInputError("both a user and a token are given: choose one way to log in")
+        if (self.user is None) != (self.password is None):
+            raise InvalidInputError("a user and a password belong together: give both")
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidInputError("a client certificate and its key belong together: give both")
+
+    @property
+    def needs_tls(self) -> bool:
+        """Whether part of it has a meaning with TLS only."""
+        return self.ca is not None or self.certificate is not None
+
+
+NO_LOGIN = Login()
+
+
 class GatewayClient:
     """One connection with its session.
 
     Args:
-        uri: `grpc://HOST:PORT`.
+        uri: `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`.
+        login: who connects.
 
     Raises:
-        InvalidInputError: the URI is not of that form.
+        InvalidInputError: the URI is not of that form, or a file of the login cannot be read.
+        pyarrow.flight.FlightUnauthenticatedError: the server refuses the user and password.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, login: Login = NO_LOGIN) -> None:
         if not re.fullmatch(r"grpc(\+tcp|\+tls)?://[^/]+:\d+/?", uri):
             raise InvalidInputError(
                 f"{uri!r} is no address of a gateway: it must look like grpc://127.0.0.1:31337"
             )
+        if login.needs_tls and not uri.startswith("grpc+tls:"):
+            raise InvalidInputError(f"{uri!r} is not encrypted: certificates need grpc+tls://")
         self._jar = _CookieJar()
-        self._client = flight.FlightClient(uri.rstrip("/"), middleware=[self._jar])
+        # pyarrow takes an absent file for an empty one.
+        files = {
+            name: _read(path)
+            for name, path in (
+                ("tls_root_certs", login.ca),
+                ("cert_chain", login.certificate),
+                ("private_key", login.key),
+            )
+            if path is not None
+        }
+        self._client = flight.FlightClient(uri.rstrip("/"), middleware=[self._jar], **files)
+        try:
+            self._options = flight.FlightCallOptions(headers=self._authorization(login))
+        except BaseException:
+            self._client.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -99,14 +158,28 @@ class GatewayClient:
             raise NotFoundError(f"table or view {table!r} does not exist; there are: {names or 'none'}")
         return pa.ipc.read_schema(found.column("table_schema")[0].as_buffer())
 
+    def _authorization(self, login: Login) -> list[tuple[bytes, bytes]]:
+        if login.token is not None:
+            return [(b"authorization", f"Bearer {login.token}".encode())]
+        if login.user is None:
+            return []
+        return [self._client.authenticate_basic_token(login.user, login.password)]
+
     def _fetch(self, command: Message) -> flight.FlightStreamReader:
-        info = self._client.get_flight_info(flight.FlightDescriptor.for_command(pack(command)))
-        return self._client.do_get(info.endpoints[0].ticket)
+        info = self._client.get_flight_info(flight.FlightDescriptor.for_command(pack(command)), self._options)
+        return self._client.do_get(info.endpoints[0].ticket, self._options)
 
     def _act(self, name: str, request: Message) -> bytes:
-        for result in self._client.do_action(flight.Action(name, request.SerializeToString())):
+        for result in self._client.do_action(flight.Action(name, request.SerializeToString()), self._options):
             return bytes(result.body)
         raise LanceGatewayError(f"the server did not answer {name}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}") from None
 
 
 class _CookieJar(flight.ClientMiddlewareFactory):

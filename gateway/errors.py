@@ -45,6 +45,11 @@ def _answer(status: str, base: type[Exception]) -> type[Exception]:
     return type(status, (_Answer, base), {})
 
 
+def _flight_answer(status: str, base: type[Exception]) -> type[Exception]:
+    # Where pyarrow forgets to look for Flight errors (in GetSchema), it would format these as well.
+    return type(status, (base,), {"__suppress_context__": _Untraceable()})
+
+
 # gRPC status -> the exception that pyarrow sends under it. Some have no way through pyarrow: a failed
 # precondition is sent as INVALID_ARGUMENT (do not retry), lost data and exhausted resources as INTERNAL.
 _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
@@ -53,14 +58,14 @@ _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
         "FAILED_PRECONDITION": _answer("FAILED_PRECONDITION", ValueError),
         "NOT_FOUND": _answer("NOT_FOUND", KeyError),
         "UNIMPLEMENTED": _answer("UNIMPLEMENTED", NotImplementedError),
-        "UNAVAILABLE": flight.FlightUnavailableError,
-        "UNAUTHENTICATED": flight.FlightUnauthenticatedError,
-        "PERMISSION_DENIED": flight.FlightUnauthorizedError,
-        "DEADLINE_EXCEEDED": flight.FlightTimedOutError,
-        "CANCELLED": flight.FlightCancelledError,
-        "DATA_LOSS": flight.FlightInternalError,
-        "RESOURCE_EXHAUSTED": flight.FlightInternalError,
-        "INTERNAL": flight.FlightInternalError,
+        "UNAVAILABLE": _flight_answer("UNAVAILABLE", flight.FlightUnavailableError),
+        "UNAUTHENTICATED": _flight_answer("UNAUTHENTICATED", flight.FlightUnauthenticatedError),
+        "PERMISSION_DENIED": _flight_answer("PERMISSION_DENIED", flight.FlightUnauthorizedError),
+        "DEADLINE_EXCEEDED": _flight_answer("DEADLINE_EXCEEDED", flight.FlightTimedOutError),
+        "CANCELLED": _flight_answer("CANCELLED", flight.FlightCancelledError),
+        "DATA_LOSS": _flight_answer("DATA_LOSS", flight.FlightInternalError),
+        "RESOURCE_EXHAUSTED": _flight_answer("RESOURCE_EXHAUSTED", flight.FlightInternalError),
+        "INTERNAL": _flight_answer("INTERNAL", flight.FlightInternalError),
     }
 )
 

@@ -61,13 +61,20 @@ class Authenticator:
         logger.info("user %r logged in", user.name)
         return self._issued.issue(user)
 
-    def check_token(self, credentials: Bearer) -> None:
-        """Lets a token pass that is presented in a handshake, where the address of the peer is not known.
+    def check(self, credentials: Credentials | None) -> None:
+        """Lets credentials pass where nothing is known of the peer.
 
         Raises:
-            UnauthenticatedError: the token is not valid.
+            UnauthenticatedError: they are those of nobody that is known.
+            UnavailableError: it cannot be decided now.
         """
-        self._identify_token(credentials.token)
+        match credentials:
+            case None:
+                raise self._required()
+            case Bearer(token):
+                self._identify_token(token)
+            case Basic():
+                self._identify_password(credentials)
 
     def identify(self, credentials: Credentials | None, peer: str, peer_identity: bytes) -> Identity:
         """Returns who makes a call.
@@ -84,7 +91,7 @@ class Authenticator:
         if credentials is None:
             if self._certificates is not None:
                 return self._certificates.identify(peer_identity)
-            raise UnauthenticatedError(f"authentication is required: {self._ways()}")
+            raise self._required()
         address = address_of(peer)
         try:
             if isinstance(credentials, Bearer):
@@ -110,6 +117,9 @@ class Authenticator:
         if self._jwt is not None and looks_like_jwt(token):
             return self._jwt.verify(token)
         raise UnauthenticatedError("the token is not valid, or no longer: log in again")
+
+    def _required(self) -> UnauthenticatedError:
+        return UnauthenticatedError(f"authentication is required: {self._ways()}")
 
     def _ways(self) -> str:
         if self._passwords is None:

@@ -10,8 +10,6 @@ from gateway.auth.errors import UnauthenticatedError
 
 # Where pyarrow puts the token of the older handshake, whose password travels in a message.
 LEGACY_HEADER = "auth-token-bin"
-# Longer ones are not hashed or decoded at all.
-_MAX_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +48,6 @@ def read_credentials(headers: Mapping[str, Sequence[str | bytes]]) -> Credential
 
 
 def _text(value: str | bytes) -> str:
-    if len(value) > _MAX_BYTES:
-        raise UnauthenticatedError(
-            f"the credentials of the call have {len(value)} bytes, more than {_MAX_BYTES}"
-        )
     if isinstance(value, str):
         return value
     try:

@@ -46,13 +46,26 @@ class Incoming(Protocol):
         """Waits for a message."""
 
 
-class _Progress(threading.local):
-    """What the middleware found in the handshake that this thread serves.
+class _Answers:
+    """What the middleware answers to the handshake that a thread serves: all that its handler gets to know.
 
-    Flight calls middleware and handlers of a call on the same thread, and tells a handshake nothing else.
+    Flight calls both on the same thread. Python's thread-local values do not last from one to the other: a
+    thread that Python did not start is a new one to it at each call. Its number stays.
     """
 
-    answer: bytes | None = None
+    def __init__(self) -> None:
+        self._answers: dict[int, bytes] = {}
+
+    def put(self, answer: bytes | None) -> None:
+        """Sets the answer of this thread's handshake; None leaves it to the handler."""
+        if answer is None:
+            self._answers.pop(threading.get_ident(), None)
+        else:
+            self._answers[threading.get_ident()] = answer
+
+    def take(self) -> bytes | None:
+        """Returns the answer, once."""
+        return self._answers.pop(threading.get_ident(), None)
 
 
 class CredentialsMiddleware(flight.ServerMiddleware):
@@ -73,10 +86,10 @@ class _HandshakeMiddleware(flight.ServerMiddleware):
 class CredentialsMiddlewareFactory(flight.ServerMiddlewareFactory):
     """Reads the credentials of each call, and answers handshakes that carry theirs in a header."""
 
-    def __init__(self, authenticator: Authenticator, progress: _Progress) -> None:
+    def __init__(self, authenticator: Authenticator, answers: _Answers) -> None:
         super().__init__()
         self._authenticator = authenticator
-        self._progress = progress
+        self._answers = answers
 
     def start_call(
         self, info: flight.CallInfo, headers: Mapping[str, Sequence[str | bytes]]
@@ -84,7 +97,13 @@ class CredentialsMiddlewareFactory(flight.ServerMiddlewareFactory):
         """Returns the middleware of a call; refuses credentials that cannot be read."""
         if info.method != flight.FlightMethod.HANDSHAKE:
             with answering("authentication"):
-                return CredentialsMiddleware(read_credentials(headers))
+                credentials = read_credentials(headers)
+                # What its handler refuses has no status: pyarrow does not look for Flight errors there.
+                if info.method == flight.FlightMethod.GET_SCHEMA and not (
+                    credentials is None and self._authenticator.uses_certificates
+                ):
+                    self._authenticator.check(credentials)
+                return CredentialsMiddleware(credentials)
         with answering("Handshake"):
             return self._shake_hands(headers)
 
@@ -94,32 +113,31 @@ class CredentialsMiddlewareFactory(flight.ServerMiddlewareFactory):
                 "this gateway takes names from client certificates: connect without logging in, or send "
                 "credentials with every call"
             )
-        self._progress.answer = None
+        self._answers.put(None)
         match read_credentials(headers):
             case Basic() as login:
                 token = self._authenticator.login(login)
             case Bearer(token) as presented:
-                self._authenticator.check_token(presented)
+                self._authenticator.check(presented)
             case None:
                 return None
-        self._progress.answer = token.encode()
+        self._answers.put(token.encode())
         return _HandshakeMiddleware(token)
 
 
 class Handshake(flight.ServerAuthHandler):
     """Answers handshakes, after the middleware has seen their headers."""
 
-    def __init__(self, authenticator: Authenticator, progress: _Progress) -> None:
+    def __init__(self, authenticator: Authenticator, answers: _Answers) -> None:
         super().__init__()
         self._authenticator = authenticator
-        self._progress = progress
+        self._answers = answers
         self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
 
     def authenticate(self, outgoing: Outgoing, incoming: Incoming) -> None:
         """Sends the token of the header's credentials, or that of those in the client's message."""
         with answering("Handshake"):
-            answer = self._progress.answer
-            self._progress.answer = None
+            answer = self._answers.take()
             if answer is None:
                 answer = self._authenticator.login(self._receive(incoming)).encode()
             outgoing.write(answer)
@@ -144,5 +162,5 @@ class Handshake(flight.ServerAuthHandler):
 
 def handshakes(authenticator: Authenticator) -> tuple[Handshake, CredentialsMiddlewareFactory]:
     """Returns the two halves of the handshake, which know of each other."""
-    progress = _Progress()
-    return Handshake(authenticator, progress), CredentialsMiddlewareFactory(authenticator, progress)
+    answers = _Answers()
+    return Handshake(authenticator, answers), CredentialsMiddlewareFactory(authenticator, answers)
