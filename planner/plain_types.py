@@ -1,8 +1,8 @@
 """Types that clients can read: no views, no dictionaries, no run-end encoding.
 
-The Arrow Flight SQL JDBC driver needs more. It reads unsigned integers as if they had a sign, fails on float16
-and on getObject of a timestamp with zone, and writes each time and timestamp parameter as milliseconds, in
-whatever unit. So it is given wider integers, float32, timestamps without zone (in UTC), and parameters in
+The Arrow Flight SQL JDBC driver needs more. It reads unsigned integers as if they had a sign, and fails on
+float16 and on getObject of a timestamp with zone; it binds times and timestamps as milliseconds,
+in whatever unit. So it gets wider integers, float32, timestamps without zone (in UTC), and parameters in
 milliseconds.
 """
 
