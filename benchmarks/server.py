@@ -32,7 +32,9 @@ class ServerProcess:
 def gateway_server(root: Path) -> Iterator[ServerProcess]:
     """Serves a catalog root with `lance-gateway serve` in its own process."""
     executable = Path(sys.executable).parent / "lance-gateway"
-    with _server([str(executable), "serve", "--root", str(root), "--port", "0"]) as server:
+    command = [str(executable), "serve", "--root", str(root), "--port", "0"]
+    # A line per statement on the terminal would bury the findings; the peers keep theirs to themselves too.
+    with _server([*command, "--log-level", "WARNING"]) as server:
         yield server
 
 
