@@ -101,9 +101,14 @@ def _of_prepared(data: bytes) -> bytes:
     return decode(own.PreparedTicket, data, "the ticket").statement_id
 
 
+def _of_plan(data: bytes) -> bytes:
+    return decode(own.PlanTicket, data, "the ticket").statement_id
+
+
 _STATEMENT_IDS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
     {
         sql.TicketStatementQuery.DESCRIPTOR.full_name: _of_statement,
         own.PreparedTicket.DESCRIPTOR.full_name: _of_prepared,
+        own.PlanTicket.DESCRIPTOR.full_name: _of_plan,
     }
 )

@@ -115,6 +115,11 @@ class PreparedStatements:
         """Returns the actions of this family."""
         return (
             Action("CreatePreparedStatement", "Plan a statement and return its handle.", self._create),
+            Action(
+                "CreatePreparedSubstraitPlan",
+                "Check a Substrait plan and return its handle.",
+                self._create_from_plan,
+            ),
             Action("ClosePreparedStatement", "Forget what is kept of a prepared statement.", self._close),
         )
 
@@ -124,12 +129,20 @@ class PreparedStatements:
         )
         refuse_transaction(request)
         query = self._engine.prepare(request.query, call.settings, call.access)
-        handle = own.PreparedHandle(
-            id=secrets.token_bytes(16),
-            query=request.query,
-            settings=encode_settings(call.settings),
-            schema_digest=query.digest,
+        return self._created(own.PreparedHandle(query=request.query), query, call)
+
+    def _create_from_plan(self, body: bytes, call: Call) -> bytes:
+        request = unpack(
+            sql.ActionCreatePreparedSubstraitPlanRequest, body, "the body of CreatePreparedSubstraitPlan"
         )
+        refuse_transaction(request)
+        query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
+        return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
+
+    def _created(self, handle: own.PreparedHandle, query: PreparedQuery, call: Call) -> bytes:
+        handle.id = secrets.token_bytes(16)
+        handle.settings.CopyFrom(encode_settings(call.settings))
+        handle.schema_digest = query.digest
         self._bindings.put(handle.id, Bindings())
         return pack(
             sql.ActionCreatePreparedStatementResult(
@@ -226,8 +239,10 @@ class PreparedStatements:
         )
 
     def _query(self, handle: own.PreparedHandle, call: Call) -> PreparedQuery:
-        settings = decode_settings(handle.settings)
-        return self._engine.prepare(handle.query, settings, call.access, promised=handle.schema_digest)
+        settings, promised = decode_settings(handle.settings), handle.schema_digest
+        if handle.plan:
+            return self._engine.prepare_plan(handle.plan, settings, call.access, promised=promised)
+        return self._engine.prepare(handle.query, settings, call.access, promised=promised)
 
 
 def _handle(data: bytes) -> own.PreparedHandle:

@@ -13,12 +13,14 @@ from gateway.errors import answering
 from gateway.keys_metadata import Keys
 from gateway.limits import Limits
 from gateway.metadata import Metadata
+from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.prepared import PreparedStatements
 from gateway.queries import Queries, QueryObserver
 from gateway.sessions import SessionMiddlewareFactory, Sessions
 from gateway.sqlinfo import SqlInfo
 from gateway.statements import Statements
 from gateway.streams import Streams
+from gateway.substrait import SubstraitPlans
 from gateway.transactions import Transactions
 from gateway.xdbc_types import XdbcTypes
 from memwal.errors import InvalidInputError, UnsupportedError
@@ -60,11 +62,14 @@ class GatewayServer(flight.FlightServerBase):
         self._security = security or OpenSecurity()
         self.queries = Queries(limits, observers)
         self.sessions = Sessions(limits)
+        engine.add_system_tables(SystemQueries(self.queries), SystemSessions(self.sessions))
         streams = Streams(self.queries)
         statements = Statements(engine, self.queries, streams)
+        plans = SubstraitPlans(engine, self.queries, streams)
         self.prepared = prepared = PreparedStatements(engine, self.queries, streams, limits)
         families = (
             statements,
+            plans,
             prepared,
             Metadata(engine, streams),
             Keys(engine, streams),
@@ -78,7 +83,7 @@ class GatewayServer(flight.FlightServerBase):
             "ticket", [ticket for family in families for ticket in family.tickets()]
         )
         self._uploads: Registry[Upload[Any]] = Registry(
-            "DoPut command", [*statements.uploads(), *prepared.uploads()]
+            "DoPut command", [*statements.uploads(), *plans.uploads(), *prepared.uploads()]
         )
         acting = (prepared, self.sessions, Transactions(), Cancellation(self.queries))
         self._actions = {action.name: action for family in acting for action in family.actions()}
@@ -176,14 +181,15 @@ class GatewayServer(flight.FlightServerBase):
 
     def _call(self, context: flight.ServerCallContext) -> Call:
         middleware = context.get_middleware(_SESSION)
-        session_id = getattr(middleware, "session_id", None)
+        session_id = None if middleware is None else middleware.session_id
         identity = self._security.identify(context)
+        settings = self.sessions.settings(session_id, identity.name)
         return Call(
             context.peer(),
             identity,
             self._security.access(identity),
             session_id,
-            self.sessions.settings(session_id, identity.name),
+            settings if middleware is None else middleware.settings(settings),
             context.add_header,
             context.is_cancelled,
         )
