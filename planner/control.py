@@ -64,9 +64,10 @@ class RunControl:
         )
 
     def release(self) -> None:
-        """The execution is over: let go of the snapshots it read."""
+        """The execution is over: let go of the snapshots it read, and of what an error's traceback holds."""
         self._reads = self.reads
         self.runs = []
+        self._error = None
 
     @property
     def scans(self) -> tuple[TableScan, ...]:
@@ -117,12 +118,13 @@ class RunControl:
         except _Interrupted:
             with self._lock:
                 self._waiting = None
-            self.check()
-            raise AssertionError from None
         except Exception:
             # A wait that was interrupted inside a Python node comes back as DataFusion's error.
-            self.check()
-            raise
+            if self._error is None:
+                raise
+        # Not while one of them is handled: its traceback holds the stream, and the work would go on.
+        self.check()
+        raise AssertionError
 
 
 def _raise_in(thread_id: int, kind: type[BaseException] | None) -> None:

@@ -231,11 +231,15 @@ class _Task:
 
 def _streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
     """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
-    stream = control.wait(frame.execute_stream)
+    # In a list that is emptied at the end: the traceback of an error holds the variables of this function.
+    held = [control.wait(frame.execute_stream)]
 
     def batches() -> Iterator[pa.RecordBatch]:
-        while (batch := control.wait(lambda: next(stream, None))) is not None:
-            yield batch.to_pyarrow()
+        try:
+            while (batch := control.wait(lambda: next(held[0], None))) is not None:
+                yield batch.to_pyarrow()
+        finally:
+            held.clear()
 
     return batches()  # what DataFusion refuses when it makes the physical plan has been raised above
 

@@ -113,7 +113,7 @@ def test_a_statement_is_remembered_with_what_it_did(lake: Path) -> None:
     assert (query.rows, query.bytes > 0) == (10, True)
     times = [before, query.created_at, query.started_at, query.first_batch_at, query.finished_at]
     assert times == sorted(one for one in times if one is not None)
-    assert [scan.table.name for scan in query.control.scans] == ["orders"]
+    assert [read.table for read in query.control.reads] == ["orders"]
 
 
 def test_a_statement_that_fails_is_remembered_with_its_error(lake: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_result_larger_than_it_may_be_is_refused(lake: Path, limits: dict[str,
 
 def test_a_sort_larger_than_its_memory_spills_to_disk(lake: Path) -> None:
     text = "SELECT a FROM generate_series(1, 2000000) AS t(a) ORDER BY a * 7919 % 1000003, a"
-    engine_options = {"memory_bytes": 24 << 20}
+    engine_options = {"memory_bytes": 16 << 20}
     with (
         serving(lake, engine_options) as server,
         flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client,
