@@ -149,6 +149,9 @@ class ObservabilitySection(Section):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The least severe lines that are logged."
     )
+    log_queries: Literal["all", "slow", "none"] = Field(
+        default="slow", description="Finished statements that are logged; failed ones count as slow."
+    )
     slow_query: Seconds = Field(
         default=10.0,
         description="Queries that take at least this long are logged as warnings; 0 logs none so.",

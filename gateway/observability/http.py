@@ -78,8 +78,6 @@ class _Handler(BaseHTTPRequestHandler):
     registry: ClassVar[CollectorRegistry]
     readiness: ClassVar[Readiness]
     protocol_version = "HTTP/1.1"
-    server_version = "lance-gateway"
-    sys_version = ""
     timeout = _PATIENCE_SECONDS
 
     def do_GET(self) -> None:
@@ -101,6 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(HTTPStatus.NOT_FOUND, _TEXT, body)
 
     do_HEAD = do_GET  # noqa: N815 - as above
+
+    def version_string(self) -> str:
+        return "lance-gateway"
 
     def _metrics(self) -> None:
         encode, content_type = choose_encoder(self.headers.get("accept", ""))

@@ -15,6 +15,7 @@ from gateway.queries import Query, QueryState
 logger = logging.getLogger("gateway.query")
 
 LogFormat = Literal["text", "json"]
+LoggedQueries = Literal["all", "slow", "none"]
 MAX_STATEMENT = 1000
 """Characters of a statement that logs and traces carry."""
 _FIELDS = ("query_id", "user", "peer", "session")
@@ -40,13 +41,15 @@ def shortened(statement: str) -> str:
 
 
 class QueryLog:
-    """Logs one line per finished statement.
+    """Logs finished statements, one line each: all, or those that failed or took long.
 
     Args:
+        logged: "all", "slow" (and failed ones) or "none".
         slow_seconds: those that take at least this long are warnings; 0 for none.
     """
 
-    def __init__(self, slow_seconds: float = 0.0) -> None:
+    def __init__(self, logged: LoggedQueries = "slow", slow_seconds: float = 0.0) -> None:
+        self._logged = logged
         self._slow_seconds = slow_seconds
 
     def on_started(self, query: Query) -> None:
@@ -59,33 +62,37 @@ class QueryLog:
             seconds = between(query.started_at, query.finished_at)
             slow = 0 < self._slow_seconds <= seconds
             failed = query.state is not QueryState.FINISHED
-            level = logging.WARNING if slow else logging.INFO
-            if logger.isEnabledFor(level):
-                outcome = f"{query.state.value}: {query.error}" if failed else query.state.value
-                statement = shortened(query.sql)
-                logger.log(
-                    level,
-                    "%s%s after %.3f s, %d rows, %d bytes: %s",
-                    "slow query " if slow else "query ",
-                    outcome,
-                    seconds,
-                    query.rows,
-                    query.bytes,
-                    statement,
-                    extra={
-                        **_fields(query),
-                        "state": query.state.value,
-                        "duration_seconds": round(seconds, 6),
-                        "queue_seconds": round(between(query.created_at, query.started_at), 6),
-                        "rows": query.rows,
-                        "bytes": query.bytes,
-                        "error": query.error,
-                        "slow": slow,
-                        "statement": statement,
-                    },
-                )
+            if self._logged == "all" or (self._logged == "slow" and (slow or failed)):
+                self._write(query, seconds, slow=slow, failed=failed)
         finally:
             current.leave(query)
+
+    def _write(self, query: Query, seconds: float, *, slow: bool, failed: bool) -> None:
+        level = logging.WARNING if slow else logging.INFO
+        if not logger.isEnabledFor(level):
+            return
+        statement = shortened(query.sql)
+        logger.log(
+            level,
+            "%s%s after %.3f s, %d rows, %d bytes: %s",
+            "slow query " if slow else "query ",
+            f"{query.state.value}: {query.error}" if failed else query.state.value,
+            seconds,
+            query.rows,
+            query.bytes,
+            statement,
+            extra={
+                **_fields(query),
+                "state": query.state.value,
+                "duration_seconds": round(seconds, 6),
+                "queue_seconds": round(between(query.created_at, query.started_at), 6),
+                "rows": query.rows,
+                "bytes": query.bytes,
+                "error": query.error,
+                "slow": slow,
+                "statement": statement,
+            },
+        )
 
 
 def _with_query(record: logging.LogRecord) -> bool:

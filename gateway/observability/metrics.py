@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from importlib.metadata import version
 
 from prometheus_client import (
@@ -14,6 +15,7 @@ from prometheus_client import (
     Info,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
 )
 
 from gateway.queries import Query, QueryState
@@ -31,6 +33,8 @@ class Metrics:
     """
 
     def __init__(self) -> None:
+        # When a series began is of no use to Prometheus, and doubles what it stores.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -80,8 +84,10 @@ class Metrics:
             ("verdict",),
             registry=self.registry,
         )
-        for state in _ENDED:
-            self._queries.labels(state.value)
+        self._ended = {state: self._queries.labels(state.value) for state in _ENDED}
+        # Looking a label up costs more than counting.
+        self._of_call = lru_cache(maxsize=256)(self._calls.labels)
+        self._of_method = lru_cache(maxsize=32)(self._call_seconds.labels)
         self._kept, self._pruned = self._regions.labels("kept"), self._regions.labels("pruned")
 
     def on_call(self, method: str, headers: Mapping[str, Sequence[str]]) -> None:
@@ -89,8 +95,8 @@ class Metrics:
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:
         """Counts a call."""
-        self._calls.labels(method, status).inc()
-        self._call_seconds.labels(method).observe(seconds)
+        self._of_call(method, status).inc()
+        self._of_method(method).observe(seconds)
 
     def on_started(self, query: Query) -> None:
         """Counts how long a statement waited."""
@@ -98,7 +104,7 @@ class Metrics:
 
     def on_finished(self, query: Query) -> None:
         """Counts a statement, and what it read and sent."""
-        self._queries.labels(query.state.value).inc()
+        self._ended[query.state].inc()
         self._rows.inc(query.rows)
         self._bytes.inc(query.bytes)
         if query.started_at is None:

@@ -46,7 +46,7 @@ class Observability:
         self.metrics = Metrics()
         self.readiness = Readiness(catalog.storage)
         self._catalog = catalog
-        self._log = QueryLog(config.slow_query)
+        self._log = QueryLog(config.log_queries, config.slow_query)
         self._tracing: Tracing | None = None
         port = http_port(config, flight_port)
         self._http: HttpServer | None = None

@@ -33,7 +33,7 @@ _STATUSES = (
     (pa.ArrowNotImplementedError, "UNIMPLEMENTED"),
     (pa.ArrowInvalid, "INVALID_ARGUMENT"),
 )
-STATUSES = ("OK", *dict.fromkeys(status for _, status in _STATUSES), "UNKNOWN")
+STATUSES = frozenset({"OK", "FAILED_PRECONDITION", "UNKNOWN", *(status for _, status in _STATUSES)})
 """Every status that a finished call may have."""
 
 
@@ -86,4 +86,8 @@ def status_of(error: Exception | None) -> str:
     """Returns the name of the gRPC status under which a client sees a call end."""
     if error is None:
         return "OK"
+    # What the gateway answers bears the name of its status.
+    name = type(error).__name__
+    if name in STATUSES:
+        return name
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), "UNKNOWN")
