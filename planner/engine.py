@@ -11,6 +11,7 @@ from planner.access import FULL_ACCESS, Access
 from planner.binding import bind
 from planner.catalog import Catalog
 from planner.catalog_tables import catalog_tables
+from planner.dialects import telling_of_translation, to_native
 from planner.frames import Frames
 from planner.plan_cache import Dependencies, PlanCache
 from planner.prepared_query import PreparedQuery
@@ -107,8 +108,11 @@ class QueryEngine:
         if isinstance(statement, bytes):
             bound = bind_plan(statement, dependencies)
         else:
-            bound = bind(statement, dependencies, catalog=settings.catalog, schema=settings.schema)
-        plan = PreparedQuery(self._frames, bound, settings, visible)
+            text = to_native(statement, settings.dialect)
+            with telling_of_translation(settings.dialect):
+                bound = bind(text, dependencies, catalog=settings.catalog, schema=settings.schema)
+        with telling_of_translation(settings.dialect):
+            plan = PreparedQuery(self._frames, bound, settings, visible)
         self._plans.put(key, plan, dependencies)
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)

@@ -1,0 +1,172 @@
+"""SQL of other systems, as DataFusion's SQL.
+
+sqlglot parses the dialect; then names get their case, parameters their numbers, clauses and functions the
+form that DataFusion has, and what is left is written as text. A construct for which there is no rule is
+refused: it never runs with another meaning.
+
+========================  ===========================================================================
+`dialect_source`          the statement's text, its parameters, and where in it something was refused
+`dialect_clauses`         FROM, ORDER BY, QUALIFY, hints; what is refused as a whole
+`dialect_dates`           units, intervals, differences, parts and formats of dates
+`dialect_aggregates`      aggregates, their order and their NULLs
+`dialect_functions`       everything else that is called or cast
+========================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+import sqlglot
+from cachetools import LRUCache
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.errors import UnsupportedError as Untranslatable
+
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from planner import dialect_aggregates, dialect_clauses, dialect_dates, dialect_functions
+from planner.dialect_source import DialectSource, parameter, without_marks
+from planner.dialect_text import Rule, native
+from planner.tokens import at_position
+
+__all__ = ["NATIVE", "telling_of_translation", "to_native"]
+
+NATIVE = "postgres"
+"""The dialect whose text is DataFusion's own."""
+
+_REMEMBERED_CHARACTERS = 4 << 20
+_MAX_ALIAS = 120
+_RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
+    {**dialect_functions.RULES, **dialect_dates.RULES, **dialect_aggregates.RULES}
+)
+
+_translated: LRUCache[tuple[str, str], str] = LRUCache(
+    _REMEMBERED_CHARACTERS, getsizeof=lambda text: 2 * len(text) + 256
+)
+_lock = threading.Lock()
+
+
+def to_native(sql: str, dialect: str) -> str:
+    """Translate one statement.
+
+    Args:
+        sql: in the dialect. Statements other than queries, and what is asked of queries (EXPLAIN, DESCRIBE),
+            are the same in every dialect; the query in them is translated.
+        dialect: "postgres" (returned as it is), "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino".
+
+    Returns:
+        Text for DataFusion. Parameters are $1, $2, ... in the order in which they stand in `sql`.
+
+    Raises:
+        InvalidInputError: a syntax error, with line and excerpt.
+        UnsupportedError: a construct that can't be said in DataFusion's SQL, with line and excerpt.
+    """
+    if dialect == NATIVE:
+        return sql
+    with _lock:
+        known = _translated.get((dialect, sql))
+    if known is not None:
+        return known
+    translated = _translate(sql, dialect)
+    with _lock:
+        if len(translated) < _REMEMBERED_CHARACTERS // 8:
+            _translated[dialect, sql] = translated
+    return translated
+
+
+@contextmanager
+def telling_of_translation(dialect: str) -> Iterator[None]:
+    """Lets errors that show a place in a statement say that it is the translated text."""
+    try:
+        yield
+    except LanceGatewayError as error:
+        if dialect == NATIVE or " at line " not in str(error):
+            raise
+        note = f"(in what the {dialect} statement was translated to)"
+        raise type(error)(f"{error}\n{note}") from error
+
+
+def _translate(sql: str, dialect: str) -> str:
+    source = DialectSource.of(sql, dialect).at_query()
+    if source is None:
+        return sql.replace("`", '"')
+    try:
+        parsed = sqlglot.parse(source.text[source.query :], read=dialect)
+    except ParseError as error:
+        raise _syntax_error(source, error) from None
+    trees = [tree for tree in parsed if tree is not None]
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise InvalidInputError(
+            f"{dialect} SQL: one query is expected, and {len(trees)} statements stand there"
+        )
+    try:
+        return source.text[: source.query] + native(_native_tree(trees[0], source))
+    except Untranslatable as error:
+        raise UnsupportedError(f"{dialect} SQL: {error}") from None
+    except RecursionError:
+        raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
+
+
+def _native_tree(tree: exp.Expr, source: DialectSource) -> exp.Expr:
+    for select in list(tree.find_all(exp.Select)):
+        _name_columns(select, source)
+    for column in list(tree.find_all(exp.Column)):
+        numbered = parameter(column)
+        if numbered is not None:
+            column.replace(numbered)
+    dialect_clauses.prepare(tree, source)
+    for name in tree.find_all(exp.Identifier):
+        if not name.args.get("quoted"):
+            name.set("this", name.name.lower())
+            name.args["quoted"] = True
+    return _ruled(tree, source)
+
+
+def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    """Apply the rules, innermost nodes first."""
+    before = dialect_dates.BEFORE.get(type(node))
+    if before is not None:
+        before(node, source)
+    for child in list(node.iter_expressions()):
+        translated = _ruled(child, source)
+        if translated is not child:
+            child.replace(translated)
+    if isinstance(node, exp.Select):
+        dialect_clauses.keep_qualify(node)
+    rule = _RULES.get(type(node))
+    if rule is None:
+        if isinstance(node, exp.Func):
+            source.refuse(node, f"the function {node.sql_name()} is not offered")
+        return node
+    made = rule(node, source)
+    return node if made is None else made
+
+
+def _name_columns(select: exp.Select, source: DialectSource) -> None:
+    """Name columns after their expressions as the client wrote them, not as they were translated."""
+    taken = {one.alias_or_name.lower() for one in select.expressions}
+    for one in list(select.expressions):
+        if isinstance(one, exp.Column | exp.Alias | exp.Aliases | exp.Star | exp.Dot | exp.PropertyEQ):
+            continue
+        name = plain = without_marks(one.sql(dialect=source.dialect, comments=False))[:_MAX_ALIAS]
+        number = 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}_{number}"
+        taken.add(name.lower())
+        one.replace(exp.alias_(one.copy(), name, quoted=True))
+
+
+def _syntax_error(source: DialectSource, error: ParseError) -> InvalidInputError:
+    found = error.errors[0] if error.errors else {}
+    reason = str(found.get("description") or "it can't be read").rstrip(". ")
+    line, column, highlight = found.get("line"), found.get("col"), found.get("highlight") or ""
+    message = f"Syntax error in {source.dialect} SQL: {reason},"
+    if not line or not column:
+        return InvalidInputError(f"{message} in {source.sql[:200]}")
+    lines = source.text[source.query :].split("\n")
+    offset = source.query + sum(len(text) + 1 for text in lines[: line - 1]) + max(column - len(highlight), 0)
+    return InvalidInputError(at_position(source.sql, source.position(offset), message))
