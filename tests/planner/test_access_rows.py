@@ -1,11 +1,12 @@
 """Rows and values: what a principal sees is the newest version of what its policy shows, on every path."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from planner.access import TableAccess
+from planner.access import FULL_ACCESS, TableAccess
 from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
 from tests.planner.access_lake import (
@@ -18,7 +19,9 @@ from tests.planner.access_lake import (
     asker,
     write_lake,
 )
+from tests.support.manifests import SpecField
 from tests.support.principals import seeing
+from tests.support.tables import LsmTable, by_spec, key_field
 from tests.support.writer_process import WriterProcess
 
 
@@ -204,3 +207,33 @@ def test_a_join_restricts_each_side_by_its_own_policy(ask: Ask):
 
 def test_a_view_shows_what_its_reader_may_see(ask: Ask):
     assert ask("SELECT id, email FROM recent ORDER BY id") == [(number, "u***") for number in VISIBLE]
+
+
+def test_a_row_that_moved_to_a_hidden_region_does_not_come_back(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+):
+    """The region follows from the tenant, the tenant from no key: a pruned region supersedes rows."""
+    schema = pa.schema([key_field("id", pa.int64()), pa.field("tenant", pa.string())])
+    tenants = tuple("abcdefghijkl")  # so many that regions are pruned for lookups, too
+    by_tenant = SpecField("f", ("tenant",), "utf8", transform="identity")
+    layout = by_spec((by_tenant,), lambda row: (row["tenant"],), widths=(8,))
+    base = pa.table({"id": range(4), "tenant": ["a"] * 4}, schema=schema)
+    table = LsmTable.create(root, "moving", base, layout, writers)
+    for number, tenant in enumerate(tenants):
+        table.region_of({"id": 100 + number, "tenant": tenant})
+    table.put([{"id": 1, "tenant": "b"}])
+    table.close_writers()
+    table.put([{"id": 2, "tenant": "c"}])
+    ask = asker(open_engine(root))
+    only_a = seeing(moving=TableAccess(row_filter="tenant = 'a'"))
+    for access, condition in ((only_a, "true"), (FULL_ACCESS, "tenant = 'a'")):
+        assert ids(ask(f"SELECT id FROM moving WHERE {condition}", access)) == [0, 3]
+        assert ids(ask(f"SELECT id FROM moving WHERE id IN (1, 2, 3) AND {condition}", access)) == [3]
+        for number in (1, 2):
+            assert ask(f"SELECT id FROM moving WHERE id = {number} AND {condition}", access) == []
+    assert [len(ask("SELECT id FROM moving WHERE id = $1", only_a, number)) for number in range(4)] == [
+        1,
+        0,
+        0,
+        1,
+    ]
