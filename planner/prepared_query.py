@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,9 @@ from planner.substrait import Bound
 from planner.visible_catalog import VisibleCatalog
 
 RUN_ATTEMPTS = 4
+MAX_CONSTANT_BYTES = 1 << 16
+MAX_PLAN_SECONDS = 1.0
+"""DataFusion's plans know what time it is: `now()` is a constant in them."""
 _UNPUSHABLE = "BooleanScalar"
 """DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't."""
 
@@ -62,8 +66,10 @@ class PreparedQuery:
         self._catalog = catalog
         self._checked: BaseTable | None = None
         """The base version that is known to give the advertised columns."""
-        self._planned: list[tuple[DataFrame, QueryRun]] = []
-        """What preparing has planned already; the first run with the same settings uses it up."""
+        self._planned: list[tuple[float, DataFrame, QueryRun]] = []
+        """What preparing has planned already, and when; a run that soon follows uses it up."""
+        self._constant: Sequence[pa.RecordBatch] | None = None
+        """The whole result, where it is known."""
         run = frames.run(settings, RunControl())
         frame = frames.plan(bound, run, None, catalog)
         types: tuple[pa.DataType, ...] = ()
@@ -72,7 +78,7 @@ class PreparedQuery:
             # Only with typed values is the type known of what is made of parameters alone.
             frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types], catalog)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
-            self._planned.append((frame, run))
+            self._planned.append((time.monotonic(), frame, run))
         self.schema = normalised(frame.schema(), settings.type_set)
         self.parameter_schema = pa.schema(
             [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
@@ -129,8 +135,26 @@ class PreparedQuery:
         task = _Task(values, settings or self._settings, control or RunControl())
         if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
             return self._explain(task)
+        if self._constant is not None:
+            return pa.RecordBatchReader.from_batches(self.schema, self._constant)
         batches = _again_if_files_vanish(self._started(task), lambda: self._started(task))
+        if self._bound.is_constant:
+            batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def _kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches; if it is one small batch, it answers every later run."""
+        first = next(batches, None)
+        if first is None:
+            self._constant = ()
+            return
+        yield first
+        second = next(batches, None)
+        if second is not None:
+            yield second
+            yield from batches
+        elif first.nbytes <= MAX_CONSTANT_BYTES:
+            self._constant = (first,)
 
     def _started(self, task: _Task) -> Iterator[pa.RecordBatch]:
         """Planned, and read lazily."""
@@ -174,9 +198,10 @@ class PreparedQuery:
         if pushdown and task.settings == self._settings:
             # Several threads may be here: taking it is one step.
             with contextlib.suppress(IndexError):
-                frame, run = self._planned.pop()
-                run.belong_to(task.control)
-                return frame, run
+                planned_at, frame, run = self._planned.pop()
+                if time.monotonic() - planned_at <= MAX_PLAN_SECONDS:
+                    run.belong_to(task.control)
+                    return frame, run
         run = self._frames.run(task.settings, task.control)
         frame = self._frames.plan(self._bound, run, task.parameters, self._catalog, pushdown=pushdown)
         self._check(frame.schema())

@@ -16,6 +16,8 @@ from planner.tokens import at_position
 
 __all__ = ["BoundStatement", "Piece", "Slot", "StatementKind", "TableReference"]
 
+# Functions may be called without parentheses only if their names begin so.
+_CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
 _DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
 
 
@@ -70,6 +72,15 @@ class BoundStatement:
     key_query: KeyQuery | None
     _pieces: tuple[Piece | Slot, ...] = field(repr=False)
     system_tables: frozenset[str] = frozenset()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every run certainly gives the same rows: no table is read and nothing is called."""
+        return (
+            self.kind is StatementKind.QUERY
+            and not (self.references or self.parameter_count or self.system_tables)
+            and not any(_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
+        )
 
     @property
     def lists_tables(self) -> bool:

@@ -51,6 +51,7 @@ class BoundPlan:
     references: ClassVar[tuple[()]] = ()
     parameter_count: ClassVar[int] = 0
     key_query: ClassVar[None] = None
+    is_constant: ClassVar[bool] = False
     lists_tables: ClassVar[bool] = False
 
     def frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:

@@ -1,0 +1,110 @@
+"""Statements that were prepared before are found again, for as long as they mean the same."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from memwal.errors import NotFoundError, PreconditionError
+from planner.access import FullAccess
+from planner.catalog import Catalog
+from planner.engine import QueryEngine
+from planner.settings import SessionSettings
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    lance.write_dataset(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / "people.lance")
+    (tmp_path / "names.view.sql").write_text("SELECT name FROM people")
+    return tmp_path
+
+
+@pytest.fixture
+def engine(root: Path) -> QueryEngine:
+    return QueryEngine(Catalog.open(str(root)))
+
+
+def rows(engine: QueryEngine, sql: str) -> list[dict[str, object]]:
+    return engine.prepare(sql).execute().read_all().to_pylist()
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1", "SELECT * FROM people", "SELECT * FROM names", "EXPLAIN SELECT 1"]
+)
+def test_a_statement_is_planned_once(engine: QueryEngine, sql: str) -> None:
+    assert engine.prepare(sql) is engine.prepare(sql)
+
+
+def test_settings_and_principals_have_plans_of_their_own(engine: QueryEngine) -> None:
+    plans = {
+        engine.prepare("SELECT 1"),
+        engine.prepare("SELECT 1", SessionSettings(consistency="flushed")),
+        engine.prepare("SELECT 1", access=FullAccess("ada")),
+        engine.prepare("SELECT 1", access=FullAccess("ada")),
+    }
+    assert len(plans) == 4
+
+
+def test_what_lists_tables_is_planned_every_time(engine: QueryEngine, root: Path) -> None:
+    count = "SELECT count(*) AS n FROM information_schema.tables WHERE table_schema = 'main'"
+    assert rows(engine, count) == [{"n": 2}]
+    lance.write_dataset(pa.table({"id": [1]}), root / "more.lance")
+    assert rows(engine, count) == [{"n": 3}]
+
+
+def test_new_rows_keep_the_plan_and_new_columns_do_not(engine: QueryEngine, root: Path) -> None:
+    plan = engine.prepare("SELECT * FROM people")
+    dataset = lance.dataset(root / "people.lance")
+    dataset.insert(pa.table({"id": [3], "name": ["c"]}))
+    assert engine.prepare("SELECT * FROM people") is plan
+    assert plan.execute().read_all().num_rows == 3
+    dataset.add_columns({"twice": "id * 2"})
+    again = engine.prepare("SELECT * FROM people")
+    assert again.schema.names == ["id", "name", "twice"]
+    assert again.execute().read_all().column("twice").to_pylist() == [2, 4, 6]
+
+
+def test_a_view_that_was_changed_is_read_anew(engine: QueryEngine, root: Path) -> None:
+    assert rows(engine, "SELECT * FROM names") == [{"name": "a"}, {"name": "b"}]
+    (root / "names.view.sql").write_text("SELECT id AS name FROM people")
+    assert rows(engine, "SELECT * FROM names") == [{"name": 1}, {"name": 2}]
+    (root / "names.view.sql").unlink()
+    with pytest.raises(NotFoundError):
+        engine.prepare("SELECT * FROM names")
+
+
+def test_a_promise_is_kept_or_broken_loudly(engine: QueryEngine, root: Path) -> None:
+    plan = engine.prepare("SELECT * FROM people")
+    assert engine.prepare("SELECT * FROM people", promised=plan.digest) is plan
+    lance.dataset(root / "people.lance").add_columns({"twice": "id * 2"})
+    elsewhere = QueryEngine(Catalog.open(str(root)))
+    with pytest.raises(PreconditionError, match="prepare it again"):
+        elsewhere.prepare("SELECT * FROM people", promised=plan.digest)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1 AS a", "SELECT 'x' AS a WHERE 1 = 0", "SELECT 1 AS a UNION ALL SELECT 2"]
+)
+def test_constants_are_computed_once(engine: QueryEngine, sql: str) -> None:
+    first = rows(engine, sql)
+    assert [rows(engine, sql) for _ in range(3)] == [first] * 3
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT random() AS a", "SELECT now() AS a", "SELECT current_timestamp AS a", "SELECT uuid() AS a"],
+)
+def test_what_changes_by_itself_is_computed_every_time(engine: QueryEngine, sql: str) -> None:
+    found = {str(rows(engine, sql)) for _ in range(4)}
+    assert len(found) == 4
+
+
+def test_a_statement_knows_the_time_of_its_run_not_of_its_preparation(
+    engine: QueryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = engine.prepare("SELECT now() AS a")
+    prepared_at = datetime.now(UTC)
+    monkeypatch.setattr("planner.prepared_query.MAX_PLAN_SECONDS", 0.0)
+    assert plan.execute().read_all().column("a")[0].as_py() > prepared_at
