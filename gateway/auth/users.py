@@ -114,15 +114,20 @@ def parse_users(text: str, where: str) -> Users:
     return Users(MappingProxyType(by_name), MappingProxyType(by_certificate))
 
 
+def find_user(path: Path, name: str) -> User | None:
+    """Returns a user of a user file; None where there is none of that name, or no file yet."""
+    return parse_users(read_text(path), str(path)).by_name.get(name) if path.exists() else None
+
+
 def write_user(path: Path, user: User, *, replace: bool = False) -> None:
     """Adds a user to a user file, which is made if there is none; comments and order stay.
 
     Raises:
         InvalidInputError: the user is there already and is not to be replaced, or the file is no user file.
     """
-    text = read_text(path) if path.exists() else ""
-    if user.name in parse_users(text, str(path)).by_name and not replace:
+    if not replace and find_user(path, user.name) is not None:
         raise InvalidInputError(f"user {user.name!r} is in {path} already: say --replace to change it")
+    text = read_text(path) if path.exists() else ""
     document = tomlkit.parse(text)
     table = tomlkit.table()
     if user.password_hash is not None:

@@ -3,6 +3,7 @@
 - `serving`: `lance-gateway serve`
 - `querying`: `lance-gateway sql`
 - `configuring`: `lance-gateway config check | show | reference`
+- `securing`: `lance-gateway user add | remove`, `token create | revoke` and `policy check`
 - `failing`: what a command that fails says
 """
 
@@ -11,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli import configuring, querying, serving
+from gateway.cli import configuring, querying, securing, serving
 
 app = typer.Typer(
     name="lance-gateway",
@@ -41,6 +42,9 @@ def _options(
 app.command("serve")(serving.serve)
 app.command("sql")(querying.sql)
 app.add_typer(configuring.app, name="config")
+app.add_typer(securing.users, name="user")
+app.add_typer(securing.tokens, name="token")
+app.add_typer(securing.policies, name="policy")
 
 
 def main() -> None:

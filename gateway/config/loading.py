@@ -21,6 +21,8 @@ from gateway.config.values import describe
 from memwal.errors import InvalidInputError
 
 FILE_VARIABLE = f"{ENV_PREFIX}CONFIG"
+# Those that `lance-gateway sql` reads.
+_CLIENT_VARIABLES = frozenset({f"{ENV_PREFIX}PASSWORD", f"{ENV_PREFIX}TOKEN"})
 _SECTIONS = tuple(GatewayConfig.model_fields)
 # What Kubernetes sets in every pod when a service is called lance-gateway.
 _SERVICE_LINK = re.compile(r"(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)$")
@@ -131,7 +133,11 @@ def _variable(key: str) -> str:
 def _unknown_variables() -> Iterator[str]:
     for name in sorted(os.environ):
         rest = name.upper().removeprefix(ENV_PREFIX)
-        if rest == name.upper() or name.upper() == FILE_VARIABLE or _SERVICE_LINK.match(rest):
+        if (
+            rest == name.upper()
+            or name.upper() in {FILE_VARIABLE, *_CLIENT_VARIABLES}
+            or _SERVICE_LINK.match(rest)
+        ):
             continue
         first = rest.partition(ENV_DELIMITER)[0].lower()
         if first not in _SECTIONS:
