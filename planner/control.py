@@ -29,11 +29,13 @@ class TableRead:
         table: its name.
         regions_kept: regions that were read.
         regions: regions that the table has.
+        is_restricted: whether an access policy applied; the numbers tell of what it hides, then.
     """
 
     table: str
     regions_kept: int
     regions: int
+    is_restricted: bool
 
 
 class RunControl:
@@ -56,10 +58,15 @@ class RunControl:
         """What was read so far; known after `release` too."""
         if self._reads is not None:
             return self._reads
-        decided = [(scan.table.name, scan.decided_pruning) for scan in self.scans]
+        decided = [(scan, scan.decided_pruning) for scan in self.scans]
         return tuple(
-            TableRead(name, len(pruning.kept), len(pruning.regions.region_ids))
-            for name, pruning in decided
+            TableRead(
+                scan.table.name,
+                len(pruning.kept),
+                len(pruning.regions.region_ids),
+                scan.policy is not None,
+            )
+            for scan, pruning in decided
             if pruning is not None
         )
 

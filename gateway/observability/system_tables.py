@@ -56,7 +56,7 @@ class SystemQueries:
         """Statements of the principal, for an administrator those of everybody."""
         # A statement that ends in between is found in both places.
         found = {one.id: one for one in (*reversed(self._queries.finished()), *self._queries.active())}
-        rows = [_row(one) for one in found.values() if access.is_admin or one.user == access.user]
+        rows = [_row(one, access) for one in found.values() if access.is_admin or one.user == access.user]
         return pa.Table.from_pylist(rows, self.schema)
 
 
@@ -122,10 +122,12 @@ class SystemSettings:
         return pa.Table.from_pylist(self._rows if access.is_admin else [], self.schema)
 
 
-def _row(query: Query) -> dict[str, Any]:
+def _row(query: Query, access: Access) -> dict[str, Any]:
     reads = query.control.reads
     started, ended = query.started_at, query.finished_at or datetime.now(UTC)
-    kept = sum(one.regions_kept for one in reads)
+    # Which regions a policy excludes is not for those whom it restricts.
+    told = [one for one in reads if access.is_admin or not one.is_restricted]
+    kept = sum(one.regions_kept for one in told)
     return {
         "query_id": query.id,
         "user": query.user,
@@ -142,6 +144,6 @@ def _row(query: Query) -> dict[str, Any]:
         "bytes": query.bytes,
         "tables": list(dict.fromkeys(one.table for one in reads)),
         "regions_kept": kept,
-        "regions_pruned": sum(one.regions for one in reads) - kept,
+        "regions_pruned": sum(one.regions for one in told) - kept,
         "error": query.error,
     }
