@@ -64,6 +64,8 @@ class Cancellation:
         statement_id = statement_id_of(ticket)
         if statement_id is None:
             return _NOT_CANCELLABLE
+        if not statement_id:
+            raise InvalidInputError("a ticket of the FlightInfo names no statement: send it back unchanged")
         withdrawn = self._queries.withdraw(statement_id)
         name = statement_id.hex()
         error = QueryCancelledError(f"statement {name} was cancelled on request")

@@ -66,6 +66,14 @@ def bind(client: flight.FlightClient, handle: bytes, parameters: pa.Table) -> by
     return answer.prepared_statement_handle
 
 
+def put(client: flight.FlightClient, command: bytes) -> None:
+    """Send a DoPut command without rows, and read the answer."""
+    writer, reader = client.do_put(flight.FlightDescriptor.for_command(command), pa.schema([]))
+    with writer:
+        writer.done_writing()
+        reader.read()
+
+
 def schema_of(message: bytes) -> pa.Schema:
     """Reads an encapsulated IPC schema message."""
     return pa.ipc.read_schema(pa.py_buffer(message))

@@ -184,7 +184,8 @@ def test_a_ticket_that_is_none(wire: flight.FlightClient, ticket: bytes, kind: t
 @pytest.mark.parametrize(
     ("name", "body", "kind"),
     [
-        ("BeginTransaction", b"", NotImplementedError),
+        ("BeginTransaction", b"", ValueError),
+        ("ResignFromOffice", b"", NotImplementedError),
         ("CreatePreparedStatement", b"\xff", ValueError),
         ("CreatePreparedStatement", b"", ValueError),
         ("ClosePreparedStatement", rpc.packed(sql.CommandGetCatalogs()), ValueError),
@@ -203,7 +204,14 @@ def test_the_other_calls_answer_too(wire: flight.FlightClient) -> None:
     assert list(wire.list_flights()) == []
     assert {action.type for action in wire.list_actions()} == {
         "CreatePreparedStatement",
+        "CreatePreparedSubstraitPlan",
         "ClosePreparedStatement",
+        "BeginTransaction",
+        "EndTransaction",
+        "BeginSavepoint",
+        "EndSavepoint",
+        "CancelFlightInfo",
+        "CancelQuery",
         "SetSessionOptions",
         "GetSessionOptions",
         "CloseSession",
@@ -227,7 +235,8 @@ def test_a_corrupt_table_is_named_and_the_others_go_on(
                 rpc.query(client, "SELECT * FROM broken")
             assert_clean(str(caught.value))
             assert rpc.query(client, "SELECT * FROM whole").num_rows == 1
-            listed = rpc.fetch(client, sql.CommandGetTables(include_schema=True))
+            tables = sql.CommandGetTables(include_schema=True, db_schema_filter_pattern="main")
+            listed = rpc.fetch(client, tables)
             assert listed.column("table_name").to_pylist() == ["broken", "whole"]
     finally:
         server.shutdown()
