@@ -18,6 +18,10 @@ from planner.query import QueryRun, TableScan
 from planner.secured import SecuredTable
 
 
+UNPUSHABLE = "a condition that Arrow can't evaluate"
+"""Stands in the error of a leaf that has to do without its conjuncts."""
+
+
 class TableLeaf(pads.Dataset):
     """One private table name of a statement.
 
@@ -49,10 +53,20 @@ class TableLeaf(pads.Dataset):
         """DataFusion plans a scan: one fragment per partition. Nothing is read yet."""
         # Conjuncts that fold to a constant arrive as a bare scalar.
         conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
+        if conjuncts is not None and any(pa.types.is_nested(kind) for kind in self._schema.types):
+            _check_evaluable(conjuncts, self._schema)
         scan = self._run.add_scan(
             self._table, self._base, self._columns, conjuncts, partitions=self._partitions
         )
         return [Partition(scan, number) for number in range(self._partitions)]
+
+
+def _check_evaluable(conjuncts: pc.Expression, schema: pa.Schema) -> None:
+    """Refuse what Arrow has no kernels for, such as a comparison of lists: DataFusion has its own."""
+    try:
+        schema.empty_table().filter(conjuncts)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise TypeError(UNPUSHABLE) from error
 
 
 class Projection:

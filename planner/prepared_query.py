@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 
@@ -15,6 +15,7 @@ from datafusion import DataFrame
 from execnodes import KeySet, MetricsSet
 from memwal.errors import InvalidInputError
 from planner.access import Access
+from planner.balance import Division
 from planner.base_table import BaseTable, FilesVanishedError
 from planner.binding import StatementKind
 from planner.control import RunControl
@@ -22,11 +23,14 @@ from planner.direct import direct_batches
 from planner.direct_shape import direct_shape
 from planner.explain import explained
 from planner.frames import Frames
+from planner.leaf import UNPUSHABLE
 from planner.parameters import parameter_types
+from planner.parts import OfferedParts, ScanPart, offered, part_scan
 from planner.plain_types import bindable_type, conform
 from planner.query import QueryRun
 from planner.results import altered, normalised, translated
 from planner.settings import SessionSettings
+from planner.snapshot import TableSnapshot
 from planner.substrait import Bound
 from planner.visible_catalog import VisibleCatalog
 
@@ -34,8 +38,9 @@ RUN_ATTEMPTS = 4
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """DataFusion's plans know what time it is: `now()` is a constant in them."""
-_UNPUSHABLE = "BooleanScalar"
-"""DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't."""
+_UNPUSHABLE = (UNPUSHABLE, "BooleanScalar")
+"""Besides what Arrow can't evaluate: DataFusion's bindings can't combine a conjunct that folds to a constant with
+one that doesn't."""
 
 
 class PreparedQuery:
@@ -156,6 +161,79 @@ class PreparedQuery:
         elif first.nbytes <= MAX_CONSTANT_BYTES:
             self._constant = (first,)
 
+    def parts(
+        self, count: int, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
+    ) -> OfferedParts | None:
+        """Divide the result, as it is now, among several readers; see `planner.parts`.
+
+        Args:
+            count: how many parts are wanted.
+            parameters: one value per parameter.
+            settings: of the session that asks; by default those it was prepared with.
+
+        Returns:
+            None where the statement is more than the scan of a table: it is executed as a whole.
+        """
+        if count < 2 or self._bound.kind is not StatementKind.QUERY or len(self._bound.references) != 1:
+            return None
+        bound, table = self._bound, self._catalog.table(self._bound.references[0].table)
+        chosen = settings or self._settings
+        if table.access.row_filter is not None:
+            # Whoever reads a part sees their own rows, which may lie in regions that have none of ours.
+            chosen = replace(chosen, region_pruning=False)
+        task = _Task(self._typed(parameters), chosen, RunControl())
+        run = self._frames.run(chosen, task.control)
+        try:
+            frame = self._frames.plan(bound, run, task.parameters, self._catalog)
+            self._check(frame.schema())
+            return offered(bound, frame, run, table, count)
+        except Exception as error:
+            if _UNPUSHABLE in str(error):
+                return None
+            raise translated(error, bound, run.failure) from error
+
+    def execute_part(
+        self,
+        part: ScanPart,
+        parameters: Sequence[pa.Scalar] = (),
+        settings: SessionSettings | None = None,
+        control: RunControl | None = None,
+        snapshot: TableSnapshot | None = None,
+    ) -> pa.RecordBatchReader:
+        """Read one part of the result; the same rows every time.
+
+        Args:
+            part: as `parts` of the same statement, with the same parameters, offered it.
+            parameters: one value per parameter.
+            settings: of this run; by default those it was prepared with.
+            control: stops the run, and tells what it reads.
+            snapshot: that the part describes, where it is still open.
+
+        Raises:
+            UnavailableError: the snapshot, or what the statement meant, is no longer there.
+        """
+        names = [reference.table for reference in self._bound.references]
+        if names != [part.snapshot.table]:
+            msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
+            raise InvalidInputError(msg)
+        bound, table = self._bound, self._catalog.table(part.snapshot.table)
+        task = _Task(self._typed(parameters), settings or self._settings, control or RunControl())
+        run = self._frames.run(task.settings, task.control)
+        seen = snapshot or table.table.reopen(part.snapshot)
+        run.division = Division(seen, part.snapshot.scanned_regions, part.count)
+        frame = self._frames.plan(bound, run, task.parameters, self._catalog)
+        self._check(frame.schema())
+        scan = part_scan(bound, frame, run, table, part)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                for batch in scan.batches(part.number):
+                    yield conform(batch, self.schema)
+            except Exception as error:
+                raise translated(error, bound, run.control.error or run.failure) from error
+
+        return pa.RecordBatchReader.from_batches(self.schema, batches())
+
     def _started(self, task: _Task) -> Iterator[pa.RecordBatch]:
         """Planned, and read lazily."""
         batches = self._lookup(task)
@@ -216,7 +294,7 @@ class PreparedQuery:
             try:
                 batches = self._opened(frame, run)
             except Exception as error:
-                if _UNPUSHABLE not in str(error):
+                if not any(mark in str(error) for mark in _UNPUSHABLE):
                     raise
                 frame, run = self._plan(task, pushdown=False)
                 batches = self._opened(frame, run)

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
+from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
@@ -91,3 +93,32 @@ def test_parameters_need_no_space_around_them(
     ids: Answer, condition: str, parameters: tuple[Any, ...], expected: list[int]
 ):
     assert ids(condition, *parameters) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("tags = ['b']", [2]),
+        ("tags <> ['b']", [1]),
+        ("tags = ['b'] AND id < 2", []),
+        ("tags IS NULL", [3]),
+        ("place = struct(1 AS x)", [1]),
+        ("place['x'] = 2", [2]),
+        ("vec = arrow_cast([3.0, 4.0], 'FixedSizeList(2, Float32)')", [2]),
+    ],
+)
+def test_lists_and_structs_are_compared_as_a_whole(
+    tmp_path: Path, condition: str, expected: list[int]
+) -> None:
+    rows = pa.table(
+        {
+            "id": [1, 2, 3],
+            "tags": [["a"], ["b"], None],
+            "place": [{"x": 1}, {"x": 2}, None],
+            "vec": pa.array([[1.0, 2.0], [3.0, 4.0], None], pa.list_(pa.float32(), 2)),
+        }
+    )
+    lance.write_dataset(rows, tmp_path / "t.lance")
+    engine = QueryEngine(Catalog.open(str(tmp_path)))
+    found = engine.execute(f"SELECT id FROM t WHERE {condition} ORDER BY id").read_all()
+    assert found.column("id").to_pylist() == expected
