@@ -17,7 +17,6 @@ import pyarrow.dataset as pads
 from planner.query import QueryRun, TableScan
 from planner.secured import SecuredTable
 
-
 UNPUSHABLE = "a condition that Arrow can't evaluate"
 """Stands in the error of a leaf that has to do without its conjuncts."""
 
