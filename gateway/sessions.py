@@ -39,11 +39,12 @@ def _text(value: object) -> str:
 
 def _number(value: object) -> int:
     # Drivers that only set strings spell numbers as text; bool is a subclass of int and is no number here.
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInputError(f"{value!r} is no whole number")
-    return value
+    number = value
+    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit():
+        number = int(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63:
+        raise InvalidInputError(f"{value!r} is no whole number of 64 bits")
+    return number
 
 
 def _flag(value: object) -> bool:

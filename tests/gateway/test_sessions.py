@@ -1,5 +1,6 @@
 """Session options: set, read, refused, kept apart, closed."""
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,6 +99,48 @@ def test_an_option_without_a_value_returns_to_its_default(sessions: Sessions) ->
     session.set(consistency=flight_pb2.SessionOptionValue(string_value="flushed"))
     session.set(consistency=flight_pb2.SessionOptionValue())
     assert session.settings() == SessionSettings()
+
+
+TEXT = flight_pb2.SessionOptionValue(string_value="some text")
+FLAG = flight_pb2.SessionOptionValue(bool_value=False)
+WHOLE = flight_pb2.SessionOptionValue(int64_value=7)
+NEGATIVE = flight_pb2.SessionOptionValue(int64_value=-1)
+REAL = flight_pb2.SessionOptionValue(double_value=7.0)
+NO_NUMBER = flight_pb2.SessionOptionValue(double_value=float("nan"))
+NONE_LISTED = flight_pb2.SessionOptionValue(string_list_value={})
+LIST = flight_pb2.SessionOptionValue(string_list_value={"values": ["main", "flushed", "true", "7"]})
+DIGITS = flight_pb2.SessionOptionValue(string_value="7")
+TOO_MANY_DIGITS = flight_pb2.SessionOptionValue(string_value="9" * 19)
+EVEN_MORE_DIGITS = flight_pb2.SessionOptionValue(string_value="9" * 5000)
+EVERY_KIND = [
+    TEXT, FLAG, WHOLE, NEGATIVE, REAL, NO_NUMBER, NONE_LISTED, LIST, DIGITS, TOO_MANY_DIGITS,
+    EVEN_MORE_DIGITS,
+]  # fmt: skip
+TAKEN = {
+    "region_pruning": [FLAG],
+    "max_staleness_ms": [WHOLE, DIGITS],
+    "query_timeout_ms": [WHOLE, DIGITS],
+    "endpoints": [WHOLE, DIGITS],
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(SessionSettings)])
+def test_an_option_takes_values_of_its_kind_and_no_others(sessions: Sessions, name: str) -> None:
+    session = _Session(sessions)
+    for value in EVERY_KIND:
+        errors = {key: error.value for key, error in session.set(**{name: value}).errors.items()}
+        refused = (
+            {} if value in TAKEN.get(name, []) else {name: flight_pb2.SetSessionOptionsResult.INVALID_VALUE}
+        )
+        assert errors == refused, value
+
+
+@pytest.mark.parametrize("value", EVERY_KIND)
+def test_a_name_that_is_none_is_refused_with_every_value(
+    sessions: Sessions, value: flight_pb2.SessionOptionValue
+) -> None:
+    result = _Session(sessions).set(colour=value)
+    assert result.errors["colour"].value == flight_pb2.SetSessionOptionsResult.INVALID_NAME
 
 
 @pytest.mark.parametrize(
