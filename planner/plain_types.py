@@ -1,8 +1,8 @@
 """Types that clients can read: no views, no dictionaries, no run-end encoding.
 
 The Arrow Flight SQL JDBC driver needs more. It reads unsigned integers as if they had a sign, and fails on
-float16 and on getObject of a timestamp with zone; it binds times and timestamps as milliseconds,
-in whatever unit. So it gets wider integers, float32, timestamps without zone (in UTC), and parameters in
+float16, narrow decimals and getObject of a timestamp with zone; it binds times and timestamps as milliseconds
+whatever the unit. So it gets wider integers, float32, timestamps without zone (in UTC), and parameters in
 milliseconds.
 """
 
@@ -34,10 +34,16 @@ def plain_type(data_type: pa.DataType, types: TypeSet = "arrow") -> pa.DataType:
         return plain_type(data_type.value_type, types)
     if pa.types.is_nested(data_type):
         return _plain_nested(data_type, types)
-    if types == "jdbc" and pa.types.is_timestamp(data_type):
-        return pa.timestamp(data_type.unit)
     plain = _PLAIN.get(data_type, data_type)
-    return _JDBC.get(plain, plain) if types == "jdbc" else plain
+    return _jdbc_type(plain) if types == "jdbc" else plain
+
+
+def _jdbc_type(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(data_type):
+        return pa.timestamp(data_type.unit)
+    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return _JDBC.get(data_type, data_type)
 
 
 def _plain_nested(data_type: pa.DataType, types: TypeSet) -> pa.DataType:

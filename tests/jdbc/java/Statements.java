@@ -16,7 +16,7 @@ public final class Statements implements Probes.Probe {
     public void run(Facts facts, String[] arguments) throws Exception {
         try (Connection connection = DriverManager.getConnection(arguments[0]);
                 Statement statement = connection.createStatement()) {
-            facts.rows("rows", () -> statement.executeQuery("SELECT id, customer, amount FROM orders WHERE id < 3 ORDER BY id"));
+            facts.rows("rows", () -> statement.executeQuery("SELECT id, customer, amount FROM orders WHERE id < 4 ORDER BY id"));
             facts.of("execute", () -> List.of(statement.execute("SELECT 1"), statement.getUpdateCount()));
             facts.rows("its result", statement::getResultSet);
             facts.of("more results", statement::getMoreResults);
