@@ -34,6 +34,26 @@ class Unit:
 Partition = tuple[Unit, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Division:
+    """A scan that several readers share, each on its own.
+
+    Attributes:
+        snapshot: what all of them see.
+        scanned_regions: whose rows are read; those of other regions only supersede older ones.
+        count: how many readers there are.
+    """
+
+    snapshot: TableSnapshot
+    scanned_regions: frozenset[str]
+    count: int
+
+    def partitions(self) -> tuple[Partition, ...]:
+        """What each of them reads."""
+        regions = [one for one in self.snapshot.regions.values() if one.region_id in self.scanned_regions]
+        return balanced(scan_units(self.snapshot, regions, split_into=self.count), self.count)
+
+
 def scan_units(
     snapshot: TableSnapshot, scanned: Sequence[RegionSnapshot], *, split_into: int = 1
 ) -> tuple[Unit, ...]:

@@ -28,13 +28,20 @@ def direct_batches(
         run: its execution; planning the leaf tells it projection and conjuncts, where there are any.
         table: the statement's only one, with what may be seen of it.
     """
+    scan = direct_scan(shape, frame, run, table)
+    counts = shape in {DirectShape.COUNT, DirectShape.COUNT_ALL}
+    return _counted(scan) if counts else _all_batches(scan)
+
+
+def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
+    """The one scan of such a statement; see `direct_batches`."""
     if shape is DirectShape.COUNT_ALL:
-        return _counted(run.add_scan(table, table.base(), ()))
+        return run.add_scan(table, table.base(), ())
     if shape is DirectShape.SCAN_ALL:
-        return _all_batches(run.add_scan(table, table.base(), frame.schema().names))
+        return run.add_scan(table, table.base(), frame.schema().names)
     frame.execution_plan()
     (scan,) = run.scans
-    return _counted(scan) if shape is DirectShape.COUNT else _all_batches(scan)
+    return scan
 
 
 def _counted(scan: TableScan) -> Iterator[pa.RecordBatch]:

@@ -25,12 +25,13 @@ from planner.explain import explained
 from planner.frames import Frames
 from planner.leaf import UNPUSHABLE
 from planner.parameters import parameter_types
-from planner.parts import OfferedParts, ScanPart, offered, part_scan
+from planner.parts import OfferedParts, ScanPart, is_divisible, offered, part_scan
 from planner.plain_types import bindable_type, conform
 from planner.query import QueryRun
 from planner.results import altered, normalised, translated
 from planner.settings import SessionSettings
 from planner.snapshot import TableSnapshot
+from planner.statement import BoundStatement
 from planner.substrait import Bound
 from planner.visible_catalog import VisibleCatalog
 
@@ -174,9 +175,10 @@ class PreparedQuery:
         Returns:
             None where the statement is more than the scan of a table: it is executed as a whole.
         """
-        if count < 2 or self._bound.kind is not StatementKind.QUERY or len(self._bound.references) != 1:
+        bound = self._bound
+        if count < 2 or not isinstance(bound, BoundStatement) or not is_divisible(bound):
             return None
-        bound, table = self._bound, self._catalog.table(self._bound.references[0].table)
+        table = self._catalog.table(bound.references[0].table)
         chosen = settings or self._settings
         if table.access.row_filter is not None:
             # Whoever reads a part sees their own rows, which may lie in regions that have none of ours.
@@ -188,7 +190,7 @@ class PreparedQuery:
             self._check(frame.schema())
             return offered(bound, frame, run, table, count)
         except Exception as error:
-            if _UNPUSHABLE in str(error):
+            if any(mark in str(error) for mark in _UNPUSHABLE):
                 return None
             raise translated(error, bound, run.failure) from error
 
@@ -212,11 +214,12 @@ class PreparedQuery:
         Raises:
             UnavailableError: the snapshot, or what the statement meant, is no longer there.
         """
-        names = [reference.table for reference in self._bound.references]
-        if names != [part.snapshot.table]:
+        bound = self._bound
+        tables = [reference.table for reference in bound.references]
+        if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
             msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
             raise InvalidInputError(msg)
-        bound, table = self._bound, self._catalog.table(part.snapshot.table)
+        table = self._catalog.table(part.snapshot.table)
         task = _Task(self._typed(parameters), settings or self._settings, control or RunControl())
         run = self._frames.run(task.settings, task.control)
         seen = snapshot or table.table.reopen(part.snapshot)

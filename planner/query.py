@@ -14,16 +14,18 @@ import pyarrow.compute as pc
 from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
 from execnodes.coalesce_batches import coalesced
 from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
+from planner.balance import Division
 from planner.base_table import BaseTable, FilesVanishedError, read_error
 from planner.conditions import Conditions, PolicedRows, divided
 from planner.control import RunControl
+from planner.fresh_rows import GenerationVanishedError
 from planner.lookup import plan_lookup
 from planner.predicates import TRUE, Predicate, conjunction, key_values
 from planner.pruning import Pruning, all_regions, prune_regions
 from planner.row_filter import key_predicate
 from planner.scan import plan_scan
 from planner.secured import SecuredTable
-from planner.snapshot import Consistency, TableSnapshot
+from planner.snapshot import Consistency, SnapshotGoneError, TableSnapshot
 from planner.table import Table
 from planner.table_policy import TablePolicy
 from planner.visibility import Visibility
@@ -65,6 +67,8 @@ class QueryRun:
         self.failure: LanceGatewayError | None = None
         """The first error of ours; on its way through DataFusion it becomes mere text."""
         self.scans: list[TableScan] = []
+        self.division: Division | None = None
+        """Of the statement's one scan, where somebody else took the snapshot and others read the rest."""
         self._lock = threading.Lock()
         self._snapshots: dict[str, TableSnapshot] = {}
 
@@ -100,6 +104,8 @@ class QueryRun:
 
     def snapshot(self, table: Table) -> TableSnapshot:
         """The snapshot that all scans of a table share; covers the regions that any of them needs."""
+        if self.division is not None:
+            return self.division.snapshot
         with self._lock:
             found = self._snapshots.get(table.name)
             if found is None:
@@ -234,6 +240,9 @@ class TableScan:
 
     def _told(self, error: LanceGatewayError) -> LanceGatewayError:
         """The error as the principal may hear it: what can't be read may quote what is not shown to them."""
+        if self.run.division is not None and isinstance(error, GenerationVanishedError):
+            version = self.run.division.snapshot.base.version
+            return SnapshotGoneError(self.table.name, version, "fresh rows were merged and cleaned up")
         if self.policy is None or not isinstance(error, CorruptDataError | FilesVanishedError):
             return error
         logger.error("table %r, read under an access policy: %s", self.table.name, error)
@@ -262,8 +271,9 @@ class TableScan:
         base = snapshot.base
         row_filter = self.conditions.below
         self._check_columns(base, columns)
+        division = self.run.division
         keys = self._keys or self._keys_of_predicate(base)
-        if keys is not None:
+        if keys is not None and division is None:
             # Whatever may supersede a row is asked for its key, too.
             return plan_lookup(
                 snapshot,
@@ -277,13 +287,19 @@ class TableScan:
             )
         return plan_scan(
             snapshot,
-            self.kept_regions,
+            self.kept_regions if division is None else division.scanned_regions,
             columns,
             row_filter,
-            self.partitions,
+            self.partitions if division is None else division.count,
             self.run.visibility,
             self.table.columns,
+            split_fragments=division is not None,
         )
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether the conjuncts admit a few primary keys only."""
+        return self._keys_of_predicate(self.run.snapshot(self.table).base) is not None
 
     def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
         """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
