@@ -32,11 +32,12 @@ class Signer:
     def sign(self, *, headers: dict[str, Any] | None = None, **claims: Any) -> str:
         """A good token, but for what the test changes; None leaves a claim out."""
         all_claims = good_claims() | claims
+        all_headers = {"kid": self.key_id} | (headers or {})
         return jwt.encode(
             {name: value for name, value in all_claims.items() if value is not None},
             self.private,
             algorithm="ES256",
-            headers={"kid": self.key_id} | (headers or {}),
+            headers={name: value for name, value in all_headers.items() if value is not None},
         )
 
 
