@@ -8,6 +8,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 
+_UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond"}
+
+
 def column(name: str) -> str | None:
     """A quoted column name, or None where Lance can't quote it."""
     return None if "`" in name else f"`{name}`"
@@ -34,9 +37,7 @@ def literal(value: pa.Scalar) -> str | None:
     if pa.types.is_date32(kind):
         return f"date '{value.as_py().isoformat()}'"
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
-        # Instants with a zone are shown in it; Lance reads a text without zone as UTC.
-        instant = value.cast(pa.timestamp("us")).as_py()
-        return f"timestamp '{instant.isoformat(sep=' ')}'"
+        return _timestamp(value)
     return None
 
 
@@ -49,6 +50,17 @@ def one_of(name: str, values: Sequence[pa.Scalar] | pa.Array) -> str | None:
     if len(texts) == 1:
         return f"{quoted} = {texts[0]}"
     return f"{quoted} IN ({', '.join(text for text in texts if text is not None)})"
+
+
+def _timestamp(value: pa.TimestampScalar) -> str | None:
+    zone = value.type.tz
+    if zone in (None, "UTC"):
+        instant = value.cast(pa.timestamp("us")).as_py()
+        return f"timestamp '{instant.isoformat(sep=' ')}'"
+    # Beside a column of another zone, Lance would read a text without zone as local time there.
+    if "'" in zone or '"' in zone:
+        return None
+    return f"arrow_cast({value.value}, 'Timestamp({_UNITS[value.type.unit]}, Some(\"{zone}\"))')"
 
 
 def _integer(value: int) -> str:
