@@ -16,6 +16,8 @@ from execnodes.row_mask import CHUNK_ROWS, RowMask, shown
 from execnodes.scan import ScanExec
 from execnodes.source import ColumnCache, KeyLocator, LanceSource, read_as
 
+RUN_ROWS = 1 << 23
+"""A scan that may find nothing is begun anew after so many rows: in between it can be stopped."""
 _TOMBSTONE_FIELD = pa.field(TOMBSTONE, pa.bool_())
 
 
@@ -181,24 +183,50 @@ class LanceScanExec(ScanExec):
         stored, schema = self._stored(needed), self._schema_of(needed)
         masked = any(fragment_id in mask.fragments for fragment_id in group)
         dataset: Any = self.source.dataset
-        fragments = dataset.get_fragments()
-        if len(group) != len(fragments):
-            fragments = [fragment for fragment in fragments if fragment.fragment_id in set(group)]
-        scanner = dataset.scanner(
-            columns=stored,
-            filter=pushed,
-            fragments=fragments if len(group) != len(dataset.get_fragments()) else None,
-            batch_size=CHUNK_ROWS,
-            # A row that has none of the wanted columns stored still counts: its address carries it.
-            with_row_address=masked or not stored,
-        )
-        for scanned in scanner.to_batches():
-            if not scanned.num_rows:
-                continue
-            visible = mask.keep(scanned.select(stored), scanned.column(ROW_ADDRESS)) if masked else scanned
-            batch = self._finish(visible, schema, residual, context, exact=pushed is not None)
-            if batch.num_rows:
-                yield batch
+        for fragments in self._runs(group, split=pushed is not None and context.keys is None):
+            context.check()
+            scanner = dataset.scanner(
+                columns=stored,
+                filter=pushed,
+                fragments=fragments,
+                batch_size=CHUNK_ROWS,
+                # A row that has none of the wanted columns stored still counts: its address carries it.
+                with_row_address=masked or not stored,
+            )
+            for scanned in scanner.to_batches():
+                if not scanned.num_rows:
+                    continue
+                visible = (
+                    mask.keep(scanned.select(stored), scanned.column(ROW_ADDRESS)) if masked else scanned
+                )
+                batch = self._finish(visible, schema, residual, context, exact=pushed is not None)
+                if batch.num_rows:
+                    yield batch
+
+    def _runs(self, group: tuple[int, ...], *, split: bool) -> Iterator[list[Any] | None]:
+        """Fragments that one scan reads; None for all of the source.
+
+        Args:
+            group: all that are to be read.
+            split: whether a scan may go on for long without a batch, and nobody could stop it meanwhile.
+        """
+        dataset: Any = self.source.dataset
+        wanted = set(group)
+        every = dataset.get_fragments()
+        fragments = [fragment for fragment in every if fragment.fragment_id in wanted]
+        if not split or len(fragments) == 1:
+            yield None if len(fragments) == len(every) else fragments
+            return
+        run: list[Any] = []
+        rows = 0
+        for fragment in fragments:
+            run.append(fragment)
+            rows += fragment.physical_rows
+            if rows >= RUN_ROWS:
+                yield run
+                run, rows = [], 0
+        if run:
+            yield None if len(run) == len(every) else run
 
     def _with_columns_of(self, row_filter: RowFilter | None) -> tuple[str, ...]:
         if row_filter is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -66,12 +66,23 @@ class MetricsSet:
         return max(own.elapsed - inputs, 0.0)
 
 
+def go_on() -> None:
+    """What nobody can stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What one execution hands down the tree: the keys still wanted (point lookups) and the metrics."""
+    """What one execution hands down the tree.
+
+    Attributes:
+        keys: those that are still wanted, in a point lookup.
+        metrics: where nodes are measured, if anybody asked.
+        check: raises once the execution was stopped; a node that may work long without a batch calls it.
+    """
 
     keys: KeySet | None = None
     metrics: MetricsSet | None = None
+    check: Callable[[], None] = go_on
 
     def count(self, node: ExecNode, counter: str, amount: int = 1) -> None:
         """Count for `node`, where somebody asked for metrics."""

@@ -40,8 +40,8 @@ MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """DataFusion's plans know what time it is: `now()` is a constant in them."""
 _UNPUSHABLE = (UNPUSHABLE, "BooleanScalar")
-"""Marks of errors that go away without pushdown; DataFusion's bindings can't combine a conjunct that folds to a
-constant with one that doesn't."""
+"""Marks of errors that go away without pushdown; DataFusion's bindings can't combine a conjunct that folds
+to a constant with one that doesn't."""
 
 
 class PreparedQuery:

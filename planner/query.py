@@ -224,7 +224,8 @@ class TableScan:
         """
         try:
             control = self.run.control
-            for batch in coalesced(self.tree.execute(partition, TaskContext(metrics=control.metrics))):
+            context = TaskContext(metrics=control.metrics, check=control.check)
+            for batch in coalesced(self.tree.execute(partition, context)):
                 control.check()
                 yield batch
         except LanceGatewayError as error:

@@ -145,6 +145,21 @@ class TestLanceScan:
         scan = scan_of(source, ("v", "id"), by_key=True, keep_columns=kept)
         assert run(scan, TaskContext(keys=keys(3, 99, 8))) == [("v3", 3), ("v8", 8)]
 
+    def test_a_scan_that_finds_nothing_can_be_stopped_on_its_way(
+        self, source: LanceSource, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("execnodes.lance_scan.RUN_ROWS", 1)
+        looks = iter(range(100))
+
+        def check() -> None:
+            if next(looks) == 1:
+                raise TimeoutError
+
+        scan = scan_of(source, ("id",), row_filter=AtLeast("z"))
+        assert run(scan) == []
+        with pytest.raises(TimeoutError):
+            run(scan, TaskContext(check=check))
+
     def test_an_unknown_column_is_refused_by_name(self, source: LanceSource) -> None:
         with pytest.raises(ValueError, match="t has no column 'w'; it has id, v"):
             scan_of(source, ("w",))
