@@ -7,7 +7,7 @@ from enum import Enum
 
 from datafusion import DataFrame
 
-_SCAN = r"(?:SubqueryAlias: \S+\n\s*)?TableScan: \S+ projection=\[[^\]]*\](?:, full_filters=\[.*\])?"
+_SCAN = r"(?:SubqueryAlias: \S+\n\s*)*TableScan: \S+ projection=\[[^\]]*\](?:, full_filters=\[.*\])?"
 _PLAIN_SCAN = re.compile(rf"{_SCAN}\s*", re.DOTALL)
 _COUNT = re.compile(
     r"(?:Projection: count\(Int64\(1\)\) AS [^\n,]+\n\s*)?"
