@@ -81,8 +81,8 @@ public final class Statements implements Probes.Probe {
             }
             statement.setString(2, "customer 2");
             statement.setLong(1, 990);
-            facts.of("execute", () -> statement.execute());
-            facts.rows("what execute found", statement::getResultSet);
+            facts.of("execute prepared", statement::execute);
+            facts.rows("what it found", statement::getResultSet);
         }
         facts.of("closed twice", () -> {
             PreparedStatement statement = connection.prepareStatement("SELECT 1");
