@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-
 _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond"}
 
 
