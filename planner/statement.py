@@ -78,7 +78,7 @@ class BoundStatement:
         """Whether every run certainly gives the same rows: no table is read and nothing is called."""
         return (
             self.kind is StatementKind.QUERY
-            and not (self.references or self.parameter_count or self.system_tables)
+            and not (self.references or self.parameter_count or self.system_tables or self.lists_tables)
             and not any(_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
         )
 

@@ -54,6 +54,13 @@ def test_what_lists_tables_is_planned_every_time(engine: QueryEngine, root: Path
     assert rows(engine, count) == [{"n": 3}]
 
 
+def test_a_plan_that_lists_tables_lists_those_of_its_run(engine: QueryEngine, root: Path) -> None:
+    plan = engine.prepare("SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'")
+    assert plan.execute().read_all().num_rows == 2
+    lance.write_dataset(pa.table({"id": [1]}), root / "more.lance")
+    assert plan.execute().read_all().num_rows == 3
+
+
 def test_new_rows_keep_the_plan_and_new_columns_do_not(engine: QueryEngine, root: Path) -> None:
     plan = engine.prepare("SELECT * FROM people")
     dataset = lance.dataset(root / "people.lance")

@@ -145,7 +145,7 @@ def test_a_plan_is_read_with_the_settings_of_its_session(engine: QueryEngine):
 
 def test_only_the_filter_that_a_table_needs_reaches_it(engine: QueryEngine):
     plan = engine.prepare_plan(plan_of("SELECT amount FROM orders WHERE id = 3"))
-    (_, run) = plan._planned[0]
+    _, _, run = plan._planned[0]
     plan.execute().read_all()
     (scan,) = run.scans
     assert scan.columns == ("amount",)
