@@ -14,7 +14,7 @@ import adbc_driver_flightsql.dbapi as flightsql
 import pyarrow as pa
 from adbc_driver_flightsql import DatabaseOptions
 
-_URI = re.compile(r"grpc://\S+:\d+")
+_URI = re.compile(r"grpc(\+tls)?://\S+:\d+")
 
 
 class GatewayProcess:
