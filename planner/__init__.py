@@ -5,15 +5,19 @@ A statement passes through these modules, in this order:
 ==========================================  =================================================================
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
 `statement`, `parameters`, `key_query`      the bound statement, its parameters, and whether it is a lookup
+`access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
 `engine`, `prepared_query`, `frames`        preparing and running; DataFusion plans over one leaf a reference
 `leaf`, `query`                             the leaf as DataFusion sees it, and all scans of one run
 `expressions`, `predicates`, `row_filter`   the conjuncts that DataFusion hands to a leaf, understood
+`table_policy`, `row_expressions`,          row filters and masks, planned and evaluated; which conjuncts of a
+`conditions`                                statement may meet rows as they are stored
 `admissible`, `region_fields`, `pruning`    which regions these conjuncts can't be true in
 `catalog`, `table`, `snapshot`              tables under a root, and one consistent state of each
 `base_table`, `stored_fields`,              the base table, flushed generations and WAL tails of a snapshot,
 `fresh_rows`                                their columns matched by field id
 `key_column`, `key_probe`, `visibility`     which rows newer ones supersede, kept as masks
 `scan`, `lookup`, `column_cache`            the two shapes of trees of exec nodes, and columns kept decoded
-`direct`, `results`, `explain`              plain scans and counts, result schemas and errors, EXPLAIN
+`direct_shape`, `direct`, `results`,        plain scans and counts, result schemas and errors, EXPLAIN
+`explain`
 ==========================================  =================================================================
 """

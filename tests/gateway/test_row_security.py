@@ -1,6 +1,8 @@
 """Access policies over the wire: real users, a policy file, ADBC and bare Flight clients."""
 
+import ast
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from argon2 import PasswordHasher
 from pyarrow import flight
 
+import gateway
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.files import WatchedFile
 from gateway.auth.passwords import Passwords
@@ -134,6 +137,16 @@ class _SendsToken(flight.ClientMiddleware):
 
     def sending_headers(self) -> dict[str, str]:
         return {"authorization": self._token}
+
+
+def test_no_module_forgets_for_whom_it_asks():
+    """Who prepares without an access sees everything, and so does who asks the catalog itself."""
+    for path in Path(gateway.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("engine"):
+                assert node.attr not in {"catalog", "execute"}, (path.name, ast.unparse(node))
+            if isinstance(node, ast.Call) and re.search(r"engine\.prepare(_plan)?$", ast.unparse(node.func)):
+                assert "access" in ast.unparse(node), (path.name, ast.unparse(node))
 
 
 Ask = Callable[..., list[tuple[Any, ...]]]

@@ -1,14 +1,19 @@
 """Rows and values: what a principal sees is the newest version of what its policy shows, on every path."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
+from memwal.errors import InvalidInputError
 from planner.access import FULL_ACCESS, TableAccess
 from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
+from planner.secured import check_table_access
+from tests.gateway.conftest import TYPES, typed_rows
 from tests.planner.access_lake import (
     ANALYST,
     FILTERED,
@@ -237,3 +242,53 @@ def test_a_row_that_moved_to_a_hidden_region_does_not_come_back(
         0,
         1,
     ]
+
+
+def test_masks_of_every_type(root: Path, open_engine: Callable[[Path], QueryEngine]):
+    table = typed_rows()
+    lance.write_dataset(table, root / "typed.lance")
+    engine = open_engine(root)
+    schema = engine.prepare("SELECT * FROM typed").schema
+    for mask, expected in (("NULL", [None, None]), ("CASE WHEN id = 2 THEN {} END", [None, None])):
+        masks = {name: mask.format(name) for name in TYPES}
+        plan = engine.prepare("SELECT * FROM typed", access=seeing(typed=TableAccess(masks=masks)))
+        assert plan.schema == schema
+        found = plan.execute().read_all()
+        assert all(found.column(name).to_pylist() == expected for name in TYPES)
+    kept = seeing(typed=TableAccess(masks={name: f"coalesce({name}, {name})" for name in TYPES}))
+    shown = engine.prepare("SELECT * FROM typed", access=kept).execute().read_all()
+    assert shown == engine.execute("SELECT * FROM typed").read_all()
+
+
+def test_a_table_of_which_no_column_is_shown_still_has_rows(ask: Ask, engine: QueryEngine):
+    names = engine.visible(FULL_ACCESS).table_schema("orders").names
+    access = seeing(orders=TableAccess(row_filter="tenant = 'a'", hidden_columns=frozenset(names)))
+    assert ask("SELECT count(*) FROM orders", access) == [(5,)]
+    assert ask("DESCRIBE orders", access) == []
+
+
+@pytest.mark.parametrize(
+    ("access", "reason"),
+    [
+        (TableAccess(row_filter="tenant = 'a'", masks={"email": "'x'"}), ""),
+        (TableAccess(hidden_columns=frozenset({"phone"})), "the policy hides column 'phone', which does not"),
+        (
+            TableAccess(masks={"phone": "'x'"}),
+            "the policy masks column 'phone', which does not exist; there are:",
+        ),
+        (TableAccess(row_filter="tenant"), "row filter 'tenant' can't be used: "),
+        (
+            TableAccess(row_filter="id > now()"),
+            "row filter 'id > now()' uses now, but a policy must follow from",
+        ),
+        (TableAccess(masks={"amount": "email"}), ""),
+        (TableAccess(masks={"amount": "'x'"}), "mask \"'x'\" of column 'amount' (int32) can't be used: "),
+    ],
+)
+def test_a_policy_is_checked_for_its_author(engine: QueryEngine, access: TableAccess, reason: str):
+    table = engine.catalog.table("orders")
+    if not reason:
+        check_table_access(table, access)
+        return
+    with pytest.raises(InvalidInputError, match=re.escape(f"table 'orders': {reason}")):
+        check_table_access(table, access)
