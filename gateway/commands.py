@@ -6,6 +6,7 @@ built once from these lists.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any as AnyType
 from typing import Generic, Protocol, TypeVar
@@ -49,10 +50,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The answer to GetFlightInfo: the schema of the stream, exactly, and the ticket that fetches it."""
+    """The answer to GetFlightInfo.
+
+    Args:
+        schema: of the stream, exactly.
+        ticket: fetches it, or its first part.
+        others: tickets of its other parts.
+        expires_at: until when the tickets of parts can be redeemed, UTC.
+        records: how many there are, -1 where that is not known.
+    """
 
     schema: pa.Schema
     ticket: bytes
+    others: tuple[bytes, ...] = ()
+    expires_at: datetime | None = None
+    records: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,19 @@ class Action:
     run: Callable[[bytes, Call], bytes | None]
 
 
+def check_size(data: bytes, what: str, max_bytes: int) -> None:
+    """Refuses a message that is too large.
+
+    Raises:
+        InvalidInputError: it has more than `max_bytes`.
+    """
+    if len(data) > max_bytes:
+        raise InvalidInputError(
+            f"{what} has {len(data)} bytes, more than the {max_bytes} that are allowed: send less, or ask "
+            "the operator to raise max_message_bytes"
+        )
+
+
 class _Entry(Protocol):
     @property
     def message(self) -> type[Message]: ...
@@ -103,10 +128,12 @@ class Registry(Generic[Entry]):
     Args:
         what: how a message is called in error texts ("command", "ticket", ...).
         entries: at most one for each message type.
+        max_bytes: that a message may have.
     """
 
-    def __init__(self, what: str, entries: Iterable[Entry]) -> None:
+    def __init__(self, what: str, entries: Iterable[Entry], max_bytes: int) -> None:
         self._what = what
+        self._max_bytes = max_bytes
         by_type: dict[str, Entry] = {}
         for entry in entries:
             name = entry.message.DESCRIPTOR.full_name
@@ -119,9 +146,10 @@ class Registry(Generic[Entry]):
         """Returns the entry that answers `data` (a message packed in google.protobuf.Any) and the message.
 
         Raises:
-            InvalidInputError: the bytes are not a packed message.
+            InvalidInputError: the bytes are not a packed message, or too many.
             UnsupportedError: no entry answers messages of that type.
         """
+        check_size(data, f"the {self._what}", self._max_bytes)
         packed = decode(Any, data, f"the {self._what}")
         name = packed.TypeName()
         if not name:

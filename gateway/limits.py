@@ -18,6 +18,7 @@ class Limits:
         max_result_rows: rows that one statement may return; 0 for any number.
         max_result_bytes: bytes that one statement may return; 0 for any number.
         max_batch_bytes: on the wire; larger batches are sliced.
+        max_message_bytes: of one command, ticket or action, and so of a statement's text.
         max_bound_bytes: of the parameters that are bound to a statement at once.
         max_sessions: sessions that are remembered; the one unused longest leaves first.
         session_idle_seconds: after which a session is forgotten.
@@ -33,6 +34,7 @@ class Limits:
     max_result_bytes: int = 0
     # A gRPC message of 4 MiB, where some clients stop, also holds the header of the batch.
     max_batch_bytes: int = (4 << 20) - (64 << 10)
+    max_message_bytes: int = 16 << 20
     max_bound_bytes: int = 64 << 20
     max_sessions: int = 10_000
     session_idle_seconds: float = 12 * 3600.0

@@ -75,6 +75,7 @@ def limits_of(config: GatewayConfig) -> Limits:
         max_result_rows=limits.max_result_rows,
         max_result_bytes=limits.max_result_bytes,
         max_batch_bytes=limits.max_batch_bytes,
+        max_message_bytes=limits.max_message_bytes,
         max_bound_bytes=limits.max_bound_bytes,
         max_sessions=limits.max_sessions,
         session_idle_seconds=limits.session_idle,

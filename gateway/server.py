@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import flight
 
 from gateway.auth.security import OpenSecurity, Security
 from gateway.cancellation import Cancellation
-from gateway.commands import Call, Command, Registry, Ticket, Upload
+from gateway.commands import Call, Command, Registry, Ticket, Upload, check_size
+from gateway.endpoints import Endpoints
 from gateway.errors import answering
 from gateway.keys_metadata import Keys
 from gateway.limits import Limits
@@ -59,14 +61,16 @@ class GatewayServer(flight.FlightServerBase):
         middleware: Mapping[str, flight.ServerMiddlewareFactory] = MappingProxyType({}),
     ) -> None:
         limits = limits or Limits()
+        self._max_message_bytes = max_bytes = limits.max_message_bytes
         self._security = security or OpenSecurity()
         self.queries = Queries(limits, observers)
         self.sessions = Sessions(limits)
         engine.add_system_tables(SystemQueries(self.queries), SystemSessions(self.sessions))
         streams = Streams(self.queries)
-        statements = Statements(engine, self.queries, streams)
+        endpoints = Endpoints(engine, self.queries, streams)
+        statements = Statements(engine, self.queries, streams, endpoints)
         plans = SubstraitPlans(engine, self.queries, streams)
-        self.prepared = prepared = PreparedStatements(engine, self.queries, streams, limits)
+        self.prepared = prepared = PreparedStatements(engine, self.queries, streams, limits, endpoints)
         families = (
             statements,
             plans,
@@ -77,15 +81,17 @@ class GatewayServer(flight.FlightServerBase):
             SqlInfo(streams),
         )
         self._commands: Registry[Command[Any]] = Registry(
-            "command", [command for family in families for command in family.commands()]
+            "command", [command for family in families for command in family.commands()], max_bytes
         )
         self._tickets: Registry[Ticket[Any]] = Registry(
-            "ticket", [ticket for family in families for ticket in family.tickets()]
+            "ticket",
+            [ticket for family in (*families, endpoints) for ticket in family.tickets()],
+            max_bytes,
         )
         self._uploads: Registry[Upload[Any]] = Registry(
-            "DoPut command", [*statements.uploads(), *plans.uploads(), *prepared.uploads()]
+            "DoPut command", [*statements.uploads(), *plans.uploads(), *prepared.uploads()], max_bytes
         )
-        acting = (prepared, self.sessions, Transactions(), Cancellation(self.queries))
+        acting = (prepared, endpoints, self.sessions, Transactions(), Cancellation(self.queries))
         self._actions = {action.name: action for family in acting for action in family.actions()}
         address = f"[{host}]" if ":" in host else host
         super().__init__(
@@ -103,14 +109,17 @@ class GatewayServer(flight.FlightServerBase):
     def get_flight_info(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.FlightInfo:
-        """Plans a command and returns the ticket of its one stream."""
+        """Plans a command and returns the ticket of its stream, or of each of its parts."""
         with answering("GetFlightInfo"):
             call = self._call(context)
             command, message = self._commands.find(_command_of(descriptor))
             planned = command.plan(message, call)
             # No location: a client comes back the way it came, whatever this host is called from there.
-            endpoint = flight.FlightEndpoint(planned.ticket, [])
-            return flight.FlightInfo(planned.schema, descriptor, [endpoint], -1, -1)
+            expires_at = None if planned.expires_at is None else pa.scalar(planned.expires_at)
+            endpoints = [
+                flight.FlightEndpoint(ticket, [], expires_at) for ticket in (planned.ticket, *planned.others)
+            ]
+            return flight.FlightInfo(planned.schema, descriptor, endpoints, planned.records, -1)
 
     def get_schema(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
@@ -152,7 +161,9 @@ class GatewayServer(flight.FlightServerBase):
                 raise UnsupportedError(
                     f"the gateway has no action {action.type!r}; it has " + ", ".join(sorted(self._actions))
                 )
-            body = entry.run(action.body.to_pybytes(), call)
+            request = action.body.to_pybytes()
+            check_size(request, f"the body of {action.type}", self._max_message_bytes)
+            body = entry.run(request, call)
             return iter(() if body is None else (body,))
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:

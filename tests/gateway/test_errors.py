@@ -14,6 +14,7 @@ from pyarrow import flight
 
 from gateway.client import error_text
 from gateway.errors import answering, client_error
+from gateway.limits import Limits
 from gateway.server import GatewayServer
 from memwal.errors import (
     CorruptDataError,
@@ -26,7 +27,7 @@ from memwal.errors import (
 )
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.conftest import ORDER_COUNT
+from tests.gateway.conftest import ORDER_COUNT, serving
 
 LEAKS = re.compile(r"Traceback|\.pyx?\b|File \"|site-packages|/work|KeyError")
 
@@ -219,6 +220,22 @@ def test_the_other_calls_answer_too(wire: flight.FlightClient) -> None:
     writer, reader = wire.do_exchange(flight.FlightDescriptor.for_command(b""))
     with pytest.raises(NotImplementedError, match="DoExchange"), writer:
         reader.read_chunk()
+
+
+def test_a_message_beyond_a_size_is_refused_unread(lake: Path) -> None:
+    long = f"SELECT '{'x' * 2000}' AS text"
+    with (
+        serving(lake, limits=Limits(max_message_bytes=1000)) as server,
+        flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client,
+    ):
+        for attempt in (
+            lambda: rpc.query(client, long),
+            lambda: rpc.prepare(client, long),
+            lambda: client.do_get(flight.Ticket(long.encode())).read_all(),
+        ):
+            with pytest.raises(ValueError, match=r"more than the 1000 that are allowed.*max_message_bytes"):
+                attempt()
+        assert rpc.query(client, "SELECT 1 AS one").to_pylist() == [{"one": 1}]
 
 
 def test_a_corrupt_table_is_named_and_the_others_go_on(
