@@ -18,7 +18,9 @@ from pyarrow import flight
 
 from gateway.column_metadata import described
 from gateway.commands import Action, Call, Command, Planned, Ticket, Upload
+from gateway.endpoints import Endpoints
 from gateway.keeping import Keeping
+from gateway.kill import Kill, parse_kill, prepare
 from gateway.limits import Limits
 from gateway.parameters import decode_parameters, encode_parameters, received, rows_of, typed
 from gateway.queries import Queries, Query
@@ -81,12 +83,16 @@ class PreparedStatements:
         queries: the statements that run.
         streams: sends results.
         limits: how many statements are kept, and how large a set of parameters may be.
+        endpoints: divides results.
     """
 
-    def __init__(self, engine: QueryEngine, queries: Queries, streams: Streams, limits: Limits) -> None:
+    def __init__(
+        self, engine: QueryEngine, queries: Queries, streams: Streams, limits: Limits, endpoints: Endpoints
+    ) -> None:
         self._engine = engine
         self._queries = queries
         self._streams = streams
+        self._endpoints = endpoints
         self._max_bound_bytes = limits.max_bound_bytes
         self._bindings: Keeping[bytes, Bindings] = Keeping(limits.max_prepared_statements, _IDLE_SECONDS)
 
@@ -128,7 +134,7 @@ class PreparedStatements:
             sql.ActionCreatePreparedStatementRequest, body, "the body of CreatePreparedStatement"
         )
         refuse_transaction(request)
-        query = self._engine.prepare(request.query, call.settings, call.access)
+        query = prepare(self._engine, request.query, call.settings, call)
         return self._created(own.PreparedHandle(query=request.query), query, call)
 
     def _create_from_plan(self, body: bytes, call: Call) -> bytes:
@@ -139,7 +145,7 @@ class PreparedStatements:
         query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
         return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
 
-    def _created(self, handle: own.PreparedHandle, query: PreparedQuery, call: Call) -> bytes:
+    def _created(self, handle: own.PreparedHandle, query: PreparedQuery | Kill, call: Call) -> bytes:
         handle.id = secrets.token_bytes(16)
         handle.settings.CopyFrom(encode_settings(call.settings))
         handle.schema_digest = query.digest
@@ -173,6 +179,13 @@ class PreparedStatements:
                 raise InvalidInputError(
                     f"the statement has {needed} parameters and none are bound: bind {needed} values"
                 )
+        if isinstance(query, PreparedQuery) and not handle.plan and call.settings.endpoints > 1:
+            bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
+            if bound is None or bound.nbytes <= _MAX_HANDLE_BYTES:
+                chosen = decode_settings(handle.settings)
+                divided = self._endpoints.divided(handle.query, query, chosen, call, bound)
+                if divided is not None:
+                    return divided
         return Planned(described(query.schema), prepared_ticket(handle, call.settings, binding_id))
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
@@ -180,6 +193,8 @@ class PreparedStatements:
         settings = decode_settings(ticket.settings)
         parameters = self._parameters(ticket, plan)
         query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)
+        if isinstance(plan, Kill):
+            return self._streams.listing(plan.run(self._queries, call))
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             for row in rows_of(parameters):
@@ -187,7 +202,7 @@ class PreparedStatements:
 
         return self._streams.send(described(plan.schema), query, readers)
 
-    def _parameters(self, ticket: own.PreparedTicket, plan: PreparedQuery) -> pa.Table | None:
+    def _parameters(self, ticket: own.PreparedTicket, plan: PreparedQuery | Kill) -> pa.Table | None:
         if not len(plan.parameter_schema):
             return None
         if ticket.handle.parameters:
@@ -231,18 +246,23 @@ class PreparedStatements:
         self,
         command: sql.CommandPreparedStatementUpdate,
         _reader: flight.MetadataRecordBatchReader,
-        _call: Call,
+        call: Call,
     ) -> bytes | None:
         handle = _handle(command.prepared_statement_handle)
+        kill = parse_kill(handle.query)
+        if kill is not None:
+            return sql.DoPutUpdateResult(
+                record_count=kill.run(self._queries, call).num_rows
+            ).SerializeToString()
         raise UnsupportedError(
             f"the gateway only reads; {handle.query!r} cannot be an update: execute it as a query"
         )
 
-    def _query(self, handle: own.PreparedHandle, call: Call) -> PreparedQuery:
+    def _query(self, handle: own.PreparedHandle, call: Call) -> PreparedQuery | Kill:
         settings, promised = decode_settings(handle.settings), handle.schema_digest
         if handle.plan:
             return self._engine.prepare_plan(handle.plan, settings, call.access, promised=promised)
-        return self._engine.prepare(handle.query, settings, call.access, promised=promised)
+        return prepare(self._engine, handle.query, settings, call, promised)
 
 
 def _handle(data: bytes) -> own.PreparedHandle:

@@ -7,13 +7,15 @@ from pyarrow import flight
 
 from gateway.column_metadata import described
 from gateway.commands import Call, Command, Planned, Ticket, Upload
+from gateway.endpoints import Endpoints
+from gateway.kill import Kill, parse_kill, prepare
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
 from gateway.tickets import decode_settings, statement_ticket
 from gateway.transactions import refuse_transaction
 from gateway.wire import decode
 from memwal.errors import UnsupportedError
-from planner.engine import QueryEngine
+from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 
@@ -25,10 +27,11 @@ class Statements:
     engine keeps plans for a while, so that the usual DoGet does not plan a second time.
     """
 
-    def __init__(self, engine: QueryEngine, queries: Queries, streams: Streams) -> None:
+    def __init__(self, engine: QueryEngine, queries: Queries, streams: Streams, endpoints: Endpoints) -> None:
         self._engine = engine
         self._queries = queries
         self._streams = streams
+        self._endpoints = endpoints
 
     def commands(self) -> tuple[Command[sql.CommandStatementQuery], ...]:
         """Returns the descriptor commands of this family."""
@@ -44,18 +47,24 @@ class Statements:
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
         refuse_transaction(command)
-        return described(self._engine.prepare(command.query, call.settings, call.access).schema)
+        return described(prepare(self._engine, command.query, call.settings, call).schema)
 
     def _plan(self, command: sql.CommandStatementQuery, call: Call) -> Planned:
         refuse_transaction(command)
-        plan = self._engine.prepare(command.query, call.settings, call.access)
+        plan = prepare(self._engine, command.query, call.settings, call)
+        if isinstance(plan, PreparedQuery):
+            divided = self._endpoints.divided(command.query, plan, call.settings, call)
+            if divided is not None:
+                return divided
         return Planned(described(plan.schema), statement_ticket(command.query, call.settings, plan.digest))
 
     def _stream(self, ticket: sql.TicketStatementQuery, call: Call) -> flight.FlightDataStream:
         handle = decode(own.StatementHandle, ticket.statement_handle, "the ticket")
         settings = decode_settings(handle.settings)
-        plan = self._engine.prepare(handle.query, settings, call.access, promised=handle.schema_digest)
+        plan = prepare(self._engine, handle.query, settings, call, promised=handle.schema_digest)
         query = self._queries.redeem(handle.statement_id, plan.sql, settings, call)
+        if isinstance(plan, Kill):
+            return self._streams.listing(plan.run(self._queries, call))
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             yield plan.execute((), settings, query.control)
@@ -63,9 +72,14 @@ class Statements:
         return self._streams.send(described(plan.schema), query, readers)
 
     def _update(
-        self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, _call: Call
+        self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes | None:
         refuse_transaction(command)
+        kill = parse_kill(command.query)
+        if kill is not None:
+            return sql.DoPutUpdateResult(
+                record_count=kill.run(self._queries, call).num_rows
+            ).SerializeToString()
         raise UnsupportedError(
             f"the gateway only reads; it cannot run {command.query!r}: write through a MemWAL writer or Lance"
         )

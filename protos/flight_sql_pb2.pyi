@@ -768,6 +768,28 @@ class CommandPreparedStatementUpdate(_message.Message):
 Global___CommandPreparedStatementUpdate: _TypeAlias = CommandPreparedStatementUpdate  # noqa: Y015
 
 @_typing.final
+class DoPutUpdateResult(_message.Message):
+    """What DoPut of an update command answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORD_COUNT_FIELD_NUMBER: _builtins.int
+    record_count: _builtins.int
+    """Rows that were changed; -1 where that is unknown."""
+    def __init__(
+        self,
+        *,
+        record_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record_count", b"record_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DoPutUpdateResult: _TypeAlias = DoPutUpdateResult  # noqa: Y015
+
+@_typing.final
 class DoPutPreparedStatementResult(_message.Message):
     """Written back, bare, by DoPut of a CommandPreparedStatementQuery."""
 
