@@ -1,0 +1,93 @@
+"""Parameters of every type, as ADBC binds them."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.adbc.values import VALUES
+
+EVERY_TYPE = pytest.mark.parametrize("name", VALUES)
+PYTHON_VALUES = [
+    ("bool_", True),
+    ("int64_", 7),
+    ("float64_", 2.5),
+    ("string_", "text"),
+    ("binary_", b"\x01"),
+    ("date32_", VALUES["date32_"][1]),
+    ("time64_us", VALUES["time64_us"][1]),
+    ("timestamp_us", VALUES["timestamp_us"][1]),
+    ("instant_utc", VALUES["instant_utc"][1]),
+    ("decimal128_", VALUES["decimal128_"][1]),
+    ("list_", [1, 2]),
+]
+
+
+def bound(name: str, *values: Any) -> pa.Table:
+    return pa.table({"value": pa.array(values, VALUES[name][0])})
+
+
+@EVERY_TYPE
+def test_a_value_equals_the_column_that_holds_it(cursor: Any, name: str) -> None:
+    kind, value = VALUES[name]
+    cursor.execute(f"SELECT id, {name} FROM typed WHERE {name} = ?", bound(name, value))
+    table = cursor.fetch_arrow_table()
+    assert table.to_pylist() == [{"id": 1, name: value}]
+    assert table.schema.field(name).type == kind
+    cursor.execute(f"SELECT id FROM typed WHERE {name} = ?", bound(name, None))
+    assert cursor.fetchall() == []
+
+
+@pytest.mark.parametrize("name", ["int8_", "string_", "instant_berlin", "list_", "struct_"])
+def test_null_is_not_distinct_from_null(cursor: Any, name: str) -> None:
+    cursor.execute(f"SELECT id FROM typed WHERE {name} IS NOT DISTINCT FROM ?", bound(name, None))
+    assert cursor.fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(("name", "value"), PYTHON_VALUES, ids=[name for name, _ in PYTHON_VALUES])
+def test_a_python_value_is_bound_by_its_own_type(cursor: Any, name: str, value: Any) -> None:
+    cursor.execute(
+        f"SELECT id FROM typed WHERE {name} = ? OR {name} IS NOT NULL AND ? IS NULL", (value, None)
+    )
+    expected = [(1,)]
+    assert cursor.fetchall() == expected
+
+
+def test_a_parameter_that_meets_nothing_is_text(cursor: Any) -> None:
+    cursor.execute("SELECT ? AS v", (7,))
+    assert cursor.fetchall() == [("7",)]
+    cursor.execute("SELECT CAST(? AS BIGINT) AS v", (7,))
+    assert cursor.fetchall() == [(7,)]
+
+
+def test_several_rows_of_parameters_run_a_query_for_each(cursor: Any) -> None:
+    cursor.execute("SELECT id FROM orders WHERE id = ? OR id = ?", pa.table({"a": [1, 2], "b": [3, 4]}))
+    assert sorted(cursor.fetchall()) == [(1,), (2,), (3,), (4,)]
+
+
+def test_executemany_is_for_updates_and_says_so(cursor: Any) -> None:
+    with pytest.raises(Exception, match="cannot be an update: execute it as a query") as caught:
+        cursor.executemany("SELECT id FROM orders WHERE id = ?", [(1,), (2,)])
+    assert caught.value.status_code.name == "NOT_IMPLEMENTED"
+
+
+def test_prepared_parameters_have_types(cursor: Any) -> None:
+    schema = cursor.adbc_prepare("SELECT id FROM orders WHERE customer = ? AND amount > ?")
+    assert schema == pa.schema({"$1": pa.string(), "$2": pa.float64()})
+
+
+@pytest.mark.parametrize(
+    ("values", "said"), [((1,), "2 parameters and 1"), ((1, 2, 3), "2 parameters and 3")]
+)
+def test_a_wrong_number_of_parameters_is_refused(cursor: Any, values: tuple[int, ...], said: str) -> None:
+    with pytest.raises(Exception, match=said) as caught:
+        cursor.execute("SELECT id FROM orders WHERE id = ? OR id = ?", values)
+    assert caught.value.status_code.name == "INVALID_ARGUMENT"
+
+
+def test_parameters_in_a_subquery_and_a_view_are_bound_too(cursor: Any) -> None:
+    statement = (
+        "SELECT count(*) FROM big_orders WHERE id IN (SELECT id FROM orders WHERE id < ?) AND amount < ?"
+    )
+    cursor.execute(statement, (900, 410.0))
+    assert cursor.fetchall() == [(18,)]
