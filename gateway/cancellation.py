@@ -56,12 +56,13 @@ class Cancellation:
             raise InvalidInputError(
                 "the FlightInfo has no endpoints: send the one that GetFlightInfo answered with"
             )
-        found = {self._cancel_ticket(endpoint.ticket.ticket, call) for endpoint in info.endpoint}
+        # The parts of a divided result are one statement.
+        statements = {statement_id_of(endpoint.ticket.ticket) for endpoint in info.endpoint}
+        found = {self._cancel_statement(statement_id, call) for statement_id in statements}
         # What is still being stopped decides, and then what could be stopped at all.
         return next(status for status in (_CANCELLING, _CANCELLED, _NOT_CANCELLABLE) if status in found)
 
-    def _cancel_ticket(self, ticket: bytes, call: Call) -> flight_pb2.CancelStatus.ValueType:
-        statement_id = statement_id_of(ticket)
+    def _cancel_statement(self, statement_id: bytes | None, call: Call) -> flight_pb2.CancelStatus.ValueType:
         if statement_id is None:
             return _NOT_CANCELLABLE
         if not statement_id:
@@ -103,6 +104,10 @@ def _of_prepared(data: bytes) -> bytes:
     return decode(own.PreparedTicket, data, "the ticket").statement_id
 
 
+def _of_part(data: bytes) -> bytes:
+    return decode(own.PartTicket, data, "the ticket").statement_id
+
+
 def _of_plan(data: bytes) -> bytes:
     return decode(own.PlanTicket, data, "the ticket").statement_id
 
@@ -112,5 +117,6 @@ _STATEMENT_IDS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
         sql.TicketStatementQuery.DESCRIPTOR.full_name: _of_statement,
         own.PreparedTicket.DESCRIPTOR.full_name: _of_prepared,
         own.PlanTicket.DESCRIPTOR.full_name: _of_plan,
+        own.PartTicket.DESCRIPTOR.full_name: _of_part,
     }
 )

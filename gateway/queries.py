@@ -1,5 +1,6 @@
 """The statements that a server runs: how many at a time, what became of them, and how they are stopped."""
 
+import itertools
 import threading
 import time
 from collections import OrderedDict, deque
@@ -54,7 +55,8 @@ class Query:
     """One execution of a statement, from the redemption of its ticket to the end of its stream.
 
     Attributes:
-        id: 32 hexadecimal digits; a part of a divided result has its number behind them.
+        id: 32 hexadecimal digits; a part of a divided result has its number, and a number of
+            its own, behind them.
         statement_id: of the ticket; equal for all parts of one result.
         sql: as the client sent it.
         settings: of the session that asked.
@@ -138,6 +140,7 @@ class Queries:
         self._running = 0
         self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
         self._redeemed: OrderedDict[str, None] = OrderedDict()
+        self._readings = itertools.count(1)
         self._stopping: LanceGatewayError | None = None
         self._closed = threading.Event()
         threading.Thread(target=self._look_after, name="queries", daemon=True).start()
@@ -172,6 +175,31 @@ class Queries:
                 f"the ticket of statement {query.id} was used, or the statement was cancelled: a ticket "
                 "is good for one DoGet; send the statement to GetFlightInfo again"
             )
+        return query
+
+    def redeem_part(
+        self, statement_id: bytes, number: int, sql: str, settings: SessionSettings, call: Call
+    ) -> Query:
+        """Begins one part of a result; its ticket is good any number of times, until it expires.
+
+        Args:
+            statement_id: 16 bytes, of the ticket; the same for all parts.
+            number: of the part.
+            sql: the statement.
+            settings: of the session that asked.
+            call: that brings the ticket.
+
+        Raises:
+            NotFoundError: the statement was cancelled.
+        """
+        with self._lock:
+            if len(statement_id) != 16 or statement_id.hex() in self._redeemed:
+                raise NotFoundError(
+                    f"statement {statement_id.hex()} was cancelled: send it to GetFlightInfo again"
+                )
+        query = Query(statement_id.hex(), sql, settings, call, number)
+        # A part may be read by several clients at once, or again after a reader was lost.
+        query.id = f"{query.id}-{next(self._readings)}"
         return query
 
     def withdraw(self, statement_id: bytes) -> bool:

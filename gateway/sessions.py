@@ -68,6 +68,8 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool]] = MappingProxyType(
         "types": _text,
     }
 )
+# Before the name of an option, where a header chooses it; JDBC's driver sends the name alone.
+_HEADER = "x-lance-gateway-"
 # What the JDBC driver calls itself; so do other clients in Java, which read the same types.
 _JDBC_AGENTS = ("grpc-java", "JDBC")
 
@@ -108,7 +110,12 @@ class SessionMiddlewareFactory(flight.ServerMiddlewareFactory):
     ) -> flight.ServerMiddleware | None:
         """Returns the middleware of this call; None where its headers say nothing."""
         session_id = _session_of(headers.get("cookie", ()))
-        chosen = {name: headers[name][-1] for name in _OPTIONS if name in headers}
+        chosen = {
+            name: headers[header][-1]
+            for name in _OPTIONS
+            for header in (name, f"{_HEADER}{name}")
+            if header in headers
+        }
         is_jdbc = any(mark in agent for agent in headers.get("user-agent", ()) for mark in _JDBC_AGENTS)
         if session_id is None and not chosen and not is_jdbc:
             return None

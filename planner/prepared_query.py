@@ -29,10 +29,12 @@ from planner.parts import OfferedParts, ScanPart, is_divisible, offered, part_sc
 from planner.plain_types import bindable_type, conform
 from planner.query import QueryRun
 from planner.results import altered, normalised, translated
+from planner.secured import SecuredTable
 from planner.settings import SessionSettings
 from planner.snapshot import TableSnapshot
 from planner.statement import BoundStatement
 from planner.substrait import Bound
+from planner.system_leaf import plain_system_rows
 from planner.visible_catalog import VisibleCatalog
 
 RUN_ATTEMPTS = 4
@@ -194,6 +196,23 @@ class PreparedQuery:
                 return None
             raise translated(error, bound, run.failure) from error
 
+    def reopen(self, part: ScanPart) -> TableSnapshot:
+        """Open what a part describes, for `execute_part`.
+
+        Raises:
+            UnavailableError: it is no longer there.
+        """
+        _, table = self._read_by(part)
+        return table.table.reopen(part.snapshot)
+
+    def _read_by(self, part: ScanPart) -> tuple[BoundStatement, SecuredTable]:
+        bound = self._bound
+        tables = [reference.table for reference in bound.references]
+        if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
+            msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
+            raise InvalidInputError(msg)
+        return bound, self._catalog.table(part.snapshot.table)
+
     def execute_part(
         self,
         part: ScanPart,
@@ -214,16 +233,10 @@ class PreparedQuery:
         Raises:
             UnavailableError: the snapshot, or what the statement meant, is no longer there.
         """
-        bound = self._bound
-        tables = [reference.table for reference in bound.references]
-        if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
-            msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
-            raise InvalidInputError(msg)
-        table = self._catalog.table(part.snapshot.table)
+        bound, table = self._read_by(part)
         task = _Task(self._typed(parameters), settings or self._settings, control or RunControl())
         run = self._frames.run(task.settings, task.control)
-        seen = snapshot or table.table.reopen(part.snapshot)
-        run.division = Division(seen, part.snapshot.scanned_regions, part.count)
+        run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
         frame = self._frames.plan(bound, run, task.parameters, self._catalog)
         self._check(frame.schema())
         scan = part_scan(bound, frame, run, table, part)
@@ -310,7 +323,8 @@ class PreparedQuery:
         """Physically planned, not yet read."""
         shape = None if len(self._bound.references) != 1 else direct_shape(frame)
         if shape is None:
-            return _streamed(frame, run.control)
+            told = plain_system_rows(self._bound, frame, run)
+            return _streamed(frame, run.control) if told is None else told
         table = self._catalog.table(self._bound.references[0].table)
         return direct_batches(shape, frame, run, table)
 

@@ -5,6 +5,7 @@ What the gateway's own tickets and statement handles carry. Clients treat them a
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from protos import snapshot_pb2 as _snapshot_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -208,3 +209,48 @@ class PreparedTicket(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PreparedTicket: _TypeAlias = PreparedTicket  # noqa: Y015
+
+@_typing.final
+class PartTicket(_message.Message):
+    """The ticket of one part of a result that several readers share. It may be redeemed any number of times."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    SCHEMA_DIGEST_FIELD_NUMBER: _builtins.int
+    STATEMENT_ID_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    parameters: _builtins.bytes
+    """An Arrow IPC stream with one column per parameter and one row; absent where there are no parameters."""
+    schema_digest: _builtins.bytes
+    """Of the schema that the client was told."""
+    statement_id: _builtins.bytes
+    """16 bytes, the same for all parts."""
+    expires_at: _builtins.int
+    """Milliseconds since 1970."""
+    @_builtins.property
+    def settings(self) -> Global___SessionSettings: ...
+    @_builtins.property
+    def part(self) -> _snapshot_pb2.ScanPart: ...
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        settings: Global___SessionSettings | None = ...,
+        parameters: _builtins.bytes = ...,
+        schema_digest: _builtins.bytes = ...,
+        statement_id: _builtins.bytes = ...,
+        part: _snapshot_pb2.ScanPart | None = ...,
+        expires_at: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["part", b"part", "settings", b"settings"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "parameters", b"parameters", "part", b"part", "query", b"query", "schema_digest", b"schema_digest", "settings", b"settings", "statement_id", b"statement_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartTicket: _TypeAlias = PartTicket  # noqa: Y015
