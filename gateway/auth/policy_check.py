@@ -1,7 +1,5 @@
 """Whether a policy fits the tables that there are."""
 
-from collections.abc import Mapping
-
 from gateway.auth.identity import Identity
 from gateway.auth.policy import Policy
 from memwal.errors import LanceGatewayError
@@ -13,24 +11,17 @@ from planner.visible_catalog import check_view_access
 _SAMPLE = "somebody"
 
 
-def misfits(policy: Policy, root: str, storage_options: Mapping[str, str]) -> list[str]:
+def misfits(policy: Policy, catalog: Catalog) -> list[str]:
     """Returns one sentence for each role and table or view that do not fit; none where all do.
 
     Roles are looked at one by one. A combination of roles fits where each of them does, unless their masks
     for one column are of kinds that have nothing in common.
-
-    Raises:
-        LanceGatewayError: the root cannot be read.
     """
-    catalog = Catalog.open(root, storage_options)
-    try:
-        return [
-            f"role {role!r}: {problem}"
-            for role in policy.role_names
-            for problem in _of_role(policy, role, catalog)
-        ]
-    finally:
-        catalog.close()
+    return [
+        f"role {role!r}: {problem}"
+        for role in policy.role_names
+        for problem in _of_role(policy, role, catalog)
+    ]
 
 
 def _of_role(policy: Policy, role: str, catalog: Catalog) -> list[str]:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -115,9 +116,11 @@ def check_policy(
         if root is not None:
             from gateway.auth.policy_check import misfits  # noqa: PLC0415 - loads pylance and DataFusion
             from gateway.config.loading import load  # noqa: PLC0415
+            from planner.catalog import Catalog  # noqa: PLC0415
 
             config = load(flags_of(root, storage_option, None)).config
-            found = misfits(policy, config.root, config.storage_options)
+            with closing(Catalog.open(config.root, config.storage_options)) as catalog:
+                found = misfits(policy, catalog)
             for problem in found:
                 typer.echo(f"error: {problem}", err=True)
             if found:

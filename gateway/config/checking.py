@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gateway.auth.files import read_text
-from gateway.auth.identity import Identity
 from gateway.auth.opening import open_security
-from gateway.auth.policy import Policy, parse_policy
+from gateway.auth.policy import parse_policy
+from gateway.auth.policy_check import misfits
 from gateway.config.loading import Loaded, fields
 from gateway.config.schema import GatewayConfig
 from gateway.observability.observing import http_port
@@ -16,8 +16,6 @@ from gateway.serve import listening_problem
 from memwal.errors import InvalidInputError, LanceGatewayError
 from planner import compatibility
 from planner.catalog import Catalog
-from planner.secured import check_table_access
-from planner.visible_catalog import check_view_access
 
 
 def problems(loaded: Loaded) -> list[str]:
@@ -57,27 +55,11 @@ def _check_root(config: GatewayConfig) -> None:
         if config.auth.policy_file is not None:
             text = read_text(config.auth.policy_file)
             policy = parse_policy(text, str(config.auth.policy_file))
-            for role in policy.role_names:
-                _check_role(policy, role, catalog)
+            found = misfits(policy, catalog)
+            if found:
+                raise InvalidInputError("; ".join(found))
     finally:
         catalog.close()
-
-
-def _check_role(policy: Policy, role: str, catalog: Catalog) -> None:
-    """Refuses grants that do not fit the tables and views that they are about."""
-    access = policy.access(Identity("somebody", frozenset({role}), "none"))
-    for name in catalog.names():
-        seen = access.of(name)
-        if seen is None:
-            continue
-        try:
-            if catalog.has_table(name):
-                check_table_access(catalog.table(name), seen)
-            else:
-                check_view_access(name, seen)
-        except LanceGatewayError as error:
-            msg = f"the policy's role {role!r} does not fit {name!r}: {error}"
-            raise InvalidInputError(msg) from error
 
 
 def _taken_ports(config: GatewayConfig) -> Iterator[str]:
