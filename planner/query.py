@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,6 +67,8 @@ class QueryRun:
         self.failure: LanceGatewayError | None = None
         """The first error of ours; on its way through DataFusion it becomes mere text."""
         self.scans: list[TableScan] = []
+        self.system_scans: list[Callable[[], Iterator[pa.RecordBatch]]] = []
+        """What reads each planned scan of a system table."""
         self.division: Division | None = None
         """Of the statement's one scan, where somebody else took the snapshot and others read the rest."""
         self._lock = threading.Lock()

@@ -9,12 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+from datafusion import DataFrame
 
 from execnodes.node import rows_without_columns
 from memwal.errors import LanceGatewayError
 from planner.access import Access
+from planner.direct_shape import DirectShape, direct_shape
 from planner.leaf import Projection
 from planner.query import QueryRun
+from planner.statement import BoundStatement
+from planner.substrait import Bound
 from planner.system_tables import SystemTable
 
 
@@ -49,7 +53,9 @@ class SystemLeaf(pads.Dataset):
         """DataFusion plans a scan; nothing is read yet."""
         # Conjuncts that fold to a constant arrive as a bare scalar.
         conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
-        return [SystemScan(self, self._columns, conjuncts)]
+        scan = SystemScan(self, self._columns, conjuncts)
+        self._run.system_scans.append(scan.to_batches)
+        return [scan]
 
     def rows(self) -> pa.Table:
         """The rows of this execution; read once, when the first batch is wanted.
@@ -66,6 +72,26 @@ class SystemLeaf(pads.Dataset):
                     self._run.failure = self._run.failure or error
                     raise
             return self._rows
+
+
+def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch] | None:
+    """Rows of a statement that only scans one system table; None where there is more to it.
+
+    All statements share DataFusion's few threads. Looking what keeps them busy must not wait for them.
+
+    Args:
+        bound: the statement.
+        frame: the same, planned.
+        run: its execution.
+    """
+    if not isinstance(bound, BoundStatement) or bound.references or not bound.system_tables:
+        return None
+    if direct_shape(frame) not in {DirectShape.SCAN, DirectShape.SCAN_ALL}:
+        return None
+    run.system_scans.clear()
+    frame.execution_plan()
+    (read,) = run.system_scans
+    return read()
 
 
 class SystemScan(Projection):
