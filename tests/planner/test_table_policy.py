@@ -1,0 +1,104 @@
+"""What storage is told of a row filter, what is evaluated above it, and which columns masks read."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from execnodes import SecurityBarrierExec
+from planner.access import TableAccess
+from planner.conditions import divided
+from planner.control import RunControl
+from planner.engine import QueryEngine
+from planner.predicates import describe
+from planner.table_policy import plan_policy
+from tests.planner.recording import pushed
+from tests.support.principals import seeing
+from tests.support.tables import LsmTable, by_identity, key_field
+from tests.support.writer_process import WriterProcess
+
+SCHEMA = pa.schema([("id", pa.int64()), ("tenant", pa.string()), ("Name", pa.string()), ("n", pa.int32())])
+
+
+@pytest.mark.parametrize(
+    ("row_filter", "storage", "above"),
+    [
+        ("tenant = 'a'", "tenant = 'a'", False),
+        ("tenant = 'a' AND n > 3", "tenant = 'a' AND n > 3", False),
+        ("tenant IN ('a', 'b') OR n IS NULL", "tenant = 'a' OR tenant = 'b' OR n IS NULL", False),
+        ("n BETWEEN 2 AND 4", "n >= 2 AND n <= 4", False),
+        ("\"Name\" = 'x'", "Name = 'x'", False),
+        ("n + 1 > 3", "TRUE", True),
+        ("tenant = 'a' AND length(\"Name\") = 1", "tenant = 'a'", True),
+        ("lower(tenant) = 'a'", "TRUE", True),
+        ("tenant = 'a' OR lower(tenant) = 'b'", "TRUE", True),
+        ("true", "TRUE", False),
+        ("tenant = 'a' AND false", "FALSE", False),
+        ('tenant = "Name"', "(not understood)", False),
+    ],
+)
+def test_what_storage_is_told_of_a_filter(row_filter: str, storage: str, above: bool):
+    policy = plan_policy(SCHEMA, TableAccess(row_filter=row_filter))
+    assert describe(policy.predicate) == storage
+    assert (policy.condition == row_filter) is above
+    assert bool(policy.condition_columns) is above
+
+
+def test_which_columns_masks_read():
+    masks = {"Name": 'concat(tenant, "Name")', "n": "7", "tenant": "NULL"}
+    policy = plan_policy(SCHEMA, TableAccess(masks=masks, hidden_columns=frozenset({"id"})))
+    assert policy.schema.names == ["tenant", "Name", "n"]
+    assert policy.masks["Name"].columns == {"tenant", "Name"}
+    assert policy.masks["Name"].constant is None
+    assert policy.masks["n"].constant == pa.array([7], pa.int32())
+    assert policy.masks["tenant"].constant == pa.array([None], pa.string())
+    assert policy.columns_for(frozenset({"n"})) == frozenset()
+    assert policy.columns_for(frozenset({"Name"})) == {"tenant", "Name"}
+
+
+def test_equal_restrictions_are_planned_once():
+    one, other = (TableAccess(row_filter="n > 1", masks={"tenant": "'x'"}) for _ in range(2))
+    assert plan_policy(SCHEMA, one) is plan_policy(pa.schema(list(SCHEMA)), other)
+    assert plan_policy(SCHEMA, one) is not plan_policy(SCHEMA, TableAccess(row_filter="n > 1"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "below", "above"),
+    [
+        ("id = 7", "n > 1 AND id = 7", None),
+        ("id = 7 AND tenant = 'a'", "n > 1 AND id = 7", "id = 7 AND tenant = 'a'"),
+        ("id = 7 OR tenant = 'a'", "n > 1", "id = 7 OR tenant = 'a'"),
+        ("tenant = 'a'", "n > 1", "tenant = 'a'"),
+        ('tenant = "Name" AND n < 5', "n > 1 AND n < 5", "(not understood) AND n < 5"),
+        ("n < 5 AND id IS NULL", "n > 1 AND n < 5 AND id IS NULL", None),
+    ],
+)
+def test_conditions_on_masked_columns_stay_above(condition: str, below: str, above: str | None):
+    policy = plan_policy(SCHEMA, TableAccess(row_filter="n > 1", masks={"tenant": "'x'"}))
+    (expression,) = pushed(SCHEMA, condition)
+    conditions = divided(expression, policy, SCHEMA)
+    assert str(conditions.below) == below
+    assert (None if conditions.above is None else str(conditions.above)) == above
+
+
+def test_a_filter_prunes_regions_and_finds_keys(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+):
+    schema = pa.schema([key_field("tenant", pa.string(), 1), key_field("id", pa.int64(), 2)])
+    base = pa.Table.from_pylist([{"tenant": name, "id": 1} for name in "abc"], schema=schema)
+    table = LsmTable.create(root, "t", base, by_identity("tenant", recorded=True), writers)
+    table.put([{"tenant": name, "id": 2} for name in "abc"])
+    engine = open_engine(root)
+    access = seeing(t=TableAccess(row_filter="tenant = 'b'"))
+    control = RunControl()
+    found = engine.prepare("SELECT id FROM t", access=access).execute(control=control).read_all()
+    assert sorted(found.column("id").to_pylist()) == [1, 2]
+    (read,) = control.reads
+    assert (read.regions_kept, read.regions, read.is_restricted) == (1, 3, True)
+    control = RunControl()
+    found = engine.prepare("SELECT id FROM t WHERE id = 2", access=access).execute(control=control).read_all()
+    assert found.column("id").to_pylist() == [2]
+    (scan,) = control.scans
+    assert scan.is_lookup
+    assert not isinstance(scan.tree, SecurityBarrierExec)
