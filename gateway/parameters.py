@@ -82,6 +82,10 @@ def decode_parameters(data: bytes) -> pa.Table:
 
 def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
+        if pa.types.is_union(column.type):
+            # Some clients bind every value as a union, whose rows have types of their own.
+            values = [row.value.cast(field.type) for row in column]
+            return pa.chunked_array([pa.array(values, field.type)])
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         if _are_comparable(column.type, field.type):

@@ -227,3 +227,13 @@ def other_wire(lake: Path) -> Iterator[flight.FlightClient]:
 
 def _rows(*columns: list[int]) -> pa.Table:
     return pa.table({str(place): column for place, column in enumerate(columns, start=1)})
+
+
+def test_values_may_be_bound_as_unions(wire: flight.FlightClient) -> None:
+    prepared = rpc.prepare(wire, "SELECT id FROM orders WHERE customer = ? AND id < ?")
+    children = [pa.array(["customer 3"]), pa.array([20], pa.int8())]
+    text = pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), children)
+    number = pa.UnionArray.from_dense(pa.array([1], pa.int8()), pa.array([0], pa.int32()), children)
+    rpc.bind(wire, prepared.prepared_statement_handle, pa.table([text, number], ["a", "b"]))
+    command = sql.CommandPreparedStatementQuery(prepared_statement_handle=prepared.prepared_statement_handle)
+    assert rpc.fetch(wire, command).column("id").to_pylist() == [3, 10, 17]
