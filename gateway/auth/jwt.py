@@ -1,17 +1,24 @@
 """JSON Web Tokens of an identity provider (OpenID Connect)."""
 
 import logging
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jwt
+from cachetools import LRUCache
 
 from gateway.auth.errors import UnauthenticatedError
 from gateway.auth.identity import Identity
+from gateway.auth.tokens import digest_of
 from memwal.errors import InvalidInputError
 
 logger = logging.getLogger(__name__)
 
+# Tokens come with every call, and signatures cost most of what a small query does.
+_MAX_VERIFIED = 1000
 # A shared secret, or no signature at all, would let whoever knows the public key sign.
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "ES256K", "EdDSA"}
@@ -36,6 +43,7 @@ class JwtVerifier:
         user_claim: the claim that names the user.
         roles_claim: the claim that lists roles, or holds them separated by spaces.
         leeway: seconds by which clocks may differ.
+        now: the time, in seconds since 1970.
 
     A claim is found by its name, or step by step by a path with dots ("realm_access.roles").
 
@@ -53,6 +61,7 @@ class JwtVerifier:
         user_claim: str = "sub",
         roles_claim: str = "roles",
         leeway: float = 30.0,
+        now: Callable[[], float] = time.time,
     ) -> None:
         if not issuer or not audience:
             raise InvalidInputError(
@@ -71,6 +80,9 @@ class JwtVerifier:
         self._user_claim = user_claim
         self._roles_claim = roles_claim
         self._leeway = leeway
+        self._now = now
+        self._lock = threading.Lock()
+        self._verified: LRUCache[str, _Verified] = LRUCache(_MAX_VERIFIED)
 
     def verify(self, token: str) -> Identity:
         """Returns whom a token stands for.
@@ -79,23 +91,32 @@ class JwtVerifier:
             UnauthenticatedError: the token is not valid, for a reason that only the log tells.
             UnavailableError: the provider's keys cannot be fetched.
         """
+        digest = digest_of(token)
+        with self._lock:
+            known = self._verified.get(digest)
+        if known is not None and self._still_counts(known):
+            return known.identity
         try:
-            claims = self._claims(token)
-            name = _claim(claims, self._user_claim)
-            if not isinstance(name, str):
-                raise jwt.InvalidTokenError(f"claim {self._user_claim!r} is not there, or no text")
-            return Identity(name, _roles(_claim(claims, self._roles_claim)), "jwt")
+            verified = self._verify(token)
         except (jwt.PyJWTError, InvalidInputError) as error:
             # What these say names claims and algorithms, never the token.
             logger.warning("JWT refused: %s: %s", type(error).__name__, error)
             raise UnauthenticatedError("the token is not valid, or no longer") from None
+        with self._lock:
+            self._verified[digest] = verified
+        return verified.identity
 
-    def _claims(self, token: str) -> dict[str, Any]:
+    def _still_counts(self, known: "_Verified") -> bool:
+        # A key that was fetched again is another one.
+        return known.expires > self._now() - self._leeway and self._keys.find(known.key_id) is known.key
+
+    def _verify(self, token: str) -> "_Verified":
         header = jwt.get_unverified_header(token)
         algorithm = header.get("alg")
         if algorithm not in self._algorithms:
             raise jwt.InvalidAlgorithmError(f"algorithm {algorithm!r:.40} is not accepted")
-        key = self._keys.find(header.get("kid"))
+        key_id = header.get("kid")
+        key = self._keys.find(key_id)
         if key is None:
             raise jwt.InvalidKeyError("the key that it names is not known")
         claims: dict[str, Any] = jwt.decode(
@@ -107,7 +128,28 @@ class JwtVerifier:
             leeway=self._leeway,
             options={"require": ["exp", "iss", "aud"]},
         )
-        return claims
+        name = _claim(claims, self._user_claim)
+        if not isinstance(name, str):
+            raise jwt.InvalidTokenError(f"claim {self._user_claim!r} is not there, or no text")
+        identity = Identity(name, _roles(_claim(claims, self._roles_claim)), "jwt")
+        return _Verified(identity, float(claims["exp"]), key_id, key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    """A token whose signature was right: only time and its key can change that.
+
+    Args:
+        identity: whom it stands for.
+        expires: in seconds since 1970.
+        key_id: that it names.
+        key: that signed it.
+    """
+
+    identity: Identity
+    expires: float
+    key_id: str | None
+    key: jwt.PyJWK
 
 
 def looks_like_jwt(token: str) -> bool:

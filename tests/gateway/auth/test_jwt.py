@@ -17,9 +17,10 @@ from gateway.auth.errors import UnauthenticatedError
 from gateway.auth.identity import Identity
 from gateway.auth.jwks import open_keys
 from gateway.auth.jwt import JwtVerifier
+from gateway.auth.tokens import digest_of
 from gateway.server import GatewayServer
 from memwal.errors import InvalidInputError
-from tests.gateway.auth.conftest import Guarded, uri_of
+from tests.gateway.auth.conftest import Clock, Guarded, uri_of
 from tests.gateway.auth.keys import AUDIENCE, ISSUER, Signer, good_claims
 
 HEADER = "adbc.flight.sql.rpc.call_header.authorization"
@@ -126,6 +127,34 @@ def test_clocks_may_differ_a_little(jwks_file: Path, signer: Signer) -> None:
     assert JwtVerifier(open_keys(str(jwks_file)), ISSUER, AUDIENCE, leeway=60.0).verify(late).name == "carol"
     with pytest.raises(UnauthenticatedError):
         JwtVerifier(open_keys(str(jwks_file)), ISSUER, AUDIENCE, leeway=0.0).verify(late)
+
+
+class Source:
+    """One key, as a test exchanges it."""
+
+    def __init__(self, signer: Signer) -> None:
+        self.key = jwt.PyJWK(signer.public())
+
+    def find(self, key_id: str | None) -> jwt.PyJWK | None:
+        return self.key if key_id == self.key.key_id else None
+
+
+def test_a_token_that_was_verified_counts_until_it_ends_or_its_key_goes(signer: Signer) -> None:
+    clock, source = Clock(), Source(signer)
+    clock.now = time.time()
+    verifier = JwtVerifier(source, ISSUER, AUDIENCE, leeway=0.0, now=clock)
+    token = signer.sign(exp=int(clock.now) + 600)
+    first = verifier.verify(token)
+    assert verifier.verify(token) is first
+    # The same key, fetched again: verified again.
+    source.key = jwt.PyJWK(signer.public())
+    assert verifier.verify(token) == first
+    clock.now += 601
+    assert not verifier._still_counts(verifier._verified[digest_of(token)])
+    clock.now -= 601
+    source.key = jwt.PyJWK(Signer("key-1").public())
+    with pytest.raises(UnauthenticatedError):
+        verifier.verify(token)
 
 
 @pytest.mark.parametrize(
