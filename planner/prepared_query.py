@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from execnodes import KeySet, MetricsSet
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, PreconditionError
 from planner.access import Access
 from planner.balance import Division
 from planner.base_table import BaseTable, FilesVanishedError
@@ -175,16 +175,16 @@ class PreparedQuery:
             settings: of the session that asks; by default those it was prepared with.
 
         Returns:
-            None where the statement is more than the scan of a table: it is executed as a whole.
+            None where the statement is more than the scan of a table, or an access policy applies: it is
+            executed as a whole.
         """
         bound = self._bound
         if count < 2 or not isinstance(bound, BoundStatement) or not is_divisible(bound):
             return None
         table = self._catalog.table(bound.references[0].table)
+        if not table.access.is_unrestricted:
+            return None
         chosen = settings or self._settings
-        if table.access.row_filter is not None:
-            # Whoever reads a part sees their own rows, which may lie in regions that have none of ours.
-            chosen = replace(chosen, region_pruning=False)
         task = _Task(self._typed(parameters), chosen, RunControl())
         run = self._frames.run(chosen, task.control)
         try:
@@ -211,7 +211,12 @@ class PreparedQuery:
         if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
             msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
             raise InvalidInputError(msg)
-        return bound, self._catalog.table(part.snapshot.table)
+        table = self._catalog.table(part.snapshot.table)
+        if not table.access.is_unrestricted:
+            # Anybody can describe a snapshot without the versions in which rows came to be hidden.
+            msg = f"an access policy applies to table {table.name!r}, which is not read in parts then"
+            raise PreconditionError(f"{msg}: run the query again")
+        return bound, table
 
     def execute_part(
         self,

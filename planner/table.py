@@ -322,7 +322,8 @@ class Table:
     ) -> tuple[GenerationDataset, ...]:
         def opened(generation: int, path: str) -> GenerationDataset:
             return self.cache.compute(
-                ("generation", self.storage.uri, region_id, path),
+                # With the number: a description of a snapshot may give another one than the manifest does.
+                ("generation", self.storage.uri, region_id, path, generation),
                 lambda: open_generation(base, region_id, generation, path, self._session),
                 lambda _: OPEN_GENERATION_BYTES,
             )

@@ -249,6 +249,22 @@ def test_a_prepared_statement_of_somebody_else_is_no_right(wire: Wire):
         assert sorted(rpc.fetch(analyst, command).column("id").to_pylist()) == VISIBLE
 
 
+def test_a_restricted_table_is_not_read_in_parts(wire: Wire):
+    """A part names its snapshot: whoever writes one could leave out the versions that hide a row."""
+    owner, analyst = wire("olga"), wire("anna")
+    in_parts = flight.FlightCallOptions(headers=[(b"x-lance-gateway-endpoints", b"4")])
+    for text in ("SELECT id FROM orders", "SELECT id FROM recent"):
+        command = rpc.descriptor(sql.CommandStatementQuery(query=text))
+        (endpoint,) = analyst.get_flight_info(command, in_parts).endpoints
+        assert sorted(analyst.do_get(endpoint.ticket).read_all().column("id").to_pylist()) == VISIBLE
+        parts = [endpoint.ticket for endpoint in owner.get_flight_info(command, in_parts).endpoints]
+        assert len(parts) > 1
+        assert sum(owner.do_get(part).read_all().num_rows for part in parts) == ALL_ORDERS
+        for part in parts:
+            with pytest.raises((flight.FlightError, pa.ArrowException), match="is not read in parts"):
+                analyst.do_get(part).read_all()
+
+
 def test_a_changed_policy_holds_for_what_was_prepared_and_planned_before(folder: Path, wire: Wire):
     analyst = wire("anna")
     prepared = rpc.prepare(analyst, "SELECT id FROM orders")
