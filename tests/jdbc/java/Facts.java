@@ -84,7 +84,9 @@ public final class Facts {
         while (result.next()) {
             List<Object> row = new ArrayList<>();
             for (int column = 1; column <= columns; column++) {
-                row.add(result.getObject(column));
+                Object value = result.getObject(column);
+                // An array is a view of the batch, which is gone when the next one comes.
+                row.add(value instanceof java.sql.Array ? ((java.sql.Array) value).getArray() : value);
             }
             rows.add(row);
         }

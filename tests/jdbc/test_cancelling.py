@@ -1,0 +1,34 @@
+"""Statements that are stopped over JDBC, and that the gateway stops their work."""
+
+import pytest
+
+from tests.jdbc.jvm import Facts, Jvm
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def facts(jvm: Jvm, url: str) -> Facts:
+    return jvm.run("Cancelling", url, f"driver {jvm.version}")
+
+
+def test_a_statement_is_cancelled_from_another_thread(facts: Facts) -> None:
+    assert facts["cancel"] == "done"
+    failure = facts.failure("a stream that is cancelled")
+    assert (failure.kind, failure.text) == ("java.sql.SQLException", "Statement canceled")
+
+
+def test_a_result_may_be_closed_before_its_end(facts: Facts) -> None:
+    assert facts["closed early"] is True
+
+
+def test_a_statement_times_out(facts: Facts) -> None:
+    assert "Query timed out after 1 SECONDS" in facts.failure("a statement that times out").text
+
+
+def test_the_connection_serves_on(facts: Facts) -> None:
+    assert facts["afterwards"] == [[1]]
+
+
+def test_the_gateway_has_stopped_their_work(facts: Facts) -> None:
+    assert facts["what became of them"] == [["cancelled"], ["cancelled"], ["cancelled"]]

@@ -1,0 +1,34 @@
+"""What DBeaver, Metabase and Tableau send when they connect, browse and show a table."""
+
+import pytest
+
+from tests.jdbc.jvm import Failure, Jvm
+
+pytestmark = pytest.mark.slow
+
+TEMPORARY = 'CREATE LOCAL TEMPORARY TABLE "#Tableau_1_Connect" ("COL" INTEGER) ON COMMIT PRESERVE ROWS'
+# Tool -> what fails, and why a tool can live with it.
+FAILING = {
+    "DBeaver": set[str](),
+    "Metabase": {"typed values"},  # the driver reads no NULL as LocalDate; 18.0 no LocalDateTime either
+    "Tableau": {TEMPORARY},  # Tableau asks in order to find out whether it can
+}
+
+
+@pytest.mark.parametrize("tool", FAILING)
+def test_a_tool_gets_its_answers(jvm: Jvm, url: str, tool: str) -> None:
+    facts = jvm.run("Tools", tool, url)
+    failed = {name: value.text for name, value in facts.all().items() if isinstance(value, Failure)}
+    assert set(failed) == FAILING[tool], failed
+    assert [row[2] for row in facts["tables and views"]] == ["big_orders", "orders", "types"]
+    assert [row[3] for row in facts["columns"]] == ["id", "customer", "amount"]
+    assert facts["primary key"] == [["lance", "main", "orders", "id", 1, None]]
+
+
+def test_a_grid_shows_no_more_rows_than_asked_for(jvm: Jvm, url: str) -> None:
+    assert jvm.run("Tools", "DBeaver", url)["SELECT * FROM main.orders"] == 200
+
+
+def test_a_temporary_table_is_refused_by_name(jvm: Jvm, url: str) -> None:
+    failure = jvm.run("Tools", "Tableau", url).failure(TEMPORARY)
+    assert "CREATE: this gateway is read-only" in failure.text
