@@ -211,7 +211,8 @@ def _sentence(error: ErrorDetails, sources: Mapping[str, str]) -> str:
     # Members of a union are told apart behind the key itself.
     parts = [str(part) for part in error["loc"]]
     key = ".".join(parts)
-    while key not in known and error["type"] != "extra_forbidden" and "." in key:
+    is_option = key.startswith("storage_options.")
+    while not is_option and key not in known and error["type"] != "extra_forbidden" and "." in key:
         key = key.rpartition(".")[0]
     if error["type"] == "missing":
         return f"{key} is not set: give --{key}, {_variable(key)}, or {key} in the configuration file"
@@ -228,5 +229,5 @@ def _sentence(error: ErrorDetails, sources: Mapping[str, str]) -> str:
     shown = "***" if is_secret(".".join(parts)) else repr(value)
     # What pydantic says by itself is what the key takes, in other words.
     reason = f"{error['ctx']['error']}; " if error["type"] == "value_error" else ""
-    takes = describe(known[key]) if key in known else f"a table [{key}]"
+    takes = describe(known[key]) if key in known else "a text" if is_option else f"a table [{key}]"
     return f"{where}: {key} = {shown}: {reason}it takes {takes}"
