@@ -7,9 +7,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from http.client import HTTPMessage
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import IO, TypeAlias
 from urllib.parse import urlsplit
 
 import jwt
@@ -87,11 +88,7 @@ class KeyUrl:
     """
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-            raise InvalidInputError(
-                f"keys cannot be fetched from {url!r}: whoever changes them on the way is let in; use https"
-            )
+        _check_url(url)
         self._url = url
         self._clock = clock
         self._lock = threading.Lock()
@@ -137,8 +134,32 @@ class KeyUrl:
             self._next_attempt = self._clock() + self._pause
 
 
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        raise InvalidInputError(
+            f"keys cannot be fetched from {url!r}: whoever changes them on the way is let in; use https"
+        )
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to where keys could have been fetched from in the first place."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        _check_url(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _download(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - its scheme was checked
+    with urllib.request.build_opener(_SafeRedirects).open(url, timeout=_TIMEOUT_SECONDS) as response:
         body: bytes = response.read(_MAX_BYTES + 1)
     if len(body) > _MAX_BYTES:
         raise InvalidInputError(f"it answers with more than {_MAX_BYTES} bytes")

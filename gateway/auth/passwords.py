@@ -18,6 +18,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from gateway.auth.credentials import Basic
 from gateway.auth.errors import UnauthenticatedError
+from gateway.auth.identity import MAX_NAME_LENGTH
 from gateway.auth.throttle import Throttle
 from gateway.auth.users import User, Users
 from gateway.keeping import Keeping
@@ -83,7 +84,8 @@ class Passwords:
             UnauthenticatedError: the name or the password is wrong, or the name failed too often.
             UnavailableError: too many others are waiting for the same.
         """
-        name, password = credentials.name, credentials.password.encode()
+        # Longer names are nobody's, and need not be remembered as they are.
+        name, password = credentials.name[: MAX_NAME_LENGTH + 1], credentials.password.encode()
         if len(password) > MAX_BYTES:
             raise self._wrong(name, "the password is too long")
         # Before anything else: a throttled guess must not learn whether it was right.

@@ -1,10 +1,11 @@
 """What a server asks about its callers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 from pyarrow import flight
 
 from gateway.auth.authenticator import Authenticator
@@ -47,15 +48,12 @@ class Security(Protocol):
 
 def see_everything() -> Callable[[Identity], Access]:
     """Returns what stands for a policy where there is none: everybody sees all tables."""
-    accesses: LRUCache[Identity, Access] = LRUCache(_MAX_PRINCIPALS)
 
+    @cached(LRUCache(_MAX_PRINCIPALS), lock=Lock())
     def access(identity: Identity) -> Access:
         if identity == ANONYMOUS:
             return FULL_ACCESS
-        known = accesses.get(identity)
-        if known is None:
-            known = accesses[identity] = FullAccess(identity.name, ADMIN_ROLE in identity.roles)
-        return known
+        return FullAccess(identity.name, ADMIN_ROLE in identity.roles)
 
     return access
 

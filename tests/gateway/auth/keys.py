@@ -60,6 +60,7 @@ class KeyServer:
         self.signers = list(signers)
         self.requests = 0
         self.status = 200
+        self.location: str | None = None
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -67,6 +68,8 @@ class KeyServer:
                 server.requests += 1
                 body = json.dumps({"keys": [signer.public() for signer in server.signers]}).encode()
                 self.send_response(server.status)
+                if server.location is not None:
+                    self.send_header("location", server.location)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

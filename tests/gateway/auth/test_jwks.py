@@ -79,6 +79,17 @@ def test_without_any_keys_it_cannot_be_decided(clock: Clock) -> None:
             verifier.verify(Signer("k").sign())
 
 
+def test_a_redirect_leads_to_a_safe_place_only(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    signer = Signer("k")
+    with publishing(signer) as keys, publishing() as elsewhere:
+        elsewhere.status, elsewhere.location = 302, keys.url
+        assert KeyUrl(elsewhere.url, clock=clock).find("k") is not None
+        elsewhere.location = "http://id.example.org/keys"
+        with pytest.raises(UnavailableError):
+            KeyUrl(elsewhere.url, clock=clock).find("k")
+    assert "use https" in caplog.text
+
+
 def write_keys(path: Path, *signers: Signer) -> None:
     path.write_text(json.dumps({"keys": [signer.public() for signer in signers]}))
 
