@@ -18,7 +18,7 @@ from tests.gateway.conftest import orders, serving
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with the tables `orders`, `typed` and `Odd Name` and the view `big_orders`."""
     root = tmp_path_factory.mktemp("adbc")
-    lance.write_dataset(orders(), root / "orders.lance")
+    lance.write_dataset(orders(), root / "orders.lance", max_rows_per_file=300)
     lance.write_dataset(typed_table(), root / "typed.lance")
     lance.write_dataset(pa.table({"A column": [1]}), root / "Odd Name.lance")
     (root / "big_orders.view.sql").write_text("SELECT id, amount FROM orders WHERE amount >= 400")

@@ -85,6 +85,7 @@ def test_a_session_that_wants_parts_gets_each_row_once(uri: str) -> None:
         connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.endpoints": 3})
         with connection.cursor() as cursor:
             partitions, _ = cursor.adbc_execute_partitions("SELECT id FROM orders")
+            assert len(partitions) == 3
             found = []
             for partition in partitions:
                 cursor.adbc_read_partition(partition)

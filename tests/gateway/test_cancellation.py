@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lance
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -76,6 +78,19 @@ def test_the_execution_of_a_prepared_statement_is_stopped(lake: Path) -> None:
             for _ in reader:
                 pass
         assert observer.await_end().state is QueryState.CANCELLED
+
+
+def test_all_parts_of_a_result_are_withdrawn_together(tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"id": range(30)}), tmp_path / "items.lance", max_rows_per_file=10)
+    with observed(tmp_path) as (_, client, _):
+        command = rpc.descriptor(sql.CommandStatementQuery(query="SELECT id FROM items"))
+        wanted = flight.FlightCallOptions(headers=[(b"endpoints", b"3")])
+        info = client.get_flight_info(command, wanted)
+        assert len(info.endpoints) > 1
+        assert cancel_flight_info(client, info) == "CANCELLED"
+        for endpoint in info.endpoints:
+            with pytest.raises(KeyError, match="was cancelled"):
+                client.do_get(endpoint.ticket).read_all()
 
 
 def test_a_listing_cannot_be_cancelled(wire: flight.FlightClient) -> None:
