@@ -8,7 +8,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from planner.dialect_source import DialectSource
-from planner.dialect_text import Rule, call, literal_text, native, raw
+from planner.dialect_text import Rule, call, literal_text, native, operand, raw
 
 _SKIPS_NULLS = "skips_nulls"
 
@@ -23,7 +23,7 @@ def _plain(node: exp.Expr, source: DialectSource) -> None:
 
 
 def _skipping_nulls(text: str, *subjects: exp.Expr) -> exp.Var:
-    known = " AND ".join(f"{native(one)} IS NOT NULL" for one in subjects)
+    known = " AND ".join(f"{operand(one)} IS NOT NULL" for one in subjects)
     made = raw(f"{text} FILTER (WHERE {known})")
     made.meta[_SKIPS_NULLS] = True
     return made

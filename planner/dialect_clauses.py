@@ -65,8 +65,10 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
 def _join(join: exp.Join, source: DialectSource) -> None:
     if (join.args.get("method") or "").upper() not in _JOIN_METHODS:
         source.refuse(join, f"{join.args['method']} JOIN is not offered")
-    if join.args.get("kind") == "STRAIGHT":
+    if join.kind == "STRAIGHT":
         join.set("kind", None)
+    elif join.kind in {"SEMI", "ANTI"} and not join.side:
+        join.set("side", "LEFT")
 
 
 def _fetch(fetch: exp.Fetch, source: DialectSource) -> None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
 from planner.dialect_source import DialectSource
-from planner.dialect_text import Rule, call, literal_number, literal_text, native, raw
+from planner.dialect_text import Rule, call, literal_number, literal_text, native, operand, raw
 
 _UNITS: Mapping[str, str] = MappingProxyType(
     {
@@ -87,7 +87,7 @@ def moment(node: exp.Expr, unit: str) -> str:
     """What an interval is added to: DataFusion adds hours to a date by leaving the date as it is."""
     if literal_text(node) is not None:
         return f"CAST({native(node)} AS TIMESTAMP)"
-    return f"date_trunc('microsecond', {native(node)})" if unit in _BELOW_DAY else native(node)
+    return f"date_trunc('microsecond', {native(node)})" if unit in _BELOW_DAY else operand(node)
 
 
 def _shifted(sign: str, *, to_date: bool = False) -> Rule:
@@ -160,7 +160,7 @@ def _months(end: str, start: str) -> str:
 def _difference(node: exp.Expr, source: DialectSource) -> exp.Expr:
     """How many borders of the unit lie between, or how many whole units: dialects differ."""
     unit = unit_of(node, source, "DAY")
-    end, start = native(node.this), native(node.expression)
+    end, start = operand(node.this), operand(node.expression)
     if literal_text(node.this) is not None:
         end = f"CAST({end} AS TIMESTAMP)"
     if literal_text(node.expression) is not None:
@@ -172,7 +172,10 @@ def _difference(node: exp.Expr, source: DialectSource) -> exp.Expr:
     )
     if source.dialect == "bigquery" and isinstance(node, exp.TimestampDiff):
         borders = False
-    text = _borders(end, start, unit) if borders else _whole(end, start, unit, source)
+    if unit == "WEEK" and source.dialect == "duckdb":
+        text = f"({_borders(end, start, 'DAY')} / 7)"
+    else:
+        text = _borders(end, start, unit) if borders else _whole(end, start, unit, source)
     return raw(f"CAST({text} AS BIGINT)")
 
 
@@ -272,7 +275,7 @@ def _to_timestamp(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _extracted(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    name = native(node.this).upper()
+    name = node.this.sql(dialect="bigquery").upper()
     moment_ = native(node.expression)
     if literal_text(node.expression) is not None:
         moment_ = f"CAST({moment_} AS TIMESTAMP)"
@@ -286,7 +289,7 @@ def _extracted(node: exp.Expr, source: DialectSource) -> exp.Expr:
         return raw(f"CAST({moment_} AS DATE)")
     if name == "WEEK" and source.dialect != "bigquery":
         name = "ISOWEEK"
-    part = _PARTS.get(_UNITS.get(name, name))
+    part = _PARTS.get(name) or _PARTS.get(_UNITS.get(name, name))
     if part is None:
         source.refuse(node, f"EXTRACT of {name} is not offered")
     return raw(f"date_part('{part}', {moment_})")

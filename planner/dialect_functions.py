@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from planner.dialect_source import DialectSource
-from planner.dialect_text import Rule, call, literal_number, literal_text, native, raw
+from planner.dialect_text import Rule, call, literal_number, literal_text, native, operand, raw
 
 # CAST of these gives NULL in an older mode of the dialect, and an error by default today.
 _CAST_FAILS = frozenset({"spark"})
@@ -86,6 +86,11 @@ def _substring(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _length(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if source.dialect == "duckdb":
+        # There it counts the elements of a list, too; here it would count the letters of the list as text.
+        if isinstance(node.this, exp.Array):
+            return call("cardinality", node.this)
+        return raw(f"length(substr({native(node.this)}, 1))")
     return call(
         "octet_length" if source.dialect == "mysql" and node.args.get("binary") else "length", node.this
     )
@@ -129,7 +134,7 @@ def _regexp_extract(node: exp.Expr, source: DialectSource) -> exp.Expr:
     quoted, number = (f"({quoted})", 1) if number == 0 else (quoted, number)
     found = f"(regexp_match({native(node.this)}, '{quoted}'))[{number}]"
     if source.dialect in {"spark", "duckdb"}:
-        found = f"CASE WHEN {native(node.this)} IS NULL THEN NULL ELSE coalesce({found}, '') END"
+        found = f"CASE WHEN {operand(node.this)} IS NULL THEN NULL ELSE coalesce({found}, '') END"
     return raw(found)
 
 
@@ -149,21 +154,33 @@ def _extreme(name: str) -> Rule:
         text = native(call(name, *arguments))
         if source.dialect in {"spark", "duckdb"}:
             return raw(text)
-        unknown = " OR ".join(f"{native(one)} IS NULL" for one in arguments)
+        unknown = " OR ".join(f"{operand(one)} IS NULL" for one in arguments)
         return raw(f"CASE WHEN {unknown} THEN NULL ELSE {text} END")
 
     return rule
 
 
 def _int_div(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    left, right = native(node.this), native(node.expression)
+    left, right = operand(node.this), operand(node.expression)
     if source.dialect == "mysql":
         right = f"nullif({right}, 0)"
     return raw(f"CAST({left} / {right} AS BIGINT)")
 
 
 def _xor(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-    return raw(f"({native(node.this)} ^ {native(node.expression)})")
+    return raw(f"({operand(node.this)} ^ {operand(node.expression)})")
+
+
+def _equal_null(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+    return raw(f"({operand(node.this)} IS NOT DISTINCT FROM {operand(node.expression)})")
+
+
+def _sorted(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+    ascending, first = node.args.get("asc"), node.args.get("nulls_first")
+    direction = "'DESC'" if isinstance(ascending, exp.Boolean) and not ascending.this else "'ASC'"
+    if first is None:
+        return call("array_sort", node.this, direction)
+    return call("array_sort", node.this, direction, "'NULLS FIRST'" if first.this else "'NULLS LAST'")
 
 
 def _like_any(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
@@ -177,8 +194,8 @@ def _like_any(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
         source.refuse(node, "this list of patterns is not offered")
     word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
     joined = " OR " if isinstance(chosen, exp.Any) else " AND "
-    subject = native(node.this)
-    return raw(f"({joined.join(f'{subject} {word} {native(one)}' for one in patterns)})")
+    subject = operand(node.this)
+    return raw(f"({joined.join(f'{subject} {word} {operand(one)}' for one in patterns)})")
 
 
 def _struct(node: exp.Expr, source: DialectSource) -> exp.Expr:
@@ -195,6 +212,13 @@ def _struct(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if named not in {0, len(node.expressions)}:
         source.refuse(node, "a struct has names for all of its fields, or for none")
     return call("named_struct" if named else "struct", *fields)
+
+
+def _field(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    name = node.expression
+    if not isinstance(name, exp.Identifier | exp.Literal):
+        source.refuse(node, "this function is not offered")
+    return call("get_field", node.this, exp.Literal.string(name.name))
 
 
 def _variant(node: exp.Expr, source: DialectSource) -> exp.Expr:
@@ -244,7 +268,7 @@ _SAME = (
     exp.Pi, exp.Pow, exp.Radians, exp.Rank, exp.Repeat, exp.Replace, exp.Reverse, exp.Right, exp.Round,
     exp.RowNumber, exp.SafeDivide, exp.Sin, exp.Sinh, exp.SplitPart, exp.Sqrt, exp.Stddev, exp.StddevPop,
     exp.StddevSamp, exp.SubstringIndex, exp.Sum, exp.Tan, exp.Tanh, exp.Translate, exp.Trim, exp.Trunc,
-    exp.Unnest, exp.Upper, exp.Variance, exp.VariancePop, exp.VarMap, exp.Xor,
+    exp.Unnest, exp.Upper, exp.Variance, exp.VariancePop, exp.VarMap, exp.WeekStart, exp.Xor,
 )  # fmt: skip
 
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
@@ -268,6 +292,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Like: _like_any,
         exp.ILike: _like_any,
         exp.Struct: _struct,
+        exp.Dot: _field,
         exp.JSONExtract: _variant,
         exp.RawString: _raw_string,
         exp.National: _raw_string,
@@ -287,7 +312,8 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.ArrayDistinct: _named("array_distinct"),
         exp.ArrayToString: _named("array_to_string"),
         exp.ArrayConcat: _named("array_concat"),
-        exp.ArraySort: _named("array_sort"),
+        exp.ArraySort: _sorted,
+        exp.EqualNull: _equal_null,
         exp.Flatten: _named("flatten"),
         exp.Factorial: _named("factorial"),
         exp.ApproxDistinct: _named("approx_distinct"),

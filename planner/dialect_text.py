@@ -19,6 +19,12 @@ def native(node: exp.Expr | None) -> str:
     return node.sql(dialect="postgres", comments=False, unsupported_level=ErrorLevel.RAISE)
 
 
+def operand(node: exp.Expr) -> str:
+    """The same, in brackets where an operator beside it could take it apart."""
+    apart = isinstance(node, exp.Binary | exp.Unary | exp.Between | exp.In) and not isinstance(node, exp.Dot)
+    return f"({native(node)})" if apart and not isinstance(node, exp.Paren) else native(node)
+
+
 def raw(text: str) -> exp.Var:
     """Finished text as a node."""
     return exp.Var(this=text)

@@ -70,7 +70,10 @@ def to_native(sql: str, dialect: str) -> str:
         known = _translated.get((dialect, sql))
     if known is not None:
         return known
-    translated = _translate(sql, dialect)
+    try:
+        translated = _translate(sql, dialect)
+    except RecursionError:
+        raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
     with _lock:
         if len(translated) < _REMEMBERED_CHARACTERS // 8:
             _translated[dialect, sql] = translated
@@ -106,8 +109,6 @@ def _translate(sql: str, dialect: str) -> str:
         return source.text[: source.query] + native(_native_tree(trees[0], source))
     except Untranslatable as error:
         raise UnsupportedError(f"{dialect} SQL: {error}") from None
-    except RecursionError:
-        raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
 
 
 def _native_tree(tree: exp.Expr, source: DialectSource) -> exp.Expr:
@@ -147,9 +148,10 @@ def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 def _name_columns(select: exp.Select, source: DialectSource) -> None:
     """Name columns after their expressions as the client wrote them, not as they were translated."""
-    taken = {one.alias_or_name.lower() for one in select.expressions}
+    named = (exp.Column, exp.Alias, exp.Aliases, exp.Star, exp.PropertyEQ)
+    taken = {one.alias_or_name.lower() for one in select.expressions if isinstance(one, named)}
     for one in list(select.expressions):
-        if isinstance(one, exp.Column | exp.Alias | exp.Aliases | exp.Star | exp.Dot | exp.PropertyEQ):
+        if isinstance(one, named):
             continue
         name = plain = without_marks(one.sql(dialect=source.dialect, comments=False))[:_MAX_ALIAS]
         number = 1
