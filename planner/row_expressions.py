@@ -57,8 +57,11 @@ def evaluate(
         return batch, {name: pa.array([], kind) for name, (_, kind) in expressions.items()}
     found = on_own_thread(lambda: _evaluated(batch, condition, expressions))
     rows = batch if condition is None else batch.take(found.column(0).combine_chunks())
+    # DataFusion makes NULLs by hiding values that stay where they are (NULLIF, CASE without ELSE), and would
+    # send them to clients beneath the NULLs: a copy has nothing there.
+    every = pa.array(np.arange(rows.num_rows))
     arrays = {
-        name: found.column(place).combine_chunks().cast(kind)
+        name: found.column(place).combine_chunks().cast(kind).take(every)
         for place, (name, (_, kind)) in enumerate(expressions.items(), start=1)
     }
     return rows, arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -62,9 +63,10 @@ class VisibleCatalog:
             NotFoundError: there is none for this principal; names those that there are.
         """
         access = self.access.of(name)
-        if access is None or not self._catalog.has_table(name):
-            raise unknown_table(name, self.names())
-        return SecuredTable(self._catalog.table(name), access)
+        if access is not None:
+            with contextlib.suppress(NotFoundError):  # it lists tables without a grant
+                return SecuredTable(self._catalog.table(name), access)
+        raise unknown_table(name, self.names())
 
     def table_schema(self, name: str) -> pa.Schema:
         """Visible columns of a table, as it declares them.

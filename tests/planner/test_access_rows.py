@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -193,6 +194,46 @@ def test_a_mask_is_cast_to_the_type_of_its_column(engine: QueryEngine):
     )
     assert plan.schema.types == [pa.int32(), pa.string()]
     assert plan.execute().read_all().column("email").to_pylist() == ["0", "1", "4", "5", "9"]
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "CASE WHEN tenant = 'a' THEN email END",
+        "nullif(email, email)",
+        "CASE WHEN id < 0 THEN '' ELSE NULL END",
+    ],
+)
+def test_nothing_is_left_beneath_a_null(engine: QueryEngine, mask: str):
+    """Clients receive the buffers of columns, and those may hold more than the values that are shown."""
+    access = seeing(orders=TableAccess(masks={"email": mask, "amount": "nullif(amount, 5)"}))
+    for sql in ("SELECT email, amount FROM orders", "SELECT email, amount FROM orders WHERE id IN (7, 8, 0)"):
+        for batch in engine.prepare(sql, access=access).execute():
+            sent = batch.serialize().to_pybytes()
+            assert not re.search(rb"boss[23789]", sent)
+            emails, amounts = batch.columns
+            assert emails.null_count
+            values = np.frombuffer(amounts.buffers()[1], np.int32)[amounts.offset :][: len(amounts)]
+            assert 5 not in values
+
+
+def test_no_buffer_holds_a_hidden_row(root: Path, open_engine: Callable[[Path], QueryEngine]):
+    words = pa.array(["seen", "HIDDEN", "seen", "HIDDEN"])
+    columns = {
+        "id": pa.array(range(4)),
+        "text": words,
+        "word": words.dictionary_encode(),
+        "words": pa.array([[word] for word in words.to_pylist()]),
+        "parts": pa.array([{"word": word} for word in words.to_pylist()]),
+    }
+    lance.write_dataset(pa.table(columns), root / "words.lance")
+    engine = open_engine(root)
+    for row_filter in ("id % 2 = 0", "id IN (0, 2)", "id = 0", "text = 'seen'", "lower(word) = 'seen'"):
+        access = seeing(words=TableAccess(row_filter=row_filter))
+        for sql in ("SELECT * FROM words", "SELECT word, words, parts FROM words WHERE id >= 0 ORDER BY id"):
+            for batch in engine.prepare(sql, access=access).execute():
+                assert b"seen" in batch.serialize().to_pybytes()
+                assert b"HIDDEN" not in batch.serialize().to_pybytes()
 
 
 def test_two_principals_share_nothing(ask: Ask):
