@@ -35,8 +35,8 @@ def serve(
     """Serve the tables of a directory until SIGINT or SIGTERM."""
     # gRPC's own complaints repeat ours in worse words. Read when the library is loaded, hence set here.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # A statement takes as many of DataFusion's threads as it has partitions, by default one per core. With more
-    # threads, one that never pauses (a huge cross join) can still be stopped, and others still run.
+    # A statement takes as many of DataFusion's threads as it has partitions, one per core. With more threads,
+    # one that never pauses (a huge cross join) can still be stopped, and others still run.
     os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 4 * (os.cpu_count() or 1))))
     with failing():
         from gateway.config import load  # noqa: PLC0415 - keeps --help and the client commands quick

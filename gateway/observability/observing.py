@@ -32,6 +32,7 @@ class Observability:
     Attributes:
         metrics: what `/metrics` shows.
         readiness: what `/readyz` says.
+        http: where both are shown; None where nowhere.
 
     Args:
         config: what is watched, and where it is shown.
@@ -49,11 +50,11 @@ class Observability:
         self._log = QueryLog(config.log_queries, config.slow_query)
         self._tracing: Tracing | None = None
         port = http_port(config, flight_port)
-        self._http: HttpServer | None = None
+        self.http: HttpServer | None = None
         if port is not None:
-            self._http = HttpServer(self.metrics.registry, self.readiness, config.http_host, port)
+            self.http = HttpServer(self.metrics.registry, self.readiness, config.http_host, port)
             host = f"[{config.http_host}]" if ":" in config.http_host else config.http_host
-            logger.info("metrics and health at http://%s:%d", host, self._http.port)
+            logger.info("metrics and health at http://%s:%d", host, self.http.port)
         if config.otlp_endpoint:
             # The SDK takes a while to load: only those who trace wait for it.
             from gateway.observability.tracing import Tracing  # noqa: PLC0415
@@ -98,8 +99,8 @@ class Observability:
         """Sends the last spans, and stops showing anything."""
         if self._tracing is not None:
             self._tracing.close()
-        if self._http is not None:
-            self._http.close()
+        if self.http is not None:
+            self.http.close()
         self.readiness.close()
 
 

@@ -211,6 +211,7 @@ class TestCommands:
         missing = tmp_path / "users.toml"
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
+            address = f"127.0.0.1:{port}"
             run = config(
                 "check",
                 "--root",
@@ -223,7 +224,7 @@ class TestCommands:
         assert run.returncode == 1
         assert run.stderr.splitlines() == [
             f"error: --set: auth.users_file = '{missing}': there is no such file",
-            f"error: server.port: cannot listen on 127.0.0.1:{port}: Address already in use; choose another port",
+            f"error: server.port: cannot listen on {address}: Address already in use; choose another port",
         ]
 
     @pytest.mark.slow
