@@ -61,6 +61,7 @@ def test_connections_are_opened_and_closed_again_and_again(facts: Facts) -> None
     assert facts["reopened"] == 5
     assert facts["closed"] is True
     assert facts["without parameters in the URL"] is True
+    assert facts["pooled"] == 3
 
 
 @pytest.mark.parametrize("name", ["nobody listens", "encryption of a server that has none"])

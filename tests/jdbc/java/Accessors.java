@@ -86,7 +86,7 @@ public final class Accessors implements Probes.Probe {
                 row = result;
                 read("tz_us", "getTimestamp, types=arrow", row::getTimestamp);
                 read("tz_us", "getObject(Instant), types=arrow", name -> row.getObject(name, Instant.class));
-                read("tz_us", "getObject, types=arrow", row::getObject);
+                facts.of("tz_us getObject(1), types=arrow", () -> row.getObject(1));
                 read("u8", "getObject, types=arrow", row::getObject);
             }
             facts.rows("f16, types=arrow", () -> statement.executeQuery("SELECT f16 FROM types"));

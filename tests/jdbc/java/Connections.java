@@ -1,9 +1,12 @@
+import java.net.URI;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.ResultSet;
 import java.sql.Statement;
 import java.util.Properties;
 import java.util.concurrent.Executors;
+import javax.sql.ConnectionPoolDataSource;
+import javax.sql.PooledConnection;
 
 /** What pools and tools do to a connection. */
 public final class Connections implements Probes.Probe {
@@ -72,6 +75,28 @@ public final class Connections implements Probes.Probe {
             try (Connection connection = DriverManager.getConnection(arguments[0].split("\\?")[0], properties)) {
                 return connection.isValid(5);
             }
+        });
+        facts.of("pooled", () -> {
+            Properties properties = new Properties();
+            URI address = URI.create(arguments[0].substring("jdbc:".length()));
+            properties.put("host", address.getHost());
+            properties.put("port", String.valueOf(address.getPort()));
+            properties.put("useEncryption", "false");
+            ConnectionPoolDataSource source = (ConnectionPoolDataSource)
+                    Class.forName("org.apache.arrow.driver.jdbc.ArrowFlightJdbcConnectionPoolDataSource")
+                            .getMethod("createNewDataSource", Properties.class)
+                            .invoke(null, properties);
+            int served = 0;
+            PooledConnection pooled = source.getPooledConnection();
+            for (int time = 0; time < 3; time++) {
+                try (Connection connection = pooled.getConnection();
+                        Statement statement = connection.createStatement();
+                        ResultSet result = statement.executeQuery("SELECT 1")) {
+                    served += result.next() && connection.isValid(5) ? 1 : 0;
+                }
+            }
+            pooled.close();
+            return served;
         });
         facts.of("nobody listens", () -> {
             try (Connection connection = DriverManager.getConnection("jdbc:arrow-flight-sql://127.0.0.1:1/?useEncryption=false")) {
