@@ -5,22 +5,24 @@ It goes on the columns of GetTables, and on every result: drivers fill a result'
 an expression has none.
 """
 
+import threading
 from collections.abc import Mapping
-from functools import lru_cache
 
 import pyarrow as pa
+from cachetools import LRUCache, cached
 
 from gateway.sql_types import precision_and_scale, sql_type, type_name
+from planner.engine import PreparedQuery
 
 _PREFIX = "ARROW:FLIGHT:SQL:"
 # In the order of preference.
 _REMARKS = (b"remarks", b"comment", b"description")
 
 
-@lru_cache(maxsize=1024)
-def described(schema: pa.Schema) -> pa.Schema:
-    """Returns the schema of a result with the metadata that follows from its types."""
-    return pa.schema([field.with_metadata(_of_type(field.type)) for field in schema])
+@cached(LRUCache(1024), key=lambda plan: plan.digest, lock=threading.Lock())
+def described(plan: PreparedQuery) -> pa.Schema:
+    """Returns the schema of a statement's result with the metadata that follows from its types."""
+    return pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
 
 
 def described_table(

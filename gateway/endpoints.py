@@ -110,7 +110,7 @@ class Endpoints:
         )
         first, *others = (_ticket(ticket, part) for part in offer.parts)
         records = -1 if offer.rows is None else offer.rows
-        return Planned(described(plan.schema), first, tuple(others), expires_at, records)
+        return Planned(described(plan), first, tuple(others), expires_at, records)
 
     def _stream(self, ticket: own.PartTicket, call: Call) -> flight.FlightDataStream:
         self._check(ticket)
@@ -130,7 +130,7 @@ class Endpoints:
             for values in rows_of(parameters):
                 yield plan.execute_part(part, values, settings, query.control, snapshot)
 
-        return self._streams.send(described(plan.schema), query, readers)
+        return self._streams.send(described(plan), query, readers)
 
     def _renew(self, body: bytes, _call: Call) -> bytes:
         request = decode(flight_pb2.RenewFlightEndpointRequest, body, "the body of RenewFlightEndpoint")

@@ -105,3 +105,8 @@ def answering(operation: str) -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
         raise client_error(error, operation) from None
+    except BaseException as error:
+        # Not an Exception: what DataFusion's bindings raise where DataFusion panics.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise client_error(RuntimeError(f"DataFusion panicked: {error}"), operation) from None

@@ -153,7 +153,7 @@ class PreparedStatements:
         return pack(
             sql.ActionCreatePreparedStatementResult(
                 prepared_statement_handle=handle.SerializeToString(),
-                dataset_schema=bytes(described(query.schema).serialize()),
+                dataset_schema=bytes(described(query).serialize()),
                 parameter_schema=query.serialized_parameter_schema,
                 is_update=False,
             )
@@ -165,7 +165,7 @@ class PreparedStatements:
         self._bindings.pop(_handle(request.prepared_statement_handle).id)
 
     def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
-        return described(self._query(_handle(command.prepared_statement_handle), call).schema)
+        return described(self._query(_handle(command.prepared_statement_handle), call))
 
     def _plan(self, command: sql.CommandPreparedStatementQuery, call: Call) -> Planned:
         handle = _handle(command.prepared_statement_handle)
@@ -186,7 +186,7 @@ class PreparedStatements:
                 divided = self._endpoints.divided(handle.query, query, chosen, call, bound)
                 if divided is not None:
                     return divided
-        return Planned(described(query.schema), prepared_ticket(handle, call.settings, binding_id))
+        return Planned(described(query), prepared_ticket(handle, call.settings, binding_id))
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
         plan = self._query(ticket.handle, call)
@@ -200,7 +200,7 @@ class PreparedStatements:
             for row in rows_of(parameters):
                 yield plan.execute(row, settings, query.control)
 
-        return self._streams.send(described(plan.schema), query, readers)
+        return self._streams.send(described(plan), query, readers)
 
     def _parameters(self, ticket: own.PreparedTicket, plan: PreparedQuery | Kill) -> pa.Table | None:
         if not len(plan.parameter_schema):

@@ -47,7 +47,7 @@ class Statements:
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
         refuse_transaction(command)
-        return described(prepare(self._engine, command.query, call.settings, call).schema)
+        return described(prepare(self._engine, command.query, call.settings, call))
 
     def _plan(self, command: sql.CommandStatementQuery, call: Call) -> Planned:
         refuse_transaction(command)
@@ -56,7 +56,7 @@ class Statements:
             divided = self._endpoints.divided(command.query, plan, call.settings, call)
             if divided is not None:
                 return divided
-        return Planned(described(plan.schema), statement_ticket(command.query, call.settings, plan.digest))
+        return Planned(described(plan), statement_ticket(command.query, call.settings, plan.digest))
 
     def _stream(self, ticket: sql.TicketStatementQuery, call: Call) -> flight.FlightDataStream:
         handle = decode(own.StatementHandle, ticket.statement_handle, "the ticket")
@@ -69,7 +69,7 @@ class Statements:
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             yield plan.execute((), settings, query.control)
 
-        return self._streams.send(described(plan.schema), query, readers)
+        return self._streams.send(described(plan), query, readers)
 
     def _update(
         self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, call: Call

@@ -43,7 +43,7 @@ class SubstraitPlans:
         return (Upload(sql.CommandStatementSubstraitPlan, self._update),)
 
     def _schema(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> pa.Schema:
-        return described(self._prepared(command, call).schema)
+        return described(self._prepared(command, call))
 
     def _plan(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> Planned:
         plan = self._prepared(command, call)
@@ -53,7 +53,7 @@ class SubstraitPlans:
             statement_id=new_statement_id(),
             schema_digest=plan.digest,
         )
-        return Planned(described(plan.schema), pack(ticket))
+        return Planned(described(plan), pack(ticket))
 
     def _prepared(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PreparedQuery:
         refuse_transaction(command)
@@ -67,7 +67,7 @@ class SubstraitPlans:
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             yield plan.execute((), settings, query.control)
 
-        return self._streams.send(described(plan.schema), query, readers)
+        return self._streams.send(described(plan), query, readers)
 
     def _update(
         self,

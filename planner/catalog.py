@@ -21,6 +21,7 @@ CATALOG = "lance"
 SCHEMA = "main"
 TABLE_SUFFIX = ".lance"
 VIEW_SUFFIX = ".view.sql"
+_LONGEST_NAME = 255 - len(VIEW_SUFFIX)
 CACHE_BYTES = 512 << 20
 INDEX_CACHE_BYTES = 512 << 20
 METADATA_CACHE_BYTES = 256 << 20
@@ -158,4 +159,7 @@ class Catalog:
 
 
 def _plain(name: str) -> bool:
-    return bool(name) and "/" not in name and name not in (".", "..")
+    """Whether a file can be named so, with a suffix."""
+    if not name or name in (".", "..") or len(name.encode()) > _LONGEST_NAME:
+        return False
+    return "/" not in name and "\0" not in name

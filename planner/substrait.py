@@ -69,7 +69,10 @@ class BoundPlan:
             context.register_view(quote(name), relation)
         try:
             plan = Consumer.from_substrait_plan(context, Plan.from_json(self._plan))
-            return context.create_dataframe_from_logical_plan(plan)
+            frame = context.create_dataframe_from_logical_plan(plan)
+            # DataFusion believes what a plan says of itself until it works on it.
+            frame.optimized_logical_plan()
+            frame.schema()
         except Exception as error:
             raise self._refused(str(error)) from error
         except BaseException as error:
@@ -77,6 +80,7 @@ class BoundPlan:
             if type(error).__name__ != "PanicException":
                 raise
             raise self._refused("it is not well-formed") from error
+        return frame
 
     def _refused(self, reason: str) -> InvalidInputError | UnsupportedError:
         text = _WRAPPERS.sub("", _PRIVATE_NAME.sub(r"\1", reason))

@@ -213,6 +213,7 @@ def test_the_other_calls_answer_too(wire: flight.FlightClient) -> None:
         "EndSavepoint",
         "CancelFlightInfo",
         "CancelQuery",
+        "RenewFlightEndpoint",
         "SetSessionOptions",
         "GetSessionOptions",
         "CloseSession",
@@ -257,3 +258,19 @@ def test_a_corrupt_table_is_named_and_the_others_go_on(
             assert listed.column("table_name").to_pylist() == ["broken", "whole"]
     finally:
         server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["a\0b", ".", "..", "a/b", "x" * 5000])
+def test_a_name_that_no_file_can_have_is_not_found(wire: flight.FlightClient, name: str) -> None:
+    with pytest.raises(KeyError, match="does not exist"):
+        rpc.query(wire, f'SELECT * FROM "{name}"')
+    assert rpc.fetch(wire, sql.CommandGetPrimaryKeys(table=name)).num_rows == 0
+
+
+def test_a_panic_of_datafusion_is_answered_like_any_failure(caplog: pytest.LogCaptureFixture) -> None:
+    class PanicException(BaseException):
+        pass
+
+    with pytest.raises(flight.FlightInternalError, match="its log describes"), answering("DoGet"):
+        raise PanicException("index out of bounds")
+    assert "DataFusion panicked: index out of bounds" in caplog.text
