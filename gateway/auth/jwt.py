@@ -132,7 +132,7 @@ class JwtVerifier:
         if not isinstance(name, str):
             raise jwt.InvalidTokenError(f"claim {self._user_claim!r} is not there, or no text")
         identity = Identity(name, _roles(_claim(claims, self._roles_claim)), "jwt")
-        return _Verified(identity, float(claims["exp"]), key_id, key)
+        return _Verified(identity, int(claims["exp"]), key_id, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class _Verified:
     """
 
     identity: Identity
-    expires: float
+    expires: int
     key_id: str | None
     key: jwt.PyJWK
 
