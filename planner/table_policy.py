@@ -29,7 +29,7 @@ from planner.tokens import tokenize
 
 __all__ = ["Mask", "TablePolicy", "plan_policy"]
 
-_PLANS = 512
+_PLANS = 4096
 _TABLE = "rows"
 _LONGEST_REASON = 300
 # A policy is planned once and applied to row after row: what it says must follow from the row alone.
@@ -83,7 +83,7 @@ class TablePolicy:
 
 
 def plan_policy(schema: pa.Schema, access: TableAccess) -> TablePolicy:
-    """Fit restrictions to a table's columns; the last few hundred fits are remembered.
+    """Fit restrictions to a table's columns; the last few thousand fits are remembered.
 
     Args:
         schema: all columns of the table.
