@@ -1,0 +1,158 @@
+"""`system.queries`, `system.sessions`, `system.settings`, and KILL QUERY, over the wire."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from gateway.client import GatewayClient
+from gateway.config import Flag, load
+from gateway.kill import parse_kill
+from gateway.observability.system_tables import SystemSettings
+from memwal.errors import InvalidInputError
+from planner.access import FullAccess
+from protos import flight_sql_pb2 as sql
+from tests.gateway import rpc
+from tests.gateway.observability.conftest import Watched
+from tests.gateway.observability.people import guarded
+
+ENDLESS = "SELECT value FROM generate_series(1, 100000000000)"
+
+
+def running(client: flight.FlightClient) -> flight.FlightStreamReader:
+    """A statement that goes on until it is stopped."""
+    reader = rpc.stream(client, sql.CommandStatementQuery(query=ENDLESS))
+    reader.read_chunk()
+    return reader
+
+
+def read_on(reader: flight.FlightStreamReader) -> None:
+    """Reads to the end; `read_all` of a stream that is cancelled interrupts the whole process."""
+    for _ in reader:
+        pass
+
+
+def id_of(client: flight.FlightClient, statement: str = ENDLESS) -> str:
+    rows = rpc.query(client, "SELECT query_id, statement FROM system.queries WHERE state = 'running'")
+    (found,) = (row["query_id"] for row in rows.to_pylist() if row["statement"] == statement)
+    return str(found)
+
+
+def test_finished_and_running_statements_are_shown(client: flight.FlightClient) -> None:
+    rpc.query(client, "SELECT id FROM orders WHERE id < 5")
+    with pytest.raises(Exception, match="zero"):
+        rpc.query(client, "SELECT 1 / (id - id) FROM orders")
+    done, failed, own = rpc.query(client, "SELECT * FROM system.queries").to_pylist()
+    assert (done["state"], done["rows"], done["bytes"]) == ("finished", 5, 40)
+    assert (done["user"], done["statement"]) == ("anonymous", "SELECT id FROM orders WHERE id < 5")
+    assert (done["tables"], done["regions_kept"], done["regions_pruned"]) == (["orders"], 0, 0)
+    assert done["created_at"] <= done["started_at"] <= done["first_batch_at"] <= done["finished_at"]
+    assert done["peer"].startswith("ipv4:127.0.0.1:")
+    assert failed["state"] == "failed"
+    assert "zero" in failed["error"]
+    assert (own["state"], own["finished_at"], own["error"]) == ("running", None, None)
+
+
+def test_sessions_are_shown_and_join_with_queries(watched: Watched) -> None:
+    with GatewayClient(watched.uri) as client:
+        client.set_options({"consistency": "flushed"})
+        sql_text = """
+            SELECT s.user, s.consistency, count(*) AS statements
+            FROM system.sessions s JOIN system.queries q ON q.session = s.session GROUP BY 1, 2
+        """
+        assert client.query(sql_text).read_all().to_pylist() == [
+            {"user": "anonymous", "consistency": "flushed", "statements": 1}
+        ]
+        (session,) = client.query("SELECT * FROM system.sessions").read_all().to_pylist()
+    assert len(session["session"]) == 8
+    assert session["created_at"] <= session["last_used_at"]
+
+
+def test_settings_are_shown_to_administrators(client: flight.FlightClient) -> None:
+    rows = rpc.query(client, "SELECT value, source FROM system.settings WHERE name = 'server.port'")
+    assert rows.to_pylist() == [{"value": "31337", "source": "default"}]
+
+
+def test_settings_are_shown_to_nobody_else() -> None:
+    loaded = load([Flag("--root", "root", "/tables")])
+    somebody = FullAccess("somebody", is_admin=False)
+    assert SystemSettings(loaded).read(somebody).num_rows == 0
+    assert SystemSettings(loaded).read(FullAccess("root")).num_rows > 40
+
+
+def test_kill_stops_a_statement(watched: Watched, client: flight.FlightClient) -> None:
+    with flight.FlightClient(watched.uri) as victim:
+        reader = running(victim)
+        query_id = id_of(client)
+        assert rpc.query(client, f"KILL QUERY '{query_id}'").to_pylist() == [
+            {"query_id": query_id, "killed": True}
+        ]
+        with pytest.raises(flight.FlightCancelledError, match="was killed by user 'anonymous'"):
+            read_on(reader)
+    with pytest.raises(KeyError, match=f"no query '{query_id}' waits or runs"):
+        rpc.query(client, f"KILL QUERY '{query_id}'")
+
+
+def test_a_prepared_kill_does_nothing_until_it_is_executed(
+    watched: Watched, client: flight.FlightClient
+) -> None:
+    with flight.FlightClient(watched.uri) as victim:
+        reader = running(victim)
+        prepared = rpc.prepare(client, f"/* stop */ kill query '{id_of(client)}';")
+        assert rpc.schema_of(prepared.dataset_schema).names == ["query_id", "killed"]
+        command = sql.CommandPreparedStatementQuery(
+            prepared_statement_handle=prepared.prepared_statement_handle
+        )
+        info = rpc.info(client, command)
+        assert reader.read_chunk().data.num_rows > 0
+        ticket = info.endpoints[0].ticket
+        assert client.do_get(ticket).read_all().num_rows == 1
+        with pytest.raises(flight.FlightCancelledError):
+            read_on(reader)
+        with pytest.raises(KeyError, match="a ticket is good for one DoGet"):
+            client.do_get(ticket).read_all()
+
+
+def test_kill_is_an_update_too(watched: Watched, client: flight.FlightClient) -> None:
+    with flight.FlightClient(watched.uri) as victim:
+        reader = running(victim)
+        command = rpc.descriptor(sql.CommandStatementUpdate(query=f"KILL QUERY '{id_of(client)}'"))
+        writer, answers = client.do_put(command, pa.schema([]))
+        with writer:
+            writer.done_writing()
+            answer = sql.DoPutUpdateResult.FromString(answers.read().to_pybytes())
+        assert answer.record_count == 1
+        with pytest.raises(flight.FlightCancelledError):
+            read_on(reader)
+
+
+@pytest.mark.parametrize("text", ["KILL", "KILL QUERY 7", "KILL QUERY ?", "KILL QUERY 'a' 'b'", "KILL 'a'"])
+def test_a_kill_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="KILL is written KILL QUERY '<query_id>'"):
+        parse_kill(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 'KILL QUERY'", "SELECT kill FROM t", "-- KILL QUERY 'a'\nSELECT 1", ""]
+)
+def test_other_statements_are_no_kill(text: str) -> None:
+    assert parse_kill(text) is None
+
+
+def test_everybody_sees_and_stops_their_own(lake: Path, tmp_path: Path) -> None:
+    with guarded(lake, tmp_path) as connect, connect("alice") as alice, connect("bob") as bob:
+        reader = running(alice)
+        query_id = id_of(alice)
+        for name in ("queries", "sessions"):
+            seen = rpc.query(bob, f"SELECT DISTINCT user FROM system.{name}").to_pylist()
+            assert seen in ([], [{"user": "bob"}])
+        with pytest.raises(KeyError, match=f"no query '{query_id}' of user 'bob' waits or runs"):
+            rpc.query(bob, f"KILL QUERY '{query_id}'")
+        assert reader.read_chunk().data.num_rows > 0
+        with connect("root") as root:
+            users = rpc.query(root, "SELECT DISTINCT user FROM system.queries ORDER BY 1").to_pylist()
+            assert users == [{"user": "alice"}, {"user": "bob"}, {"user": "root"}]
+            assert rpc.query(root, f"KILL QUERY '{query_id}'").num_rows == 1
+        with pytest.raises(flight.FlightCancelledError, match="was killed by user 'root'"):
+            read_on(reader)

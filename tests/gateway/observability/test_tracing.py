@@ -1,0 +1,161 @@
+"""Spans, as a collector receives them over OTLP/HTTP."""
+
+import gzip
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from pyarrow import flight
+
+from protos import flight_sql_pb2 as sql
+from tests.gateway import rpc
+from tests.gateway.observability.conftest import Watch
+
+TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
+PARENT_ID = "b7ad6b7169203331"
+
+
+class Collector:
+    """Receives what exporters send to /v1/traces."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.service = ""
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                assert self.path == "/v1/traces"
+                for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                    (collector.service,) = (
+                        one.value.string_value
+                        for one in resource.resource.attributes
+                        if one.key == "service.name"
+                    )
+                    for scope in resource.scope_spans:
+                        collector.spans += scope.spans
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def named(self, name: str) -> Span:
+        (span,) = (one for one in self.spans if one.name == name)
+        return span
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    started = Collector()
+    yield started
+    started.close()
+
+
+def attributes(span: Span) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for one in span.attributes:
+        kind = one.value.WhichOneof("value")
+        value = getattr(one.value, kind)
+        found[one.key] = [each.string_value for each in value.values] if kind == "array_value" else value
+    return found
+
+
+def test_a_statement_is_a_tree_of_spans_below_that_of_its_client(
+    watch: Watch, lake: Path, collector: Collector
+) -> None:
+    watched = watch(lake, otlp_endpoint=collector.endpoint)
+    parent = f"00-{TRACE_ID}-{PARENT_ID}-01".encode()
+    options = flight.FlightCallOptions(headers=[(b"traceparent", parent)])
+    with flight.FlightClient(watched.uri) as client:
+        command = rpc.descriptor(
+            sql.CommandStatementQuery(query="SELECT id, amount\nFROM orders WHERE amount > 1 ORDER BY id")
+        )
+        info = client.get_flight_info(command, options)
+        client.do_get(info.endpoints[0].ticket, options).read_all()
+    watched.server.shutdown()
+    watched.observability.close()
+    assert collector.service == "lance-gateway"
+    assert {span.trace_id.hex() for span in collector.spans} == {TRACE_ID}
+    planned, fetched, executed = (collector.named(name) for name in ("GetFlightInfo", "DoGet", "execute"))
+    assert planned.parent_span_id.hex() == fetched.parent_span_id.hex() == PARENT_ID
+    assert executed.parent_span_id == fetched.span_id
+    plans = [span for span in collector.spans if span.name == "plan"]
+    assert planned.span_id in {span.parent_span_id for span in plans}
+    told = attributes(executed)
+    assert told["db.query.text"] == "SELECT id, amount FROM orders WHERE amount > 1 ORDER BY id"
+    assert told["user.name"] == "anonymous"
+    assert len(str(told["lance_gateway.query_id"])) == 32
+    assert told["lance_gateway.tables"] == ["orders"]
+    assert told["lance_gateway.rows"] == 897
+    assert (told["lance_gateway.regions_kept"], told["lance_gateway.regions_pruned"]) == (0, 0)
+    node = collector.named("LanceScanExec")
+    assert node.parent_span_id == executed.span_id
+    assert attributes(node)["lance_gateway.output_rows"] == 897
+    assert node.start_time_unix_nano <= node.end_time_unix_nano
+
+
+def test_failures_are_marked(watch: Watch, lake: Path, collector: Collector) -> None:
+    watched = watch(lake, otlp_endpoint=f"{collector.endpoint}/")
+    with flight.FlightClient(watched.uri) as client:
+        with pytest.raises(KeyError):
+            rpc.query(client, "SELECT * FROM missing")
+        with pytest.raises(Exception, match="zero"):
+            rpc.query(client, "SELECT 1 / (id - id) FROM orders")
+    watched.server.shutdown()
+    watched.observability.close()
+    failed = [span for span in collector.spans if span.status.code == 2]
+    assert {span.name for span in failed} == {"GetFlightInfo", "plan", "execute", "DoGet"}
+    assert "missing" in next(span for span in failed if span.name == "plan").status.message
+    assert "zero" in next(span for span in failed if span.name == "execute").status.message
+
+
+def test_what_is_not_sampled_is_not_sent(watch: Watch, lake: Path, collector: Collector) -> None:
+    watched = watch(lake, otlp_endpoint=collector.endpoint, otlp_sample_ratio=0.0)
+    with flight.FlightClient(watched.uri) as client:
+        rpc.query(client, "SELECT id FROM orders")
+    watched.server.shutdown()
+    watched.observability.close()
+    assert collector.spans == []
+
+
+def test_a_collector_that_is_gone_keeps_no_statement_from_running(
+    watch: Watch, lake: Path, collector: Collector
+) -> None:
+    watched = watch(lake, otlp_endpoint=collector.endpoint)
+    with flight.FlightClient(watched.uri) as client:
+        assert rpc.query(client, "SELECT count(*) AS n FROM orders").to_pylist() == [{"n": 1000}]
+
+
+def test_without_a_collector_nothing_is_loaded() -> None:
+    script = (
+        "import sys, gateway.serve, gateway.observability.observing;"
+        "print(sorted(one for one in sys.modules if one.startswith('opentelemetry')))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stdout == "[]\n"
