@@ -6,6 +6,7 @@ refused: it never runs with another meaning.
 
 ========================  ===========================================================================
 `dialect_source`          the statement's text, its parameters, and where in it something was refused
+`dialect_names`           capitals and quotes
 `dialect_clauses`         FROM, ORDER BY, QUALIFY, hints; what is refused as a whole
 `dialect_dates`           units, intervals, differences, parts and formats of dates
 `dialect_aggregates`      aggregates, their order and their NULLs
@@ -18,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import sqlglot
@@ -27,7 +29,8 @@ from sqlglot.errors import ParseError
 from sqlglot.errors import UnsupportedError as Untranslatable
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner import dialect_aggregates, dialect_clauses, dialect_dates, dialect_functions
+from planner import dialect_aggregates, dialect_clauses, dialect_dates, dialect_functions, dialect_names
+from planner.dialect_names import KnownNames
 from planner.dialect_source import DialectSource, parameter, without_marks
 from planner.dialect_text import Rule, native
 from planner.tokens import at_position
@@ -43,19 +46,33 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {**dialect_functions.RULES, **dialect_dates.RULES, **dialect_aggregates.RULES}
 )
 
-_translated: LRUCache[tuple[str, str], str] = LRUCache(
-    _REMEMBERED_CHARACTERS, getsizeof=lambda text: 2 * len(text) + 256
+_tables: LRUCache[tuple[str, str], tuple[str, ...]] = LRUCache(
+    _REMEMBERED_CHARACTERS, getsizeof=lambda names: 256 + sum(map(len, names))
 )
+"""(dialect, statement) -> tables that it names."""
+_texts: LRUCache[tuple[str, str, tuple[str, ...]], str] = LRUCache(
+    _REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text)
+)
+"""(dialect, statement, names of its tables and their columns) -> translation."""
 _lock = threading.Lock()
 
 
-def to_native(sql: str, dialect: str) -> str:
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A statement; `source` and `tree` are None where it is the same in all dialects."""
+
+    source: DialectSource | None
+    tree: exp.Expr | None
+
+
+def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
     """Translate one statement.
 
     Args:
         sql: in the dialect. Statements other than queries, and what is asked of queries (EXPLAIN, DESCRIBE),
             are the same in every dialect; the query in them is translated.
         dialect: "postgres" (returned as it is), "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino".
+        known: the tables that there are: decides about capitals in dialects that don't.
 
     Returns:
         Text for DataFusion. Parameters are $1, $2, ... in the order in which they stand in `sql`.
@@ -66,18 +83,32 @@ def to_native(sql: str, dialect: str) -> str:
     """
     if dialect == NATIVE:
         return sql
-    with _lock:
-        known = _translated.get((dialect, sql))
-    if known is not None:
-        return known
     try:
-        translated = _translate(sql, dialect)
+        return _remembered(sql, dialect, known)
     except RecursionError:
         raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
+
+
+def _remembered(sql: str, dialect: str, known: KnownNames | None) -> str:
+    parsed = None
     with _lock:
-        if len(translated) < _REMEMBERED_CHARACTERS // 8:
-            _translated[dialect, sql] = translated
-    return translated
+        tables = _tables.get((dialect, sql))
+    if tables is None:
+        parsed = _parse(sql, dialect)
+        tables = () if parsed.tree is None else dialect_names.tables(parsed.tree)
+    names: tuple[str, ...] = ()
+    if known is not None and dialect in dialect_names.CASE_INSENSITIVE:
+        names = dialect_names.spelt(tables, known)
+    key = (dialect, sql, names)
+    with _lock:
+        text = _texts.get(key)
+    if text is None:
+        text = _translated(parsed or _parse(sql, dialect), sql, names)
+        with _lock:
+            if len(sql) + len(text) < _REMEMBERED_CHARACTERS // 8:
+                _tables[dialect, sql] = tables
+                _texts[key] = text
+    return text
 
 
 @contextmanager
@@ -92,10 +123,10 @@ def telling_of_translation(dialect: str) -> Iterator[None]:
         raise type(error)(f"{error}\n{note}") from error
 
 
-def _translate(sql: str, dialect: str) -> str:
+def _parse(sql: str, dialect: str) -> _Parsed:
     source = DialectSource.of(sql, dialect).at_query()
     if source is None:
-        return sql.replace("`", '"')
+        return _Parsed(None, None)
     try:
         parsed = sqlglot.parse(source.text[source.query :], read=dialect)
     except ParseError as error:
@@ -105,13 +136,13 @@ def _translate(sql: str, dialect: str) -> str:
         raise InvalidInputError(
             f"{dialect} SQL: one query is expected, and {len(trees)} statements stand there"
         )
-    try:
-        return source.text[: source.query] + native(_native_tree(trees[0], source))
-    except Untranslatable as error:
-        raise UnsupportedError(f"{dialect} SQL: {error}") from None
+    return _Parsed(source, trees[0])
 
 
-def _native_tree(tree: exp.Expr, source: DialectSource) -> exp.Expr:
+def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...]) -> str:
+    source, tree = parsed.source, parsed.tree
+    if source is None or tree is None:
+        return sql.replace("`", '"')
     for select in list(tree.find_all(exp.Select)):
         _name_columns(select, source)
     for column in list(tree.find_all(exp.Column)):
@@ -119,11 +150,11 @@ def _native_tree(tree: exp.Expr, source: DialectSource) -> exp.Expr:
         if numbered is not None:
             column.replace(numbered)
     dialect_clauses.prepare(tree, source)
-    for name in tree.find_all(exp.Identifier):
-        if not name.args.get("quoted"):
-            name.set("this", name.name.lower())
-            name.args["quoted"] = True
-    return _ruled(tree, source)
+    dialect_names.spell(tree, source, names)
+    try:
+        return source.text[: source.query] + native(_ruled(tree, source))
+    except Untranslatable as error:
+        raise UnsupportedError(f"{source.dialect} SQL: {error}") from None
 
 
 def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:

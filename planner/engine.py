@@ -108,7 +108,7 @@ class QueryEngine:
         if isinstance(statement, bytes):
             bound = bind_plan(statement, dependencies)
         else:
-            text = to_native(statement, settings.dialect)
+            text = to_native(statement, settings.dialect, dependencies)
             with telling_of_translation(settings.dialect):
                 bound = bind(text, dependencies, catalog=settings.catalog, schema=settings.schema)
         with telling_of_translation(settings.dialect):

@@ -192,6 +192,27 @@ def test_the_session_speaks_its_dialect(engine: QueryEngine) -> None:
         engine.prepare("select * from `ordres`", SessionSettings(dialect="mysql"))
 
 
+@pytest.mark.parametrize("dialect", ["spark", "duckdb", "mysql", "bigquery", "trino"])
+def test_names_are_found_whatever_their_capitals(engine: QueryEngine, dialect: str) -> None:
+    quote = "`" if dialect in {"spark", "mysql", "bigquery"} else '"'
+    for sql in (
+        "SELECT ID, ORDERDATE FROM orders",
+        f"SELECT o.{quote}Id{quote}, O.orderdate FROM {quote}ORDERS{quote} AS o",
+        f"SELECT id, orderDate FROM Orders ORDER BY {quote}ORDERDATE{quote}",
+    ):
+        query = engine.prepare(sql, SessionSettings(dialect=dialect))
+        assert query.schema.names == ["id", "orderDate"], sql
+    named = f"SELECT id AS {quote}The Id{quote} FROM orders ORDER BY {quote}the id{quote}"
+    assert engine.prepare(named, SessionSettings(dialect=dialect)).schema.names == ["The Id"]
+
+
+def test_snowflake_takes_quoted_names_as_they_stand(engine: QueryEngine) -> None:
+    settings = SessionSettings(dialect="snowflake")
+    assert engine.prepare('SELECT ID, "orderDate" FROM ORDERS', settings).schema.names == ["id", "orderDate"]
+    with pytest.raises(LanceGatewayError, match="ORDERS"):
+        engine.prepare('SELECT id FROM "ORDERS"', settings)
+
+
 def test_errors_of_datafusion_say_that_they_show_the_translation(engine: QueryEngine) -> None:
     settings = SessionSettings(dialect="snowflake")
     with pytest.raises(InvalidInputError, match="nothing"):
