@@ -86,3 +86,15 @@ def test_why_the_driver_does_not_get_the_types_of_arrow(facts: Facts, jvm: Jvm) 
     if jvm.version != "18.0.0":
         assert "not implemented" in facts.failure("tz_us getObject(1), types=arrow").text
     assert "Unsupported ArrowType FloatingPoint(HALF)" in facts.failure("f16, types=arrow").text
+
+
+def test_outside_of_utc_the_driver_shifts_what_has_a_time(jvm: Jvm, url: str) -> None:
+    facts = jvm.run("Zones", url, "America/New_York")
+    assert facts["getTimestamp"] == "2026-03-01 04:59:59.123"
+    assert facts["getTime"] == "20:02:03"
+    assert facts["getDate"] == DAY
+    # These do not: a calendar in UTC, text, and a local time.
+    assert facts["getTimestamp with Calendar"] == MOMENT
+    assert facts["getString"] == MOMENT
+    if jvm.version != "18.0.0":
+        assert facts["getObject(LocalDateTime)"] == "2026-02-28T23:59:59.123"

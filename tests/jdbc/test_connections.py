@@ -64,6 +64,10 @@ def test_connections_are_opened_and_closed_again_and_again(facts: Facts) -> None
     assert facts["pooled"] == 3
 
 
+def test_a_connection_that_is_closed_before_its_result_complains(facts: Facts) -> None:
+    assert "Memory was leaked" in facts.failure("closed before its result").text
+
+
 @pytest.mark.parametrize("name", ["nobody listens", "encryption of a server that has none"])
 def test_a_server_that_cannot_be_reached_is_an_sql_exception(facts: Facts, name: str) -> None:
     failure = facts.failure(name)

@@ -64,6 +64,11 @@ public final class Connections implements Probes.Probe {
             connection.close();
             return connection.isClosed() && !connection.isValid(1);
         });
+        facts.step("closed before its result", () -> {
+            Connection connection = DriverManager.getConnection(arguments[0]);
+            connection.createStatement().executeQuery("SELECT id FROM orders").next();
+            connection.close();
+        });
         facts.of("abort", () -> {
             Connection connection = DriverManager.getConnection(arguments[0]);
             connection.abort(Executors.newSingleThreadExecutor());
