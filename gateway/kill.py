@@ -21,7 +21,8 @@ from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 
 logger = logging.getLogger(__name__)
 
-_COMMENTS = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+# Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
+_COMMENTS = r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
 _STARTS = re.compile(rf"{_COMMENTS}KILL\b", re.IGNORECASE | re.DOTALL)
 _KILL = re.compile(
     rf"{_COMMENTS}KILL\s+QUERY\s+'(?P<id>[^']*)'{_COMMENTS};?{_COMMENTS}", re.IGNORECASE | re.DOTALL

@@ -140,6 +140,14 @@ def test_other_statements_are_no_kill(text: str) -> None:
     assert parse_kill(text) is None
 
 
+@pytest.mark.timeout(20)
+def test_any_number_of_comments_may_precede_a_statement() -> None:
+    assert parse_kill("/**/" * 10_000 + "SELECT 1") is None
+    killed = parse_kill("/**/ -- first\n" * 1_000 + "KILL QUERY 'ab'" + " /**/" * 1_000)
+    assert killed is not None
+    assert killed.query_id == "ab"
+
+
 def test_everybody_sees_and_stops_their_own(lake: Path, tmp_path: Path) -> None:
     with guarded(lake, tmp_path) as connect, connect("alice") as alice, connect("bob") as bob:
         reader = running(alice)
