@@ -8,7 +8,8 @@ refused: it never runs with another meaning.
 `dialect_source`          the statement's text, its parameters, and where in it something was refused
 `dialect_names`           capitals and quotes
 `dialect_clauses`         FROM, ORDER BY, QUALIFY, hints; what is refused as a whole
-`dialect_dates`           units, intervals, differences, parts and formats of dates
+`dialect_dates`           intervals, parts and formats of dates
+`dialect_differences`     differences of dates
 `dialect_aggregates`      aggregates, their order and their NULLs
 `dialect_functions`       everything else that is called or cast
 ========================  ===========================================================================
@@ -29,7 +30,14 @@ from sqlglot.errors import ParseError
 from sqlglot.errors import UnsupportedError as Untranslatable
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
-from planner import dialect_aggregates, dialect_clauses, dialect_dates, dialect_functions, dialect_names
+from planner import (
+    dialect_aggregates,
+    dialect_clauses,
+    dialect_dates,
+    dialect_differences,
+    dialect_functions,
+    dialect_names,
+)
 from planner.dialect_names import KnownNames
 from planner.dialect_source import DialectSource, parameter, without_marks
 from planner.dialect_text import Rule, native
@@ -43,7 +51,12 @@ NATIVE = "postgres"
 _REMEMBERED_CHARACTERS = 4 << 20
 _MAX_ALIAS = 120
 _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
-    {**dialect_functions.RULES, **dialect_dates.RULES, **dialect_aggregates.RULES}
+    {
+        **dialect_functions.RULES,
+        **dialect_dates.RULES,
+        **dialect_differences.RULES,
+        **dialect_aggregates.RULES,
+    }
 )
 
 _tables: LRUCache[tuple[str, str], tuple[str, ...]] = LRUCache(
