@@ -3,10 +3,19 @@
 One command family per file, each listing the messages that it answers:
 
 - `statements`: queries without preparation
-- `prepared`: prepared statements and their parameters
-- `metadata`: catalogs, schemas, tables, table types, primary keys
+- `substrait`: plans in place of queries
+- `prepared`: prepared statements and plans, and their `parameters`
+- `endpoints`: results in several parts, and their renewal
+- `metadata`: catalogs, schemas, tables, table types
+- `keys_metadata`: primary keys, and foreign keys, of which there are none
+- `xdbc_types`: the types that a result can have
 - `sqlinfo`: what the server can do
+- `transactions`: refused, with the way out
+- `cancellation`: stopping the statement of a FlightInfo
 - `sessions`: the options of a session and how a call finds its own
+
+Metadata families are `listings`, which callers narrow by `patterns`; `sql_types` names types in SQL, and
+`column_metadata` describes columns by them.
 
 `auth` says who a caller is, and what the caller may see.
 `server` decodes a message and passes it to its family (`commands`); `tickets` and `wire` say what messages

@@ -5,6 +5,7 @@ A statement passes through these modules, in this order:
 ==========================================  =================================================================
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
 `statement`, `parameters`, `key_query`      the bound statement, its parameters, and whether it is a lookup
+`substrait`                                 a plan in place of a statement, read through statements
 `access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
 `engine`, `prepared_query`, `frames`        preparing and running; DataFusion plans over one leaf a reference
 `leaf`, `query`                             the leaf as DataFusion sees it, and all scans of one run

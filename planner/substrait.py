@@ -1,12 +1,13 @@
 """Substrait plans: what they call tables is resolved like the names of a statement.
 
-    read {namedTable: orders, projection: [2]}
-->  project {input: read {namedTable: "orders#1"}, emit: [2]}     over  "orders#1" = SELECT * FROM orders
+    read {namedTable: orders, baseSchema: [id, note], projection: [1]}
+->  project {input: read {namedTable: "orders#1", baseSchema: [id, note]}, emit: [1]}
+    over  "orders#1" = SELECT id, note FROM orders
 
 Each table that a plan reads becomes the plan of a statement of its own. So a plan sees the tables, views,
 rows and columns that its principal sees, and all that it reads belongs to one run, with one snapshot per
-table. The projection moves out of the read, since DataFusion takes it only from a bare table there; the
-optimizer moves it back.
+table. The table may have more columns than the plan knows of. The projection moves out of the read, since
+DataFusion takes it only from a bare table there; the optimizer moves it back.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
         parts = _name_of(read["read"], name)
         table = ".".join(quote(part) for part in parts)
         private = f"{_NOT_PLAIN.sub('_', fold(parts[-1]))}#{len(relations) + 1}"
-        relations[private] = bind(f"SELECT * FROM {table}", resolver)  # noqa: S608 - quoted just above
+        columns = ", ".join(map(quote, _columns(read["read"], name))) or "*"
+        relations[private] = bind(f"SELECT {columns} FROM {table}", resolver)  # noqa: S608 - quoted just above
         read["read"]["namedTable"]["names"] = [private]
         _move_projection(read, name)
     return BoundPlan(name, relations, json.dumps(document))
@@ -156,6 +158,31 @@ def _name_of(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
             f"{plan} reads {' and '.join(kinds) or 'something without a name'}: only named tables can be read"
         )
     return tuple(names)
+
+
+def _columns(read: Mapping[str, Any], plan: str) -> list[str]:
+    """The columns that a plan takes a table to have; the names of their parts stand between them."""
+    schema = read.get("baseSchema", {})
+    names = iter(schema.get("names", ()))
+    try:
+        columns = []
+        for kind in schema.get("struct", {}).get("types", ()):
+            columns.append(next(names))
+            _skip_parts(kind, names)
+    except StopIteration:
+        raise InvalidInputError(f"{plan} has columns without names in the schema of a table") from None
+    return columns
+
+
+def _skip_parts(kind: Mapping[str, Any], names: Iterator[str]) -> None:
+    """Leaves out the names of the fields inside a type."""
+    for inner in kind.get("struct", {}).get("types", ()):
+        next(names)
+        _skip_parts(inner, names)
+    for container in ("list", "map"):
+        for part in ("type", "key", "value"):
+            if part in kind.get(container, {}):
+                _skip_parts(kind[container][part], names)
 
 
 def _move_projection(relation: dict[str, Any], plan: str) -> None:

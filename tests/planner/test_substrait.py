@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 from datafusion import SessionContext
@@ -129,6 +131,24 @@ def test_a_table_without_a_grant_does_not_exist(engine: QueryEngine):
     assert "wages" not in str(caught.value)
     with pytest.raises(NotFoundError, match="'orders' does not exist"):
         engine.prepare_plan(plan_of("SELECT id FROM orders"), access=NOBODY)
+
+
+def test_a_plan_may_know_some_of_the_columns_in_any_order(engine: QueryEngine):
+    known = {"orders": pa.schema([COLUMNS["orders"].field(name) for name in ("amount", "id")])}
+    plan = engine.prepare_plan(plan_of("SELECT id FROM orders WHERE amount = 5", known))
+    expected = engine.prepare("SELECT id FROM orders WHERE amount = 5").execute().read_all()
+    assert plan.execute().read_all().sort_by("id").equals(expected.sort_by("id"))
+
+
+def test_columns_may_have_parts(tmp_path: Path):
+    inner = pa.struct({"x": pa.int64(), "y": pa.list_(pa.struct({"z": pa.string()}))})
+    row = {"id": 1, "s": {"x": 7, "y": [{"z": "deep"}]}, "t": "end"}
+    table = pa.Table.from_pylist([row], schema=pa.schema({"id": pa.int64(), "s": inner, "t": pa.string()}))
+    lance.write_dataset(table, tmp_path / "nested.lance")
+    engine = QueryEngine(Catalog.open(str(tmp_path)))
+    plan = engine.prepare_plan(plan_of("SELECT t, s FROM nested WHERE id = 1", {"nested": table.schema}))
+    assert plan.execute().read_all().to_pylist() == [{"t": "end", "s": row["s"]}]
+    engine.close()
 
 
 def test_a_hidden_column_does_not_exist(engine: QueryEngine):
