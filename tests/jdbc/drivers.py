@@ -28,7 +28,7 @@ OLDEST_JDK = 17
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 _PACKAGED_JDKS = ("openjdk-17-jdk-headless", "openjdk-21-jdk-headless")
-_PATIENCE_SECONDS = 250
+_PATIENCE_SECONDS = 140
 
 
 class MissingError(Exception):
@@ -76,7 +76,7 @@ def _fetch(version: str) -> None:
         raise MissingError(
             f"the driver {COORDINATES}:{version} is fetched by Maven: install it (apt install maven)"
         )
-    command = [maven, "--batch-mode", "--quiet", f"{_PLUGIN}:copy"]
+    command = [maven, "--batch-mode", "--quiet", "--update-snapshots", f"{_PLUGIN}:copy"]
     command += [f"-Dartifact={COORDINATES}:{version}", f"-DoutputDirectory={FOLDER}"]
     try:
         run = subprocess.run(
