@@ -4,6 +4,7 @@ One command family per file, each listing the messages that it answers:
 
 - `statements`: queries without preparation
 - `substrait`: plans in place of queries
+- `endpoints`: results in parts, their tickets and their renewal
 - `prepared`: prepared statements and plans, and their `parameters`
 - `endpoints`: results in several parts, and their renewal
 - `metadata`: catalogs, schemas, tables, table types

@@ -3,7 +3,9 @@
 A statement passes through these modules, in this order:
 
 ==========================================  =================================================================
+`dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
+`chains`                                    refuses statements whose plan would be too deep
 `statement`, `parameters`, `key_query`      the bound statement, its parameters, and whether it is a lookup
 `substrait`                                 a plan in place of a statement, read through statements
 `access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
@@ -17,6 +19,7 @@ A statement passes through these modules, in this order:
 `base_table`, `stored_fields`,              the base table, flushed generations and WAL tails of a snapshot,
 `fresh_rows`                                their columns matched by field id
 `key_column`, `key_probe`, `visibility`     which rows newer ones supersede, kept as masks
+`balance`, `parts`                          who reads what of a scan, and scans in parts for several readers
 `scan`, `lookup`, `column_cache`            the two shapes of trees of exec nodes, and columns kept decoded
 `direct_shape`, `direct`, `results`,        plain scans and counts, result schemas and errors, EXPLAIN
 `explain`

@@ -4,6 +4,7 @@ import datetime as dt
 import itertools
 import random
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memwal.errors import InvalidInputError, UnavailableError
+from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
+from planner.access import TableAccess
 from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine
 from planner.parts import OfferedParts, ScanPart
@@ -300,6 +302,89 @@ def test_a_forged_description_is_refused(
     with pytest.raises(InvalidInputError, match=words):
         ScanPart.from_message(message)
     written.table.close_writers()
+
+
+@dataclass(frozen=True, eq=False)
+class Rights:
+    """What somebody may see of table t."""
+
+    table: TableAccess | None
+    user: str = "somebody"
+    is_admin: bool = False
+
+    def of(self, table: str) -> TableAccess | None:
+        return self.table
+
+
+def test_a_restricted_table_is_neither_divided_nor_read_in_parts(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    written = write(root, writers, bucketed("id", 4, recorded=True))
+    engine = open_engine(root)
+    sql = "SELECT id, n, s FROM t"
+    part = offered(engine.prepare(sql), 4).parts[0]
+    for access in (TableAccess(row_filter="n < 5"), TableAccess(masks={"s": "'hidden'"})):
+        query = engine.prepare(sql, access=Rights(access))
+        assert query.parts(4) is None
+        with pytest.raises(PreconditionError, match="not read in parts"):
+            query.execute_part(carried(part))
+    with pytest.raises(NotFoundError):
+        engine.prepare(sql, access=Rights(None))
+    written.table.close_writers()
+
+
+class Overwriting(threading.Thread):
+    """Writes all keys with a new number again and again, merging and cleaning up behind it."""
+
+    def __init__(self, table: LsmTable, rounds: int) -> None:
+        super().__init__(daemon=True)
+        self.table = table
+        self.rounds = rounds
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for number in range(1, self.rounds + 1):
+                self.table.put([{"id": one, "n": number, "s": ""} for one in range(10)])
+                if number % 7 == 0:
+                    (region,) = self.table.regions.values()
+                    flushed = manifests.read_manifest(self.table.path, region).flushed_generations
+                    merge_generations(self.table.path, region, flushed[-1].generation)
+                    clean_up_merged(self.table.path, region)
+        except BaseException as error:  # noqa: BLE001 - the test raises it
+            self.failure = error
+
+
+@pytest.mark.slow
+def test_parts_agree_while_the_table_is_written_merged_and_cleaned_up(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    base = pa.Table.from_pylist([{"id": one, "n": 0, "s": ""} for one in range(10)], schema=SCHEMA)
+    layout = unpartitioned(("id",), 1)
+    table = LsmTable.create(root, "t", base, layout, writers, max_memtable_rows=20)
+    engines = [open_engine(root) for _ in range(2)]
+    writing = Overwriting(table, rounds=100)
+    writing.start()
+    whole = gone = 0
+    while writing.is_alive():
+        parts = offered(engines[0].prepare("SELECT * FROM t"), 3).parts
+        try:
+            read = [
+                row
+                for number, part in enumerate(parts)
+                for row in rows_of(engines[number % 2].prepare("SELECT * FROM t").execute_part(carried(part)))
+            ]
+        except UnavailableError:
+            gone += 1  # merged and cleaned up since; never wrong
+            continue
+        assert sorted(row[0] for row in read) == list(range(10))
+        assert len({row[1] for row in read}) == 1, "parts of several snapshots"
+        whole += 1
+    writing.join()
+    if writing.failure is not None:
+        raise writing.failure
+    assert whole > gone
+    table.close_writers()
 
 
 @pytest.mark.slow
