@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from execnodes.source import ColumnCache
-from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
 from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
 from memwal.storage import Storage
@@ -30,6 +30,7 @@ from planner.fresh_rows import (
 )
 from planner.key_places import KeyPlaces
 from planner.snapshot import (
+    MAX_WAL_ENTRIES,
     Consistency,
     RegionDescription,
     RegionSnapshot,
@@ -235,9 +236,21 @@ class Table:
         generations = self._open_generations(base, region_id, description.generations)
         tail = None
         if positions:
-            parts = [entry_rows(self._wal_entry(region_id, position), base) for position in positions]
+            entries = self._described_entries(region_id, positions)
+            parts = [entry_rows(entry, base) for entry in entries]
             tail = Tail(region_id, positions, pa.concat_tables(parts).combine_chunks())
         return RegionSnapshot(region_id, generations, tail)
+
+    def _described_entries(self, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
+        """All entries with rows from the first to the last: caches know a tail by these two positions."""
+        first, last = positions[0], positions[-1]
+        if last - first < MAX_WAL_ENTRIES:
+            entries = [self._wal_entry(region_id, position) for position in range(first, last + 1)]
+            entries = [entry for entry in entries if not entry.is_fence]
+            if tuple(entry.position for entry in entries) == positions:
+                return entries
+        msg = f"a snapshot of region {region_id} leaves out WAL entries between {first} and {last}"
+        raise InvalidInputError(msg)
 
     def manifests(self) -> tuple[RegionManifest, ...]:
         """The newest manifest of every region.

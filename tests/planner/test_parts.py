@@ -6,7 +6,7 @@ import random
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +301,24 @@ def test_a_forged_description_is_refused(
     change(message)
     with pytest.raises(InvalidInputError, match=words):
         ScanPart.from_message(message)
+    written.table.close_writers()
+
+
+def test_a_forged_tail_is_refused(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    """What is kept of it would be taken for what is kept of the whole tail, by everybody's queries."""
+    written = write(root, writers, unpartitioned(("id",), 1))
+    written.put(1, n=100)
+    query = open_engine(root).prepare("SELECT * FROM t")
+    part = offered(query, 2).parts[0]
+    (region,) = part.snapshot.regions
+    positions = region.wal_positions
+    assert len(positions) >= 3
+    for forged in ((positions[0], positions[-1]), (positions[-1], positions[0]), (positions[0], 1 << 60)):
+        snapshot = replace(part.snapshot, regions=(replace(region, wal_positions=forged),))
+        with pytest.raises(InvalidInputError, match="leaves out WAL entries between"):
+            query.reopen(replace(part, snapshot=snapshot))
     written.table.close_writers()
 
 
