@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from pyarrow import ArrowCancelled, flight
+import pyarrow as pa
+from pyarrow import flight
 
 from memwal.errors import LanceGatewayError
 
@@ -70,6 +71,21 @@ _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
 )
 
 _INTERNAL = _ANSWERS["INTERNAL"]
+# Subclasses before their bases.
+_STATUSES = (
+    (flight.FlightUnauthenticatedError, "UNAUTHENTICATED"),
+    (flight.FlightUnauthorizedError, "PERMISSION_DENIED"),
+    (flight.FlightUnavailableError, "UNAVAILABLE"),
+    (flight.FlightTimedOutError, "DEADLINE_EXCEEDED"),
+    (flight.FlightCancelledError, "CANCELLED"),
+    (flight.FlightInternalError, "INTERNAL"),
+    (pa.ArrowCancelled, "CANCELLED"),
+    (pa.ArrowKeyError, "NOT_FOUND"),
+    (pa.ArrowNotImplementedError, "UNIMPLEMENTED"),
+    (pa.ArrowInvalid, "INVALID_ARGUMENT"),
+)
+STATUSES = frozenset({"OK", "FAILED_PRECONDITION", "UNKNOWN", *(status for _, status in _STATUSES)})
+"""Every status that a finished call may have."""
 # Whoever runs the gateway wants to know more of these.
 _OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})
 
@@ -89,7 +105,7 @@ def client_error(error: Exception, operation: str) -> Exception:
             logger.error("%s failed", operation, exc_info=error)
         # pyarrow goes on with ". Detail: ...".
         return answer(str(error).rstrip("."))
-    if isinstance(error, ArrowCancelled):
+    if isinstance(error, pa.ArrowCancelled):
         return _ANSWERS["CANCELLED"](f"{operation} was cancelled")
     identifier = secrets.token_hex(4)
     logger.error("%s failed: error %s", operation, identifier, exc_info=error)
@@ -110,3 +126,14 @@ def answering(operation: str) -> Iterator[None]:
         if type(error).__name__ != "PanicException":
             raise
         raise client_error(RuntimeError(f"DataFusion panicked: {error}"), operation) from None
+
+
+def status_of(error: Exception | None) -> str:
+    """Returns the name of the gRPC status under which a client sees a call end."""
+    if error is None:
+        return "OK"
+    # What the gateway answers bears the name of its status.
+    name = type(error).__name__
+    if name in STATUSES:
+        return name
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), "UNKNOWN")

@@ -200,7 +200,7 @@ class PreparedStatements:
             for row in rows_of(parameters):
                 yield plan.execute(row, settings, query.control)
 
-        return self._streams.send(described(plan), query, readers)
+        return self._streams.send(described(plan), query, readers, plan.constant)
 
     def _parameters(self, ticket: own.PreparedTicket, plan: PreparedQuery | Kill) -> pa.Table | None:
         if not len(plan.parameter_schema):

@@ -110,6 +110,7 @@ def _start(loaded: Loaded, security: Security, observability: Observability) -> 
             security=security,
             limits=limits_of(config),
             observers=observability.query_observers(),
+            on_call_finished=observability.metrics.on_call_finished,
             middleware=observability.middleware(),
         )
     except pa.ArrowException as error:

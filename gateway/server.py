@@ -1,6 +1,8 @@
 """The Flight SQL server: each RPC decodes its message, finds the family that answers it, and passes it on."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +13,7 @@ from gateway.auth.security import OpenSecurity, Security
 from gateway.cancellation import Cancellation
 from gateway.commands import Call, Command, Registry, Ticket, Upload, check_size
 from gateway.endpoints import Endpoints
-from gateway.errors import answering
+from gateway.errors import answering, status_of
 from gateway.keys_metadata import Keys
 from gateway.limits import Limits
 from gateway.metadata import Metadata
@@ -21,7 +23,7 @@ from gateway.queries import Queries, QueryObserver
 from gateway.sessions import SessionMiddlewareFactory, Sessions
 from gateway.sqlinfo import SqlInfo
 from gateway.statements import Statements
-from gateway.streams import Streams
+from gateway.streams import CallObserver, Streams, unobserved
 from gateway.substrait import SubstraitPlans
 from gateway.transactions import Transactions
 from gateway.xdbc_types import XdbcTypes
@@ -41,6 +43,7 @@ class GatewayServer(flight.FlightServerBase):
         security: who may call, and what each caller sees; by default everybody, and everything.
         limits: how much is done at once, remembered and sent.
         observers: hear of every statement.
+        on_call_finished: hears of every call but handshakes, its stream included.
         middleware: looks at every call, besides what security and sessions need.
 
     Attributes:
@@ -58,6 +61,7 @@ class GatewayServer(flight.FlightServerBase):
         security: Security | None = None,
         limits: Limits | None = None,
         observers: Sequence[QueryObserver] = (),
+        on_call_finished: CallObserver = unobserved,
         middleware: Mapping[str, flight.ServerMiddlewareFactory] = MappingProxyType({}),
     ) -> None:
         limits = limits or Limits()
@@ -66,7 +70,8 @@ class GatewayServer(flight.FlightServerBase):
         self.queries = Queries(limits, observers)
         self.sessions = Sessions(limits)
         engine.add_system_tables(SystemQueries(self.queries), SystemSessions(self.sessions))
-        streams = Streams(self.queries)
+        self._on_call_finished = on_call_finished
+        streams = Streams(self.queries, on_call_finished)
         endpoints = Endpoints(engine, self.queries, streams)
         statements = Statements(engine, self.queries, streams, endpoints)
         plans = SubstraitPlans(engine, self.queries, streams)
@@ -110,8 +115,7 @@ class GatewayServer(flight.FlightServerBase):
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.FlightInfo:
         """Plans a command and returns the ticket of its stream, or of each of its parts."""
-        with answering("GetFlightInfo"):
-            call = self._call(context)
+        with self._serving("GetFlightInfo", context) as call:
             command, message = self._commands.find(_command_of(descriptor))
             planned = command.plan(message, call)
             # No location: a client comes back the way it came, whatever this host is called from there.
@@ -125,15 +129,13 @@ class GatewayServer(flight.FlightServerBase):
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.SchemaResult:
         """Returns the schema that the stream of a command will have."""
-        with answering("GetSchema"):
-            call = self._call(context)
+        with self._serving("GetSchema", context) as call:
             command, message = self._commands.find(_command_of(descriptor))
             return flight.SchemaResult(command.schema(message, call))
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Returns the stream of a ticket."""
-        with answering("DoGet"):
-            call = self._call(context)
+        with self._serving("DoGet", context, in_stream=True) as call:
             entry, message = self._tickets.find(ticket.ticket)
             return entry.stream(message, call)
 
@@ -145,8 +147,7 @@ class GatewayServer(flight.FlightServerBase):
         writer: flight.FlightMetadataWriter,
     ) -> None:
         """Binds the parameters that the client sends."""
-        with answering("DoPut"):
-            call = self._call(context)
+        with self._serving("DoPut", context) as call:
             upload, message = self._uploads.find(_command_of(descriptor))
             answer = upload.accept(message, reader, call)
             if answer is not None:
@@ -154,8 +155,7 @@ class GatewayServer(flight.FlightServerBase):
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         """Runs an action and returns the body of its result."""
-        with answering(f"the action {action.type}"):
-            call = self._call(context)
+        with self._serving("DoAction", context, f"the action {action.type}") as call:
             entry = self._actions.get(action.type)
             if entry is None:
                 raise UnsupportedError(
@@ -168,15 +168,13 @@ class GatewayServer(flight.FlightServerBase):
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Returns the name and description of each action."""
-        with answering("ListActions"):
-            self._call(context)
-        return [(action.name, action.description) for action in self._actions.values()]
+        with self._serving("ListActions", context):
+            return [(action.name, action.description) for action in self._actions.values()]
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
         """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
-        with answering("ListFlights"):
-            self._call(context)
-        return iter(())
+        with self._serving("ListFlights", context):
+            return iter(())
 
     def do_exchange(
         self,
@@ -186,9 +184,35 @@ class GatewayServer(flight.FlightServerBase):
         writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
     ) -> None:
         """Refuses: Flight SQL has no use for it."""
-        with answering("DoExchange"):
-            self._call(context)
+        with self._serving("DoExchange", context):
             raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
+
+    @contextmanager
+    def _serving(
+        self,
+        method: str,
+        context: flight.ServerCallContext,
+        operation: str | None = None,
+        *,
+        in_stream: bool = False,
+    ) -> Iterator[Call]:
+        """Answers a call in this block: finds out who calls, turns errors into answers, and counts the call.
+
+        Args:
+            method: of Flight.
+            context: of the call.
+            operation: what errors call it; by default the method.
+            in_stream: whether the call goes on behind the block, in a stream that counts it.
+        """
+        started = time.perf_counter()
+        try:
+            with answering(operation or method):
+                yield self._call(context)
+        except Exception as error:
+            self._on_call_finished(method, status_of(error), time.perf_counter() - started)
+            raise
+        if not in_stream:
+            self._on_call_finished(method, "OK", time.perf_counter() - started)
 
     def _call(self, context: flight.ServerCallContext) -> Call:
         middleware = context.get_middleware(_SESSION)

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -68,8 +69,8 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool]] = MappingProxyType(
         "types": _text,
     }
 )
-# Before the name of an option, where a header chooses it; JDBC's driver sends the name alone.
-_HEADER = "x-lance-gateway-"
+# Header that chooses an option -> the option; JDBC's driver sends the name alone.
+_HEADERS = {f"{prefix}{name}": name for prefix in ("", "x-lance-gateway-") for name in _OPTIONS}
 # What the JDBC driver calls itself; so do other clients in Java, which read the same types.
 _JDBC_AGENTS = ("grpc-java", "JDBC")
 
@@ -110,16 +111,16 @@ class SessionMiddlewareFactory(flight.ServerMiddlewareFactory):
     ) -> flight.ServerMiddleware | None:
         """Returns the middleware of this call; None where its headers say nothing."""
         session_id = _session_of(headers.get("cookie", ()))
-        chosen = {
-            name: headers[header][-1]
-            for name in _OPTIONS
-            for header in (name, f"{_HEADER}{name}")
-            if header in headers
-        }
-        is_jdbc = any(mark in agent for agent in headers.get("user-agent", ()) for mark in _JDBC_AGENTS)
+        chosen = {_HEADERS[header]: headers[header][-1] for header in headers.keys() & _HEADERS.keys()}
+        is_jdbc = _is_jdbc(*headers.get("user-agent", ()))
         if session_id is None and not chosen and not is_jdbc:
             return None
         return SessionMiddleware(session_id, chosen, is_jdbc=is_jdbc)
+
+
+@lru_cache(maxsize=64)
+def _is_jdbc(*agents: str) -> bool:
+    return any(mark in agent for agent in agents for mark in _JDBC_AGENTS)
 
 
 @dataclass(frozen=True, slots=True)

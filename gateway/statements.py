@@ -69,7 +69,7 @@ class Statements:
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             yield plan.execute((), settings, query.control)
 
-        return self._streams.send(described(plan), query, readers)
+        return self._streams.send(described(plan), query, readers, plan.constant)
 
     def _update(
         self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, call: Call

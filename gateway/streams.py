@@ -6,13 +6,14 @@ copied), errors in the middle of a stream reach the client as clean as any other
 as its client has gone.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.errors import answering
+from gateway.errors import answering, status_of
 from gateway.queries import Queries, Query
 
 Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
@@ -41,34 +42,72 @@ def slices(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
         yield from slices(batch.slice(start, step), limit)
 
 
+CallObserver: TypeAlias = Callable[[str, str, float], None]
+"""Hears of a call that has ended: its Flight method, its gRPC status, its seconds."""
+
+
+def unobserved(method: str, status: str, seconds: float) -> None:
+    """Hears of calls, and forgets them."""
+
+
 class Streams:
     """Sends results.
 
     Args:
         queries: the statements whose results these are.
+        on_call_finished: hears of the calls that the streams are part of.
     """
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: Queries, on_call_finished: CallObserver = unobserved) -> None:
         self._queries = queries
+        self._on_call_finished = on_call_finished
 
-    def send(self, schema: pa.Schema, query: Query, readers: Readers) -> flight.FlightDataStream:
+    def send(
+        self,
+        schema: pa.Schema,
+        query: Query,
+        readers: Readers,
+        known: Sequence[pa.RecordBatch] | None = None,
+    ) -> flight.FlightDataStream:
         """Returns the stream of a statement, which starts when its first batch is wanted.
 
         Each reader is taken when the one before it is exhausted, and closed before the next is taken and when
         the client goes away.
+
+        Args:
+            schema: of the result.
+            query: the execution.
+            readers: start it.
+            known: the whole result, small, where no execution is needed: it is sent without Python's help.
         """
-        return flight.GeneratorStream(schema, self._batches(query, readers))
+        started = time.perf_counter()
+        if known is None:
+            return flight.GeneratorStream(schema, self._batches(query, readers, started))
+        with self._queries.run(query):
+            for batch in known:
+                self._queries.sent(query, batch)
+        self._on_call_finished("DoGet", "OK", time.perf_counter() - started)
+        return flight.RecordBatchStream(pa.Table.from_batches([*known], schema))
 
     def listing(self, rows: pa.RecordBatch) -> flight.FlightDataStream:
         """Returns the stream of an answer that is no statement's."""
+        self._on_call_finished("DoGet", "OK", 0.0)
         return flight.GeneratorStream(rows.schema, slices(rows, self._queries.limits.max_batch_bytes))
 
-    def _batches(self, query: Query, readers: Readers) -> Iterator[pa.RecordBatch]:
+    def _batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
         limit = self._queries.limits.max_batch_bytes
-        with answering("DoGet"), self._queries.run(query):
-            for reader in readers(query):
-                with reader:
-                    for batch in reader:
-                        query.control.check()
-                        self._queries.sent(query, batch)
-                        yield from slices(batch, limit)
+        status = "CANCELLED"  # unless it ends otherwise
+        try:
+            with answering("DoGet"), self._queries.run(query):
+                for reader in readers(query):
+                    with reader:
+                        for batch in reader:
+                            query.control.check()
+                            self._queries.sent(query, batch)
+                            yield from slices(batch, limit)
+            status = "OK"
+        except Exception as error:
+            status = status_of(error)
+            raise
+        finally:
+            self._on_call_finished("DoGet", status, time.perf_counter() - started)

@@ -53,6 +53,7 @@ class PreparedQuery:
         sql: as given.
         schema: of the result, without view types and dictionaries; exactly what `execute` streams.
         parameter_schema: one nullable field per parameter, "$1", "$2", ...
+        constant: the whole result, where it is small, known, and the same for every run.
 
     Args:
         frames: plans the statement.
@@ -76,8 +77,7 @@ class PreparedQuery:
         """The base version that is known to give the advertised columns."""
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """What preparing has planned already, and when; a run that soon follows uses it up."""
-        self._constant: Sequence[pa.RecordBatch] | None = None
-        """The whole result, where it is known."""
+        self.constant: Sequence[pa.RecordBatch] | None = None
         run = frames.run(settings, RunControl())
         frame = frames.plan(bound, run, None, catalog)
         types: tuple[pa.DataType, ...] = ()
@@ -143,8 +143,8 @@ class PreparedQuery:
         task = _Task(values, settings or self._settings, control or RunControl())
         if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
             return self._explain(task)
-        if self._constant is not None:
-            return pa.RecordBatchReader.from_batches(self.schema, self._constant)
+        if self.constant is not None:
+            return pa.RecordBatchReader.from_batches(self.schema, self.constant)
         batches = _again_if_files_vanish(self._started(task), lambda: self._started(task))
         if self._bound.is_constant:
             batches = self._kept(batches)
@@ -154,7 +154,7 @@ class PreparedQuery:
         """The same batches; if it is one small batch, it answers every later run."""
         first = next(batches, None)
         if first is None:
-            self._constant = ()
+            self.constant = ()
             return
         yield first
         second = next(batches, None)
@@ -162,7 +162,7 @@ class PreparedQuery:
             yield second
             yield from batches
         elif first.nbytes <= MAX_CONSTANT_BYTES:
-            self._constant = (first,)
+            self.constant = (first,)
 
     def parts(
         self, count: int, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None

@@ -14,7 +14,7 @@ from gateway.observability.http import HttpServer
 from gateway.observability.logs import QueryLog
 from gateway.observability.metrics import Metrics
 from gateway.observability.readiness import Readiness
-from gateway.observability.rpcs import RpcMiddlewareFactory, RpcObserver
+from gateway.observability.rpcs import RpcMiddlewareFactory
 from gateway.queries import QueryObserver
 from gateway.server import GatewayServer
 from planner.catalog import Catalog
@@ -82,11 +82,11 @@ class Observability:
         return (self._log, self.metrics, *traces)
 
     def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
-        """Returns what looks at calls."""
-        observers: list[RpcObserver] = [self.metrics]
-        if self._tracing is not None:
-            observers.append(self._tracing)
-        return {"observability": RpcMiddlewareFactory(observers)}
+        """Returns what looks at calls; the metrics hear of all but handshakes from the server itself."""
+        handshakes = RpcMiddlewareFactory(self.metrics, frozenset({flight.FlightMethod.HANDSHAKE}))
+        if self._tracing is None:
+            return {"handshakes": handshakes}
+        return {"handshakes": handshakes, "tracing": RpcMiddlewareFactory(self._tracing)}
 
     def watch(self, server: GatewayServer) -> None:
         """Shows the state of a server that accepts calls."""

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import pyarrow as pa
 from pyarrow import flight
+
+from gateway.errors import status_of
 
 _METHODS = {
     flight.FlightMethod.HANDSHAKE: "Handshake",
@@ -20,21 +21,6 @@ _METHODS = {
     flight.FlightMethod.LIST_ACTIONS: "ListActions",
     flight.FlightMethod.DO_EXCHANGE: "DoExchange",
 }
-# Subclasses before their bases.
-_STATUSES = (
-    (flight.FlightUnauthenticatedError, "UNAUTHENTICATED"),
-    (flight.FlightUnauthorizedError, "PERMISSION_DENIED"),
-    (flight.FlightUnavailableError, "UNAVAILABLE"),
-    (flight.FlightTimedOutError, "DEADLINE_EXCEEDED"),
-    (flight.FlightCancelledError, "CANCELLED"),
-    (flight.FlightInternalError, "INTERNAL"),
-    (pa.ArrowCancelled, "CANCELLED"),
-    (pa.ArrowKeyError, "NOT_FOUND"),
-    (pa.ArrowNotImplementedError, "UNIMPLEMENTED"),
-    (pa.ArrowInvalid, "INVALID_ARGUMENT"),
-)
-STATUSES = frozenset({"OK", "FAILED_PRECONDITION", "UNKNOWN", *(status for _, status in _STATUSES)})
-"""Every status that a finished call may have."""
 
 
 class RpcObserver(Protocol):
@@ -48,46 +34,38 @@ class RpcObserver(Protocol):
 
 
 class RpcMiddlewareFactory(flight.ServerMiddlewareFactory):
-    """Tells observers of every call.
+    """Tells an observer of calls.
 
     Args:
-        observers: in the order in which they are told.
+        observer: hears of them.
+        methods: those that it hears of; all by default.
     """
 
-    def __init__(self, observers: Sequence[RpcObserver]) -> None:
+    def __init__(
+        self, observer: RpcObserver, methods: frozenset[flight.FlightMethod] = frozenset(_METHODS)
+    ) -> None:
         super().__init__()
-        self._observers = tuple(observers)
+        self._observer = observer
+        self._methods = methods
 
     def start_call(
         self, info: flight.CallInfo, headers: Mapping[str, Sequence[str]]
     ) -> flight.ServerMiddleware | None:
         """Called by the server before the method."""
-        method = _METHODS.get(info.method, "Unknown")
-        for observer in self._observers:
-            observer.on_call(method, headers)
-        return _RpcMiddleware(self._observers, method)
+        if info.method not in self._methods:
+            return None
+        method = _METHODS[info.method]
+        self._observer.on_call(method, headers)
+        return _RpcMiddleware(self._observer, method)
 
 
 class _RpcMiddleware(flight.ServerMiddleware):
-    def __init__(self, observers: tuple[RpcObserver, ...], method: str) -> None:
+    def __init__(self, observer: RpcObserver, method: str) -> None:
         super().__init__()
-        self._observers = observers
+        self._observer = observer
         self._method = method
         self._started = time.perf_counter()
 
     def call_completed(self, exception: Exception | None) -> None:
         seconds = time.perf_counter() - self._started
-        status = status_of(exception)
-        for observer in self._observers:
-            observer.on_call_finished(self._method, status, seconds)
-
-
-def status_of(error: Exception | None) -> str:
-    """Returns the name of the gRPC status under which a client sees a call end."""
-    if error is None:
-        return "OK"
-    # What the gateway answers bears the name of its status.
-    name = type(error).__name__
-    if name in STATUSES:
-        return name
-    return next((status for kind, status in _STATUSES if isinstance(error, kind)), "UNKNOWN")
+        self._observer.on_call_finished(self._method, status_of(exception), seconds)

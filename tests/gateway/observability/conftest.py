@@ -76,6 +76,7 @@ def watch() -> Iterator[Watch]:
             server = GatewayServer(
                 engine,
                 observers=observability.query_observers(),
+                on_call_finished=observability.metrics.on_call_finished,
                 middleware=observability.middleware(),
             )
             observability.watch(server)

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import flight
 
-from gateway.observability.rpcs import status_of
+from gateway.errors import status_of
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
