@@ -112,6 +112,8 @@ def test_tables_are_found_by_pattern_and_type(catalog: Facts) -> None:
     assert _names(catalog["tables %"]) == [view, orders, ("main", "types", "TABLE")]
     assert set(_names(catalog["tables %"])) < set(_names(catalog["tables"]))
     assert _names(catalog["tables order_"]) == [orders]
+    assert _names(catalog["tables big\\_orders"]) == [view]
+    assert _names(catalog["tables orders\\_"]) == []
     assert _names(catalog["views"]) == [view]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.jdbc.jvm import Failure, Jvm
+from tests.jdbc.jvm import Facts, Failure, Jvm
 
 pytestmark = pytest.mark.slow
 
@@ -15,9 +15,14 @@ FAILING = {
 }
 
 
+@pytest.fixture(scope="module")
+def replayed(jvm: Jvm, url: str) -> dict[str, Facts]:
+    return {tool: jvm.run("Tools", tool, url) for tool in FAILING}
+
+
 @pytest.mark.parametrize("tool", FAILING)
-def test_a_tool_gets_its_answers(jvm: Jvm, url: str, tool: str) -> None:
-    facts = jvm.run("Tools", tool, url)
+def test_a_tool_gets_its_answers(replayed: dict[str, Facts], tool: str) -> None:
+    facts = replayed[tool]
     failed = {name: value.text for name, value in facts.all().items() if isinstance(value, Failure)}
     assert set(failed) == FAILING[tool], failed
     assert [row[2] for row in facts["tables and views"]] == ["big_orders", "orders", "types"]
@@ -25,10 +30,9 @@ def test_a_tool_gets_its_answers(jvm: Jvm, url: str, tool: str) -> None:
     assert facts["primary key"] == [["lance", "main", "orders", "id", 1, None]]
 
 
-def test_a_grid_shows_no_more_rows_than_asked_for(jvm: Jvm, url: str) -> None:
-    assert jvm.run("Tools", "DBeaver", url)["SELECT * FROM main.orders"] == 200
+def test_a_grid_shows_no_more_rows_than_asked_for(replayed: dict[str, Facts]) -> None:
+    assert replayed["DBeaver"]["SELECT * FROM main.orders"] == 200
 
 
-def test_a_temporary_table_is_refused_by_name(jvm: Jvm, url: str) -> None:
-    failure = jvm.run("Tools", "Tableau", url).failure(TEMPORARY)
-    assert "CREATE: this gateway is read-only" in failure.text
+def test_a_temporary_table_is_refused_by_name(replayed: dict[str, Facts]) -> None:
+    assert "CREATE: this gateway is read-only" in replayed["Tableau"].failure(TEMPORARY).text

@@ -16,6 +16,8 @@ public final class Catalog implements Probes.Probe {
             facts.records("tables", () -> metadata.getTables(null, null, null, null));
             facts.records("tables %", () -> metadata.getTables("lance", "main", "%", new String[] {"TABLE", "VIEW"}));
             facts.records("tables order_", () -> metadata.getTables(null, "%", "order_", null));
+            facts.records("tables big\\_orders", () -> metadata.getTables(null, null, "big\\_orders", null));
+            facts.records("tables orders\\_", () -> metadata.getTables(null, null, "orders\\_", null));
             facts.records("views", () -> metadata.getTables(null, null, "%", new String[] {"VIEW"}));
             facts.records("columns", () -> metadata.getColumns(null, null, "orders", null));
             facts.records("columns of types", () -> metadata.getColumns(null, null, "types", "%"));
