@@ -1,9 +1,12 @@
 """The messages are those of the protocol, to the number of each field."""
 
+import datetime as dt
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from google.protobuf.message import Message
+from pyarrow import flight
 
 from gateway.tickets import decode_settings, encode_settings
 from gateway.wire import decode, pack, unpack
@@ -77,6 +80,54 @@ GOLDEN: list[tuple[Message, str, str]] = [
         SQL + "CommandPreparedStatementUpdate",
         "0a0168",
     ),
+    (
+        sql.CommandGetExportedKeys(catalog="c", db_schema="s", table="t"),
+        SQL + "CommandGetExportedKeys",
+        "0a01631201731a0174",
+    ),
+    (
+        sql.CommandGetImportedKeys(catalog="c", db_schema="s", table="t"),
+        SQL + "CommandGetImportedKeys",
+        "0a01631201731a0174",
+    ),
+    (
+        sql.CommandGetCrossReference(
+            pk_catalog="a", pk_db_schema="b", pk_table="c", fk_catalog="d", fk_db_schema="e", fk_table="f"
+        ),
+        SQL + "CommandGetCrossReference",
+        "0a01611201621a01632201642a0165320166",
+    ),
+    (sql.CommandGetXdbcTypeInfo(data_type=-5), SQL + "CommandGetXdbcTypeInfo", "08fbffffffffffffffff01"),
+    (
+        sql.CommandStatementSubstraitPlan(
+            plan=sql.SubstraitPlan(plan=b"p", version="v"), transaction_id=b"t"
+        ),
+        SQL + "CommandStatementSubstraitPlan",
+        "0a060a0170120176120174",
+    ),
+    (
+        sql.ActionCreatePreparedSubstraitPlanRequest(plan=sql.SubstraitPlan(plan=b"p")),
+        SQL + "ActionCreatePreparedSubstraitPlanRequest",
+        "0a030a0170",
+    ),
+    (sql.ActionBeginTransactionRequest(), SQL + "ActionBeginTransactionRequest", ""),
+    (
+        sql.ActionEndTransactionRequest(transaction_id=b"t", action=2),
+        SQL + "ActionEndTransactionRequest",
+        "0a01741002",
+    ),
+    (
+        sql.ActionBeginSavepointRequest(transaction_id=b"t", name="n"),
+        SQL + "ActionBeginSavepointRequest",
+        "0a017412016e",
+    ),
+    (
+        sql.ActionEndSavepointRequest(savepoint_id=b"s", action=1),
+        SQL + "ActionEndSavepointRequest",
+        "0a01731001",
+    ),
+    (sql.ActionCancelQueryRequest(info=b"i"), SQL + "ActionCancelQueryRequest", "0a0169"),
+    (sql.ActionCancelQueryResult(result=3), SQL + "ActionCancelQueryResult", "0803"),
 ]
 
 
@@ -113,6 +164,37 @@ def test_the_messages_of_sessions_have_the_bytes_of_the_protocol(value: Any, bod
     request = b"\x0a" + bytes([len(entry)]) + entry
     assert flight_pb2.SetSessionOptionsRequest(session_options={"n": value}).SerializeToString() == request
     assert flight_pb2.GetSessionOptionsResult(session_options={"n": value}).SerializeToString() == request
+
+
+def test_the_messages_of_a_flight_have_the_bytes_of_the_protocol() -> None:
+    moment = pa.scalar(dt.datetime(2026, 1, 2, tzinfo=dt.UTC), pa.timestamp("ns", "UTC"))
+    endpoint = flight.FlightEndpoint(b"ticket", ["grpc://host:1"], moment, b"app")
+    command = flight.FlightDescriptor.for_command(b"command")
+    info = flight.FlightInfo(pa.schema([]), command, [endpoint], 5, 6, True, b"metadata")
+    message = flight_pb2.FlightInfo.FromString(info.serialize())
+    assert message.SerializeToString() == info.serialize()
+    (sent,) = message.endpoint
+    assert (sent.ticket.ticket, sent.location[0].uri, sent.app_metadata) == (
+        b"ticket",
+        "grpc://host:1",
+        b"app",
+    )
+    assert sent.expiration_time.ToDatetime(dt.UTC) == dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+    assert sent.SerializeToString() == endpoint.serialize()
+    assert (message.total_records, message.total_bytes, message.ordered) == (5, 6, True)
+    assert message.flight_descriptor.cmd == b"command"
+    # Field 1, its length in two bytes, and the message.
+    packed = info.serialize()
+    field = bytes([0x0A, len(packed) % 128 + 128, len(packed) // 128])
+    assert flight_pb2.CancelFlightInfoRequest(info=message).SerializeToString() == field + packed
+
+
+def test_the_status_of_a_cancellation_has_the_numbers_of_the_protocol() -> None:
+    for name, number in (("CANCELLED", 1), ("CANCELLING", 2), ("NOT_CANCELLABLE", 3)):
+        assert flight_pb2.CancelStatus.Value(f"CANCEL_STATUS_{name}") == number
+        assert sql.ActionCancelQueryResult.CancelResult.Value(f"CANCEL_RESULT_{name}") == number
+    result = flight_pb2.CancelFlightInfoResult(status=flight_pb2.CANCEL_STATUS_CANCELLING)
+    assert result.SerializeToString() == b"\x08\x02"
 
 
 def test_an_option_error_and_a_closed_session_have_the_numbers_of_the_protocol() -> None:
