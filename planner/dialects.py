@@ -191,7 +191,7 @@ def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:
 
 
 def _name_columns(select: exp.Select, source: DialectSource) -> None:
-    """Name columns after their expressions as the client wrote them, not as they were translated."""
+    """Name columns after their expressions in the client's dialect, not as they are translated."""
     named = (exp.Column, exp.Alias, exp.Aliases, exp.Star, exp.PropertyEQ)
     taken = {one.alias_or_name.lower() for one in select.expressions if isinstance(one, named)}
     for one in list(select.expressions):
