@@ -1,0 +1,142 @@
+"""The compose file, Prometheus and the dashboard agree with each other and with the gateway."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.config.loading import fields
+from gateway.config.schema import GatewayConfig
+from gateway.observability.gauges import Gauges
+from gateway.observability.metrics import Metrics
+from gateway.queries import Queries
+from planner.catalog import Catalog
+
+FOLDER = Path(__file__).parents[2] / "docker"
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / "grafana" / "lance-gateway.json").read_text())
+    return found
+
+
+def expressions(dashboard: dict[str, Any]) -> list[str]:
+    return [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+
+
+def exposed(root: Path) -> dict[str, set[str]]:
+    """Every sample name that a gateway shows, with the names of its labels."""
+    metrics, queries = Metrics(), Queries()
+    metrics.on_call_finished("DoGet", "OK", 0.1)
+    catalog = Catalog.open(str(root))
+    metrics.registry.register(Gauges(queries, (), (), catalog))
+    text = generate_latest(metrics.registry).decode()
+    catalog.close()
+    queries.close()
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text):
+        # A gauge per table has no samples before a table is read.
+        found.setdefault(family.name, {"table"} if not family.samples else set())
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def test_every_service_is_pinned_and_starts_after_what_it_needs(services: dict[str, Any]) -> None:
+    assert set(services) == {"store", "bucket", "gateway", "prometheus", "grafana", "spark"}
+    for name, service in services.items():
+        assert set(service.get("depends_on", ())) <= set(services)
+        if name != "gateway":
+            assert re.search(r":[\w.]*\d[\w.\-]*$", service["image"]), service["image"]
+        for port in service.get("ports", ()):
+            assert port.startswith("127.0.0.1:")
+
+
+def test_the_gateway_is_confined(services: dict[str, Any]) -> None:
+    gateway = services["gateway"]
+    assert gateway["read_only"] is True
+    assert gateway["cap_drop"] == ["ALL"]
+    build = FOLDER / gateway["build"]["context"] / gateway["build"]["dockerfile"]
+    assert build.resolve() == FOLDER / "Dockerfile"
+
+
+def test_the_variables_of_the_gateway_exist(services: dict[str, Any]) -> None:
+    keys = {key for key, _, _ in fields(GatewayConfig)}
+    for name in services["gateway"]["environment"]:
+        key = name.removeprefix("LANCE_GATEWAY_").lower().replace("__", ".")
+        assert key in keys or key.startswith("storage_options."), name
+
+
+def test_files_that_are_mounted_exist(services: dict[str, Any]) -> None:
+    mounted = [volume for one in services.values() for volume in one.get("volumes", ())]
+    sources = [volume.partition(":")[0] for volume in mounted if volume.startswith("./")]
+    assert len(sources) == 4
+    assert all((FOLDER / source).is_file() for source in sources)
+
+
+def test_prometheus_scrapes_the_port_of_the_image(services: dict[str, Any]) -> None:
+    config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+    (job,) = config["scrape_configs"]
+    (target,) = job["static_configs"][0]["targets"]
+    host, _, port = target.partition(":")
+    assert host in services
+    assert f"LANCE_GATEWAY_OBSERVABILITY__HTTP_PORT={port}" in (FOLDER / "Dockerfile").read_text()
+
+
+def test_the_data_source_is_the_one_the_dashboard_asks(dashboard: dict[str, Any]) -> None:
+    provisioned = yaml.safe_load((FOLDER / "grafana" / "datasources.yaml").read_text())["datasources"]
+    assert {one["uid"] for one in provisioned} == {"prometheus"}
+    asked = {
+        target["datasource"]["uid"] for panel in dashboard["panels"] for target in panel.get("targets", ())
+    }
+    assert asked == {"prometheus"}
+
+
+def test_the_dashboard_asks_for_metrics_and_labels_that_exist(
+    dashboard: dict[str, Any], tmp_path: Path
+) -> None:
+    shown = exposed(tmp_path)
+    asked = expressions(dashboard)
+    assert len(asked) > 20
+    for expression in asked:
+        metrics = re.findall(r"\b((?:lance_gateway|process)_\w+)\{([^}]*)\}", expression)
+        assert metrics, expression
+        for name, matchers in metrics:
+            assert name in shown, name
+            labels = set(re.findall(r"(\w+)\s*[=!]~?", matchers)) | _grouped_by(expression)
+            assert labels - {"instance"} <= shown[name], expression
+
+
+def test_the_dashboard_shows_every_metric(dashboard: dict[str, Any], tmp_path: Path) -> None:
+    asked = " ".join([*expressions(dashboard), json.dumps(dashboard["templating"])])
+    for name in exposed(tmp_path):
+        stem = re.sub(r"_(total|bucket|count|sum)$", "", name)
+        assert not name.startswith("lance_gateway") or stem in asked, name
+
+
+def test_panels_do_not_overlap(dashboard: dict[str, Any]) -> None:
+    cells = [
+        (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
+        for panel in dashboard["panels"]
+        for x in range(panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def _grouped_by(expression: str) -> set[str]:
+    groups = re.findall(r"\bby \(([^)]*)\)", expression)
+    return {name.strip() for group in groups for name in group.split(",")}
