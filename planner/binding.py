@@ -17,6 +17,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from planner.chains import check_depth
 from planner.key_query import KeyQuery, find_key_query
 from planner.references import QUERY_STARTS, References, TableSite, find_references
 from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
@@ -173,6 +174,7 @@ class _Binder:
         found = find_references(
             text, start, taken=frozenset(self._common_tables) if trail.names else frozenset()
         )
+        check_depth(text)
         self._common_tables |= found.common_tables
         edits: list[tuple[int, int, list[Piece | Slot]]] = []
         for site in found.tables:

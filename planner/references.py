@@ -18,6 +18,7 @@ __all__ = ["QUERY_STARTS", "ColumnChain", "References", "TableSite", "find_refer
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 _MAX_DEPTH = 100
+_MAX_RELATIONS = 5000
 _NO_OPENING = frozenset({"", ")", "]", "}"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
@@ -84,13 +85,15 @@ def find_references(text: SqlText, start: int = 0, *, taken: frozenset[str] = fr
         taken: Names of CTEs that surround this text: DataFusion refuses a second CTE of the same name inside.
 
     Raises:
-        InvalidInputError: brackets that do not match, a WITH clause that cannot be read, too deep nesting.
+        InvalidInputError: brackets that do not match, a WITH clause that cannot be read, too deep nesting,
+            CTEs that multiply.
         UnsupportedError: SELECT ... INTO.
     """
     walk = _Walk(text, taken)
     end = walk.level(start, "", {})
     if end < len(text.tokens):
         raise text.error(end, f"Unexpected {text.tokens[end].text!r}")
+    walk.relations(0, start)
     return walk.found
 
 
@@ -112,6 +115,7 @@ class _Walk:
         self.found = References()
         self._taken = taken
         self._depth = 0
+        self._relations: dict[str, int] = {}  # of each CTE
 
     def level(
         self,
@@ -281,11 +285,28 @@ class _Walk:
             if words[i] != "(":
                 raise text.error(i, f"The common table expression {name!r} needs AS (SELECT ...)")
             later = (self._recursive_branch(i), name, shown) if recursive else None
+            before, body = len(self.found.tables), i
             i = self.level(i + 1, ")", scope, later=later) + 1
+            self._relations[shown] = self.relations(before, body)
             scope = {**scope, name: shown}
             if words[i] != ",":
                 return i, scope
             i += 1
+
+    def relations(self, first: int, start: int) -> int:
+        """How many relations DataFusion plans for the tables found from number `first` on.
+
+        It plans a CTE anew wherever that is named: CTEs that name the one before them twice multiply.
+
+        Raises:
+            InvalidInputError: they are too many; the text begins at token `start`.
+        """
+        sites = self.found.tables[first:]
+        count = 1 + sum(self._relations.get(site.common_table or "", 1) for site in sites)
+        if count > _MAX_RELATIONS:
+            message = f"Tables and common table expressions are read {count} times in all, more than"
+            raise self.text.error(start, f"{message} the {_MAX_RELATIONS} that are allowed, in the query")
+        return count
 
     def _recursive_branch(self, i: int) -> int:
         """Index of the last UNION of the parenthesis that opens at `i`; past the end where there is none."""

@@ -1,0 +1,123 @@
+"""How deep the plan of a statement gets without brackets: chains of operators, joins, set operations, CTEs.
+
+    SELECT 1 + 1 + 1 + ... + 1
+    SELECT 1 UNION ALL SELECT 1 UNION ALL ... SELECT 1
+
+DataFusion's parser counts brackets only, and reads these as trees that lean to the left. What then walks such
+a tree recurses once per operator: thousands of them take minutes, and tens of thousands overflow the stack,
+which ends the process and nothing less. So the depth is estimated, never too low, before DataFusion sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.tokens import QUOTED, STRING, SqlText
+
+__all__ = ["MAX_DEPTH", "check_depth"]
+
+MAX_DEPTH = 2000
+_OPERATOR_DEPTH = 2
+_RELATION_DEPTH = 8
+"""What AND and OR cost is 1; other operators, joins and the like cost more when they are planned."""
+_OPENING = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
+_CLOSING = frozenset(_OPENING.values())
+_RELATIONS = frozenset({"JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>"})
+_OPERATORS = frozenset(
+    {"XOR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "SIMILAR", "RLIKE", "REGEXP", "DIV"}
+    | {"COLLATE", "AT", "OVERLAPS"}
+)
+_NEW_EXPRESSION = frozenset(
+    {",", "SELECT", "WHERE", "GROUP", "BY", "HAVING", "ORDER", "QUALIFY", "LIMIT", "OFFSET", "ON", "VALUES"}
+    | {"WHEN", "THEN", "ELSE", "FROM", "WINDOW"}
+)
+_END_OF_FROM = frozenset({"WHERE", "GROUP", "HAVING", "ORDER", "QUALIFY", "LIMIT", "SELECT", "WINDOW"})
+_NO_OPERATORS = frozenset({"", ".", "?", "$", QUOTED, STRING})
+
+
+@dataclass(slots=True)
+class _Level:
+    """What stands between two brackets, or between CASE and END, as far as it was read.
+
+    Attributes:
+        relations: depth that joins, set operations and CTEs add up to.
+        deepest: depth of the deepest expression before the one that is being read.
+        conditions: depth that AND and OR of this one add up to.
+        operand: depth of the deepest of their operands so far.
+        chain: depth of the operand that is being read.
+    """
+
+    closing: str
+    is_common_table: bool
+    in_from: bool = False
+    relations: int = 0
+    deepest: int = 0
+    conditions: int = 0
+    operand: int = 0
+    chain: int = 0
+
+    @property
+    def depth(self) -> int:
+        return self.relations + max(self.deepest, self.conditions + max(self.operand, self.chain))
+
+    def see(self, word: str, *, is_operator: bool) -> None:
+        if word in _RELATIONS or word in _NEW_EXPRESSION:
+            self.deepest = self.depth - self.relations
+            self.conditions = self.operand = self.chain = 0
+            if word in _RELATIONS or (word == "," and self.in_from):
+                self.relations += _RELATION_DEPTH
+        elif word in {"AND", "OR"}:
+            self.operand, self.chain = max(self.operand, self.chain), 0
+            self.conditions += 1
+        elif is_operator:
+            self.chain += _OPERATOR_DEPTH
+        if word == "FROM" or word in _END_OF_FROM:
+            self.in_from = word == "FROM"
+
+
+def check_depth(text: SqlText) -> None:
+    """Refuse a statement whose plan would be too deep.
+
+    Args:
+        text: a statement whose brackets match.
+
+    Raises:
+        InvalidInputError: it would; with the place where the limit is met.
+    """
+    levels = [_Level("", is_common_table=False)]
+    for i, word in enumerate(text.words):
+        if i and text.words[i - 1] == ".":
+            continue  # a column may have any name
+        level = levels[-1]
+        if word in _OPENING:
+            level.chain += _OPERATOR_DEPTH * (word == "[")
+            is_common_table = word == "(" and text.words[i - 1] in {"AS", "MATERIALIZED"}
+            levels.append(_Level(_OPENING[word], is_common_table))
+        elif word in _CLOSING and any(one.closing == word for one in levels):
+            while (closed := levels.pop()).closing != word:
+                pass
+            _close(levels[-1], closed)
+        else:
+            level.see(word, is_operator=word in _OPERATORS or _is_mark(text, i))
+        if max(levels[-1].depth, len(levels)) > MAX_DEPTH:
+            message = (
+                f"Operators, joins, set operations or common table expressions follow one another more than "
+                f"{MAX_DEPTH} deep (AND and OR count 1, other operators {_OPERATOR_DEPTH}, the rest "
+                f"{_RELATION_DEPTH}); write many constants as x IN (...) or as rows of VALUES. "
+                "The limit is met"
+            )
+            raise text.error(i, message)
+
+
+def _close(outer: _Level, inner: _Level) -> None:
+    if inner.is_common_table:
+        # Each may read the one before it.
+        outer.relations += _RELATION_DEPTH + inner.depth
+    else:
+        outer.chain = max(outer.chain, inner.depth) + _OPERATOR_DEPTH
+
+
+def _is_mark(text: SqlText, index: int) -> bool:
+    """Whether a token is an operator made of marks, such as `+`, `||` or `::`."""
+    word = text.words[index]
+    return word not in _NO_OPERATORS and not text.is_name(index) and word != "0"
