@@ -17,6 +17,7 @@ from pyarrow import flight
 from gateway.commands import Call, Command, Planned, Ticket
 from gateway.streams import Streams
 from gateway.wire import pack
+from planner.catalog import MAX_NAME_BYTES
 from planner.substrait import substrait_version
 from protos import flight_sql_pb2 as sql
 
@@ -59,15 +60,26 @@ _KEYWORDS = (
 )  # fmt: skip
 
 # Places in SqlSupportsConvert.
-_BIGINT_T, _DATE_T, _DECIMAL_T, _FLOAT_T, _INTEGER_T, _REAL_T = 0, 4, 5, 6, 7, 13
-_SMALLINT_T, _TIMESTAMP_T, _TINYINT_T, _VARCHAR_T = 14, 16, 17, 19
-_NUMBERS = (_BIGINT_T, _DECIMAL_T, _FLOAT_T, _INTEGER_T, _REAL_T, _SMALLINT_T, _TINYINT_T)
-_TIMES = (_DATE_T, _TIMESTAMP_T)
+_BIGINT, _BIT, _CHAR, _DATE, _DECIMAL, _FLOAT, _INTEGER, _NUMERIC = 0, 2, 3, 4, 5, 6, 7, 12
+_REAL, _SMALLINT, _TIME, _TIMESTAMP, _TINYINT, _VARBINARY, _VARCHAR = 13, 14, 15, 16, 17, 18, 19
+_BINARY_NUMBERS = (_BIGINT, _FLOAT, _INTEGER, _REAL, _SMALLINT, _TINYINT)
+_NUMBERS = (*_BINARY_NUMBERS, _DECIMAL, _NUMERIC)
+_TEXTS = (_CHAR, _VARCHAR)
 _CONVERSIONS: Mapping[int, tuple[int, ...]] = MappingProxyType(
     {
-        **dict.fromkeys(_NUMBERS, (*_NUMBERS, _VARCHAR_T)),
-        **dict.fromkeys(_TIMES, (*_TIMES, _VARCHAR_T)),
-        _VARCHAR_T: (*_NUMBERS, *_TIMES, _VARCHAR_T),
+        code: tuple(sorted(targets))
+        for code, targets in sorted(
+            {
+                **dict.fromkeys(_BINARY_NUMBERS, (*_NUMBERS, _BIT, *_TEXTS)),
+                **dict.fromkeys((_DECIMAL, _NUMERIC), (*_NUMBERS, *_TEXTS)),
+                _BIT: (*_BINARY_NUMBERS, _BIT, *_TEXTS),
+                _DATE: (_DATE, _TIMESTAMP, *_TEXTS),
+                _TIME: (_TIME, *_TEXTS),
+                _TIMESTAMP: (_DATE, _TIME, _TIMESTAMP, *_TEXTS),
+                _VARBINARY: (_VARBINARY, *_TEXTS),
+                **dict.fromkeys(_TEXTS, (*_NUMBERS, _BIT, _DATE, _TIME, _TIMESTAMP, _VARBINARY, *_TEXTS)),
+            }.items()
+        )
     }
 )
 
@@ -82,7 +94,7 @@ _LIMITLESS = (
     sql.SQL_MAX_COLUMNS_IN_SELECT, sql.SQL_MAX_COLUMNS_IN_TABLE, sql.SQL_MAX_CONNECTIONS,
     sql.SQL_MAX_CURSOR_NAME_LENGTH, sql.SQL_MAX_INDEX_LENGTH, sql.SQL_DB_SCHEMA_NAME_LENGTH,
     sql.SQL_MAX_PROCEDURE_NAME_LENGTH, sql.SQL_MAX_CATALOG_NAME_LENGTH, sql.SQL_MAX_ROW_SIZE,
-    sql.SQL_MAX_STATEMENT_LENGTH, sql.SQL_MAX_STATEMENTS, sql.SQL_MAX_TABLE_NAME_LENGTH,
+    sql.SQL_MAX_STATEMENT_LENGTH, sql.SQL_MAX_STATEMENTS,
     sql.SQL_MAX_TABLES_IN_SELECT, sql.SQL_MAX_USERNAME_LENGTH,
 )  # fmt: skip
 
@@ -135,6 +147,7 @@ _BOOL_VALUES: Mapping[int, bool] = {
 }
 _BIGINT_VALUES: Mapping[int, int] = {
     **dict.fromkeys(_LIMITLESS, 0),
+    sql.SQL_MAX_TABLE_NAME_LENGTH: MAX_NAME_BYTES,
     sql.SQL_IDENTIFIER_CASE: 3,  # folded to lower case
     sql.SQL_QUOTED_IDENTIFIER_CASE: 0,  # kept as written, for which the protocol has no better word
     sql.SQL_NULL_ORDERING: 0,  # NULL sorts above every value

@@ -21,7 +21,8 @@ CATALOG = "lance"
 SCHEMA = "main"
 TABLE_SUFFIX = ".lance"
 VIEW_SUFFIX = ".view.sql"
-_LONGEST_NAME = 255 - len(VIEW_SUFFIX)
+MAX_NAME_BYTES = 255 - len(VIEW_SUFFIX)
+"""File systems take no longer names, and a name has a suffix there."""
 CACHE_BYTES = 512 << 20
 INDEX_CACHE_BYTES = 512 << 20
 METADATA_CACHE_BYTES = 256 << 20
@@ -160,6 +161,6 @@ class Catalog:
 
 def _plain(name: str) -> bool:
     """Whether a file can be named so, with a suffix."""
-    if not name or name in (".", "..") or len(name.encode()) > _LONGEST_NAME:
+    if not name or name in (".", "..") or len(name.encode()) > MAX_NAME_BYTES:
         return False
     return "/" not in name and "\0" not in name

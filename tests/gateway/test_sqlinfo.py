@@ -114,6 +114,30 @@ def test_every_function_that_is_named_exists(wire: flight.FlightClient) -> None:
         assert rpc.query(wire, f"SELECT {SPECIAL[name]}").num_rows == 1
 
 
+# Place in SqlSupportsConvert -> the type's name, and a value as text.
+CONVERTED = {
+    0: ("BIGINT", "7"), 2: ("BOOLEAN", "true"), 3: ("CHAR", None), 4: ("DATE", "2020-01-01"),
+    5: ("DECIMAL", "7"), 6: ("FLOAT", "7"), 7: ("INTEGER", "7"), 12: ("NUMERIC", "7"), 13: ("REAL", "7"),
+    14: ("SMALLINT", "7"), 15: ("TIME", "10:00:00"), 16: ("TIMESTAMP", "2020-01-01 10:00:00"),
+    17: ("TINYINT", "7"), 18: ("BYTEA", "seven"), 19: ("VARCHAR", None),
+}  # fmt: skip
+
+
+def test_every_conversion_that_is_claimed_works(wire: flight.FlightClient) -> None:
+    table = rpc.fetch(wire, sql.CommandGetSqlInfo(info=[sql.SQL_SUPPORTS_CONVERT]))
+    casts = []
+    for place, targets in table.column("value")[0].as_py():
+        source, text = CONVERTED[place]
+        for target, target_text in (CONVERTED[one] for one in targets):
+            value = text or target_text or "text"
+            casts.append(f"CAST(CAST('{value}' AS {source}) AS {target})")
+    assert len(casts) > 100
+    (row,) = rpc.query(
+        wire, "SELECT " + ", ".join(f"{cast} AS c{n}" for n, cast in enumerate(casts))
+    ).to_pylist()
+    assert all(value is not None for value in row.values())
+
+
 # What a capability claims -> a query that only runs if the claim is true.
 CLAIMS = {
     "null ordering": (
