@@ -65,7 +65,7 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
 def _join(join: exp.Join, source: DialectSource) -> None:
     if (join.args.get("method") or "").upper() not in _JOIN_METHODS:
         source.refuse(join, f"{join.args['method']} JOIN is not offered")
-    if join.kind == "STRAIGHT":
+    if join.kind.startswith("STRAIGHT"):
         join.set("kind", None)
     elif join.kind in {"SEMI", "ANTI"} and not join.side:
         join.set("side", "LEFT")

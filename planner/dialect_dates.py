@@ -247,8 +247,17 @@ def _unix_whole(node: exp.Expr, _source: DialectSource) -> exp.Expr:
     return raw(f"CAST(floor(date_part('epoch', {native(node.this)})) AS BIGINT)")
 
 
-def _now(_node: exp.Expr, _source: DialectSource) -> exp.Expr:
+def _now(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    zone = literal_text(node.this)
+    if zone is not None and zone.upper() != "UTC":
+        source.refuse(node, "the time of another zone is not offered")
     return raw("now()")
+
+
+def _today(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if node.this is not None and (literal_text(node.this) or "").upper() != "UTC":
+        source.refuse(node, "the date of another zone is not offered")
+    return raw("current_date")
 
 
 BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.Add: _plus_interval, exp.Sub: _plus_interval})
@@ -301,6 +310,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.UnixSeconds: _unix_whole,
         exp.CurrentTimestamp: _now,
         exp.CurrentDatetime: _now,
+        exp.CurrentDate: _today,
         exp.UtcTimestamp: _now,
     }
 )

@@ -13,6 +13,8 @@ from planner.dialect_text import Rule, call, literal_number, literal_text, nativ
 
 # CAST of these gives NULL in an older mode of the dialect, and an error by default today.
 _CAST_FAILS = frozenset({"spark"})
+_BACKSLASH_IS_TEXT = frozenset({"duckdb", "snowflake", "trino"})
+_FROM_ZERO = frozenset({"spark", "snowflake", "bigquery"})
 _TYPES: Mapping[exp.DType, str] = MappingProxyType(
     {
         exp.DType.UTINYINT: "TINYINT UNSIGNED",
@@ -41,6 +43,12 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
         source.refuse(node, "CAST with a format is not offered")
     if not isinstance(to, exp.DataType):
         return None
+    if (
+        source.dialect == "duckdb"
+        and to.this is exp.DType.VARBINARY
+        and "\\" in (literal_text(node.this) or "")
+    ):
+        source.refuse(node, "escapes in a BLOB are not offered")
     safe = isinstance(node, exp.TryCast) and (
         bool(node.args.get("safe")) or source.dialect not in _CAST_FAILS
     )
@@ -171,6 +179,55 @@ def _xor(node: exp.Expr, _source: DialectSource) -> exp.Expr:
     return raw(f"({operand(node.this)} ^ {operand(node.expression)})")
 
 
+def _pattern(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    """A literal pattern of LIKE, before it is translated: DataFusion escapes by a backslash only."""
+    escape = node.parent if isinstance(node.parent, exp.Escape) and node.arg_key == "this" else None
+    mark = literal_text(escape.expression) if escape is not None else None
+    patterns = [node.expression]
+    if isinstance(node.expression, exp.Any | exp.All):
+        patterns = list(node.expression.find_all(exp.Literal))
+    for pattern in patterns:
+        text = literal_text(pattern)
+        if text is None or (mark is None and source.dialect not in _BACKSLASH_IS_TEXT):
+            continue
+        marked = re.escape(mark) if mark else "(?!)"
+        pattern.set("this", re.sub(rf"{marked}(.)|\\", lambda found: f"\\{found[1] or chr(92)}", text))
+    if escape is not None and mark is not None and literal_text(node.expression) is not None:
+        escape.expression.set("this", "\\")
+    return None
+
+
+def _index(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    """Elements count from 1 in DataFusion; sqlglot moves an index only where it is a number."""
+    if source.dialect not in _FROM_ZERO or len(node.expressions) != 1 or node.args.get("offset") == 1:
+        return None
+    index = node.expressions[0]
+    if literal_number(index) is not None or literal_text(index) is not None:
+        return None
+    if source.dialect != "bigquery" or node.args.get("offset") != 0:
+        source.refuse(node, "an index that is no literal is offered with ELEMENT_AT, or OFFSET")
+    return raw(f"{operand(node.this)}[{operand(index)} + 1]")
+
+
+def _round(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    if node.args.get("truncate") is not None:
+        source.refuse(node, "ROUND with a mode is not offered")
+    return None
+
+
+def _one_argument(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    if node.expressions:
+        source.refuse(node, f"{node.key.upper()} of several arguments is not offered")
+    return None
+
+
+def _edge(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    count = literal_number(node.expression)
+    if count is not None and count < 0 and source.dialect != "duckdb":
+        source.refuse(node, f"{node.key.upper()} of less than nothing is not offered")
+    return None
+
+
 def _equal_null(node: exp.Expr, _source: DialectSource) -> exp.Expr:
     return raw(f"({operand(node.this)} IS NOT DISTINCT FROM {operand(node.expression)})")
 
@@ -271,6 +328,9 @@ _SAME = (
     exp.Unnest, exp.Upper, exp.Variance, exp.VariancePop, exp.VarMap, exp.WeekStart, exp.Xor,
 )  # fmt: skip
 
+BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.Like: _pattern, exp.ILike: _pattern})
+"""Rules that look at operands before these are translated."""
+
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
         **dict.fromkeys(_SAME, _kept),
@@ -314,6 +374,12 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.ArrayConcat: _named("array_concat"),
         exp.ArraySort: _sorted,
         exp.EqualNull: _equal_null,
+        exp.Bracket: _index,
+        exp.Round: _round,
+        exp.Max: _one_argument,
+        exp.Min: _one_argument,
+        exp.Left: _edge,
+        exp.Right: _edge,
         exp.Flatten: _named("flatten"),
         exp.Factorial: _named("factorial"),
         exp.ApproxDistinct: _named("approx_distinct"),

@@ -50,6 +50,9 @@ NATIVE = "postgres"
 
 _REMEMBERED_CHARACTERS = 4 << 20
 _MAX_ALIAS = 120
+_BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType(
+    {**dialect_functions.BEFORE, **dialect_dates.BEFORE}
+)
 _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
         **dialect_functions.RULES,
@@ -100,6 +103,12 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
         return _remembered(sql, dialect, known)
     except RecursionError:
         raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # sqlglot meets something that it did not expect: a function with too few arguments, most often.
+        raise UnsupportedError(
+            f"{dialect} SQL: the statement cannot be translated; check its functions and their arguments, or "
+            f"write it in the dialect {NATIVE}"
+        ) from error
 
 
 def _remembered(sql: str, dialect: str, known: KnownNames | None) -> str:
@@ -172,7 +181,7 @@ def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...]) -> str:
 
 def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:
     """Apply the rules, innermost nodes first."""
-    before = dialect_dates.BEFORE.get(type(node))
+    before = _BEFORE.get(type(node))
     if before is not None:
         before(node, source)
     for child in list(node.iter_expressions()):

@@ -153,3 +153,11 @@ select div(b + 4, 2) as d, greatest(a = 1, b > 5) as g, any_value(a = 1 or b = 0
 SELECT CAST(("b" + 4) / 2 AS BIGINT) AS "d", CASE WHEN ("a" = 1) IS NULL OR ("b" > 5) IS NULL THEN NULL ELSE greatest("a" = 1, "b" > 5) END AS "g", first_value("a" = 1 OR "b" = 0) FILTER (WHERE ("a" = 1 OR "b" = 0) IS NOT NULL) AS "v", CAST((CAST(("d" + 1) AS DATE) - CAST(("d" - 1) AS DATE)) AS BIGINT) AS "f" FROM "t" WHERE "id" = 1 GROUP BY "b", "a", "d"
 --
 (7, True, True, 2)
+
+## an offset from a column
+select arr[offset(id - 1)] as x, arr[ordinal(id)] as y from t where id < 3
+--
+SELECT "arr"[("id" - 1) + 1] AS "x", "arr"["id"] AS "y" FROM "t" WHERE "id" < 3
+--
+(1, 1)
+(None, None)

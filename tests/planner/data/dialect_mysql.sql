@@ -178,3 +178,10 @@ SELECT "id" FROM "t" WHERE "b" > $1 AND "id" <> $2 LIMIT $4 OFFSET $3
 --
 (3,)
 (4,)
+
+## a backslash in LIKE escapes
+select 'a_b' like 'a\_b' as a, 'axb' like 'a\_b' as b, 'a_b' like 'a|_b' escape '|' as c
+--
+SELECT 'a_b' LIKE 'a\_b' AS "a", 'axb' LIKE 'a\_b' AS "b", 'a_b' LIKE 'a\_b' ESCAPE '\' AS "c"
+--
+(True, False, True)
