@@ -83,12 +83,12 @@ class ByteCache:
             return shared
         try:
             value = make()
+            self.put(key, value, size(value))
         except BaseException as error:
             with self._lock:
                 del self._under_way[key]
             future.set_exception(error)
             raise
-        self.put(key, value, size(value))
         with self._lock:
             del self._under_way[key]
         future.set_result(value)

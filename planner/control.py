@@ -133,6 +133,29 @@ class RunControl:
         self.check()
         raise AssertionError
 
+    def undisturbed(self, step: Callable[[], T]) -> T:
+        """Run a step of our own that DataFusion asks for, maybe inside `wait`: cancelling does not tear it.
+
+        What others share (caches, locks, what several statements wait for) must never be left half made.
+
+        Raises:
+            LanceGatewayError: the execution was stopped, before the step or during it.
+        """
+        thread_id = threading.get_ident()
+        with self._lock:
+            self.check()
+            interruptible = self._waiting == thread_id
+            if interruptible:
+                self._waiting = None
+        try:
+            made = step()
+        finally:
+            if interruptible:
+                with self._lock:
+                    self._waiting = thread_id
+        self.check()
+        return made
+
 
 def _raise_in(thread_id: int, kind: type[BaseException] | None) -> None:
     """Let `kind` be raised in a thread as soon as it runs Python; None takes back what is pending."""

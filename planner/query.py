@@ -227,8 +227,8 @@ class TableScan:
         try:
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
-            for batch in coalesced(self.tree.execute(partition, context)):
-                control.check()
+            batches = control.undisturbed(lambda: coalesced(self.tree.execute(partition, context)))
+            while (batch := control.undisturbed(lambda: next(batches, None))) is not None:
                 yield batch
         except LanceGatewayError as error:
             failure = self._told(error)

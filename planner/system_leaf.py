@@ -63,10 +63,12 @@ class SystemLeaf(pads.Dataset):
         Raises:
             LanceGatewayError: they can't be read, or the execution was stopped.
         """
+        return self._run.control.undisturbed(self._read)
+
+    def _read(self) -> pa.Table:
         with self._lock:
             if self._rows is None:
                 try:
-                    self._run.control.check()
                     self._rows = self._table.read(self._access)
                 except LanceGatewayError as error:
                     self._run.failure = self._run.failure or error
