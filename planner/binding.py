@@ -22,7 +22,7 @@ from planner.key_query import KeyQuery, find_key_query
 from planner.references import QUERY_STARTS, References, TableSite, find_references
 from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
 from planner.system_tables import SYSTEM_SCHEMA
-from planner.tokens import SqlText, fold, quote, tokenize
+from planner.tokens import SqlText, at_position, fold, quote, tokenize
 from planner.views import ViewTrail
 from planner.visible_catalog import unknown_table
 
@@ -68,7 +68,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
 
     Raises:
         InvalidInputError: a syntax error that can be seen without DataFusion (unbalanced brackets, text that
-            does not end, parameters that are mixed or have gaps), with line, column and excerpt.
+            does not end, a NUL, parameters that are mixed or have gaps), with line, column and excerpt.
         NotFoundError: a table, schema or catalog that does not exist.
         UnsupportedError: a statement that is not offered.
     """
@@ -81,6 +81,10 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         pieces = binder.describe(text)
     else:
         pieces = binder.query(text, start or 0)
+    nul = sql.find("\0")
+    if nul >= 0:
+        # DataFusion would name a column so, and panic when it tells Arrow.
+        raise InvalidInputError(at_position(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
     key_query = None
     if kind is StatementKind.QUERY and len(binder.references) == 1 and len(binder.base_sites) == 1:
         reference = binder.references[0]

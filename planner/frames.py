@@ -44,6 +44,8 @@ class Frames:
         self._memory_bytes = memory_bytes
         self.partitions = partitions or os.cpu_count() or 1
         self._visibility = Visibility(catalog.cache, catalog.executor)
+        self._bystander = SessionContext()
+        """Plans nothing; tells the schemas of plans."""
 
     def run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
         """A new execution: what it reads is decided when its first batch is wanted."""
@@ -51,6 +53,18 @@ class Frames:
         run = QueryRun(options, self._visibility, control)
         control.runs.append(run)
         return run
+
+    def schema(self, frame: DataFrame) -> pa.Schema:
+        """The schema of a plan's result.
+
+        `DataFrame.schema` goes by the statement as it is written, where a CASE has the type of its first THEN
+        and a union that of its first query. What values have in the end is decided in optimizing the plan.
+        """
+        try:
+            optimized = frame.optimized_logical_plan()
+        except Exception:  # noqa: BLE001 - the run tells what is wrong, to whom it concerns
+            return frame.schema()
+        return self._bystander.create_dataframe_from_logical_plan(optimized).schema()
 
     def plan(
         self,
@@ -118,7 +132,7 @@ class Frames:
         for name in catalog.view_names():
             try:
                 bound = bind(f"SELECT * FROM {quote(name)}", catalog)  # noqa: S608 (a quoted name)
-                schema = normalised(self.plan(bound, run, None, catalog).schema())
+                schema = normalised(self.schema(self.plan(bound, run, None, catalog)))
             except LanceGatewayError as error:
                 logger.warning("view %r is not listed: %s", name, error)
                 continue

@@ -41,7 +41,7 @@ RUN_ATTEMPTS = 4
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """DataFusion's plans know what time it is: `now()` is a constant in them."""
-_UNPUSHABLE = (UNPUSHABLE, "BooleanScalar")
+_UNPUSHABLE = (UNPUSHABLE, "BooleanScalar", "bit_wise_")
 """Marks of errors that go away without pushdown; DataFusion's bindings can't combine a conjunct that folds
 to a constant with one that doesn't."""
 
@@ -87,7 +87,7 @@ class PreparedQuery:
             frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types], catalog)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
             self._planned.append((time.monotonic(), frame, run))
-        self.schema = normalised(frame.schema(), settings.type_set)
+        self.schema = normalised(frames.schema(frame), settings.type_set)
         self.parameter_schema = pa.schema(
             [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         )
@@ -189,7 +189,7 @@ class PreparedQuery:
         run = self._frames.run(chosen, task.control)
         try:
             frame = self._frames.plan(bound, run, task.parameters, self._catalog)
-            self._check(frame.schema())
+            self._check(self._frames.schema(frame))
             return offered(bound, frame, run, table, count)
         except Exception as error:
             if any(mark in str(error) for mark in _UNPUSHABLE):
@@ -243,7 +243,7 @@ class PreparedQuery:
         run = self._frames.run(task.settings, task.control)
         run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
         frame = self._frames.plan(bound, run, task.parameters, self._catalog)
-        self._check(frame.schema())
+        self._check(self._frames.schema(frame))
         scan = part_scan(bound, frame, run, table, part)
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -303,7 +303,7 @@ class PreparedQuery:
                     return frame, run
         run = self._frames.run(task.settings, task.control)
         frame = self._frames.plan(self._bound, run, task.parameters, self._catalog, pushdown=pushdown)
-        self._check(frame.schema())
+        self._check(self._frames.schema(frame))
         return frame, run
 
     def _check(self, schema: pa.Schema) -> None:

@@ -12,8 +12,20 @@ from planner.plain_types import TypeSet, plain_type
 from planner.substrait import Bound
 
 _PRIVATE_NAME = re.compile(r'"([^"]+)#\d+"|\b(\w+)#\d+\b')
+# How the bindings quote an exception that was raised in Python; only its own text is fit for a client.
+_PYTHON_ERROR = re.compile(r"Python error PyErr \{.*?value: (.*?), traceback: .*", re.DOTALL)
 _PLANNING = ("Error during planning:", "Schema error:", "type_coercion", "This feature is not implemented:")
-_DATA = ("Arrow error:", "Cast error", "Divide by zero", "Overflow", "Parser error", "Invalid argument error")
+_DATA = (
+    "Arrow error:",
+    "Cast error",
+    "Divide by zero",
+    "Overflow",
+    "Parser error",
+    "Invalid argument error",
+    "is out of supported",
+    "not supported for Null",
+    "Scalar subquery returned more than one row",
+)
 _WRAPPERS = re.compile(
     r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|caused by\s*"
     r"|Optimizer rule '.*?' failed\s*|Arrow error: External error: |Error during planning: "
@@ -63,6 +75,7 @@ def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | 
     text = str(error)
     if "ParserError(" in text or "SQL error:" in text:
         return bound.syntax_error(text)
+    text = _PYTHON_ERROR.sub(r"\1", text)
     message = _PRIVATE_NAME.sub(lambda found: found[1] or found[2], text)
     short = _WRAPPERS.sub("", message).strip()
     if "Resources exhausted" in text:
