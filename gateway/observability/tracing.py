@@ -31,6 +31,7 @@ from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine, Session
 _SERVICE = "lance-gateway"
 _RPC_SERVICE = "arrow.flight.protocol.FlightService"
 _W3C = TraceContextTextMapPropagator()
+_EXPORT_SECONDS = 3.0
 _HEADERS = ("traceparent", "tracestate")
 
 
@@ -47,7 +48,8 @@ class Tracing:
         self._provider = TracerProvider(
             resource=resource, sampler=ParentBased(TraceIdRatioBased(sample_ratio)), shutdown_on_exit=False
         )
-        exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")
+        # A collector that is gone holds up the end of the process for so long.
+        exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=_EXPORT_SECONDS)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer(_SERVICE, version(_SERVICE))
         # By thread: see gateway.observability.current.

@@ -5,7 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.serve import ServeOptions, serve
-from memwal.errors import InvalidInputError, PreconditionError
+from gateway.config import Flag, load
+from gateway.serve import serve
+from memwal.errors import PreconditionError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 
@@ -168,11 +170,15 @@ def test_a_port_in_use_is_named(lake: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--port", "70000"), "port 70000 does not exist"),
-        (("--drain-seconds", "-1"), "-1.0 s is negative"),
+        (("--port", "70000"), "--port: server.port = 70000: it takes a port up to 65535"),
+        (("--drain-seconds", "-1"), "--drain-seconds: server.drain = -1.0: it takes a duration"),
         (("--storage-option", "region"), "'region' is no pair"),
-        (("--log-level", "LOUD"), "'LOUD' does not exist"),
-        (("--host", "no.such.host.invalid"), "cannot listen on no.such.host.invalid"),
+        (
+            ("--log-level", "LOUD"),
+            "--log-level: observability.log_level = 'LOUD': it takes one of DEBUG, INFO",
+        ),
+        (("--set", "server.prot=1"), "--set: the key server.prot does not exist: did you mean server.port"),
+        (("--host", "no.such.host.invalid", "--insecure"), "cannot listen on no.such.host.invalid"),
     ],
 )
 def test_a_wrong_option_is_named(lake: Path, options: Sequence[str], said: str) -> None:
@@ -182,19 +188,34 @@ def test_a_wrong_option_is_named(lake: Path, options: Sequence[str], said: str) 
 def test_versions_that_do_not_fit_are_refused(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planner.compatibility.version", {"pylance": "14.0.2", "datafusion": "55.0.0"}.get)
     with pytest.raises(PreconditionError, match=r"datafusion 55\.0\.0"):
-        serve(ServeOptions(str(lake)))
+        serve(load([Flag("--root", "root", str(lake))]))
 
 
 @pytest.mark.slow
 def test_a_host_that_others_reach_is_warned_about(lake: Path) -> None:
-    with serving(lake, "--host", "0.0.0.0") as server:
+    assert "--insecure" in refused("--root", str(lake), "--host", "0.0.0.0", "--port", "0")
+    with serving(lake, "--host", "0.0.0.0", "--insecure") as server:
         server.signal(signal.SIGTERM)
         assert "without authentication" in server.end()[1]
 
 
-def test_options_refuse_what_cannot_be() -> None:
-    with pytest.raises(InvalidInputError, match="-1"):
-        ServeOptions("root", port=-1)
+@pytest.mark.slow
+def test_the_second_port_tells_health_until_the_drain_ends(lake: Path) -> None:
+    with serving(lake, "--log-level", "INFO") as server:
+        address = _logged(server, "metrics and health at ").rpartition("http://")[2].strip()
+        with urllib.request.urlopen(f"http://{address}/readyz", timeout=10) as answer:
+            assert answer.read() == b"ok\n"
+        with flight.FlightClient(server.uri) as client:
+            reader = rpc.stream(client, sql.CommandStatementQuery(query=ENDLESS))
+            reader.read_chunk()
+            server.signal(signal.SIGTERM)
+            _logged(server, "stopping")
+            with pytest.raises(urllib.error.HTTPError) as refusal:
+                urllib.request.urlopen(f"http://{address}/readyz", timeout=10)
+            with refusal.value as answer:
+                assert (answer.code, answer.read()) == (503, b"the gateway is stopping\n")
+            reader.cancel()
+        assert server.end()[0] == 0
 
 
 def test_the_version_is_shown() -> None:
@@ -212,12 +233,9 @@ def _until_refused(uri: str) -> None:
             return
 
 
-def _logged(server: Server, text: str) -> None:
-    """Waits until the server has logged `text`."""
+def _logged(server: Server, text: str) -> str:
+    """Waits until the server has logged `text`, and returns the line."""
     assert server.process.stderr is not None
-    found = threading.Event()
-    for line in server.process.stderr:
-        if text in line:
-            found.set()
-            break
-    assert found.is_set()
+    found = next((line for line in server.process.stderr if text in line), None)
+    assert found is not None
+    return found

@@ -142,14 +142,16 @@ def test_what_is_not_sampled_is_not_sent(watch: Watch, lake: Path, collector: Co
     assert collector.spans == []
 
 
-def test_a_collector_that_is_gone_keeps_no_statement_from_running(
-    watch: Watch, lake: Path, collector: Collector
-) -> None:
-    watched = watch(lake, otlp_endpoint=collector.endpoint)
+@pytest.mark.slow
+def test_a_collector_that_is_gone_keeps_no_statement_from_running(watch: Watch, lake: Path) -> None:
+    gone = Collector()
+    gone.close()
+    watched = watch(lake, otlp_endpoint=gone.endpoint)
     with flight.FlightClient(watched.uri) as client:
         assert rpc.query(client, "SELECT count(*) AS n FROM orders").to_pylist() == [{"n": 1000}]
 
 
+@pytest.mark.slow
 def test_without_a_collector_nothing_is_loaded() -> None:
     script = (
         "import sys, gateway.serve, gateway.observability.observing;"
