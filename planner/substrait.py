@@ -53,7 +53,11 @@ class BoundPlan:
     parameter_count: ClassVar[int] = 0
     key_query: ClassVar[None] = None
     is_constant: ClassVar[bool] = False
-    lists_tables: ClassVar[bool] = False
+
+    @property
+    def lists_tables(self) -> bool:
+        """Whether the plan reads what lists the tables, and changes with them."""
+        return any(statement.lists_tables for statement in self.relations.values())
 
     def frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:
         """The plan as DataFusion plans it.

@@ -125,6 +125,21 @@ def test_a_table_may_be_named_with_its_schema_and_catalog(engine: QueryEngine, n
             engine.prepare_plan(plan)
 
 
+@pytest.mark.parametrize("db_schema", ["information_schema", "system"])
+def test_what_describes_tables_can_be_read_and_is_never_outdated(tmp_path: Path, db_schema: str):
+    columns = {"tables": pa.schema({"table_name": pa.string()})}
+    plan = altered(
+        plan_of("SELECT table_name FROM tables WHERE table_name LIKE 'new%'", columns),
+        lambda read: read["namedTable"].update(names=[db_schema, "tables"]),
+    )
+    lance.write_dataset(pa.table({"id": [1]}), tmp_path / "old.lance")
+    engine = QueryEngine(Catalog.open(str(tmp_path)))
+    assert engine.prepare_plan(plan).execute().read_all().num_rows == 0
+    lance.write_dataset(pa.table({"id": [1]}), tmp_path / "new.lance")
+    assert engine.prepare_plan(plan).execute().read_all().column(0).to_pylist() == ["new"]
+    engine.close()
+
+
 def test_a_table_without_a_grant_does_not_exist(engine: QueryEngine):
     with pytest.raises(NotFoundError, match="'payroll' does not exist") as caught:
         engine.prepare_plan(plan_of("SELECT wages FROM payroll"), access=ANALYST)
