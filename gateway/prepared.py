@@ -33,7 +33,7 @@ from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 
-_IDLE_SECONDS = 12 * 3600.0
+IDLE_SECONDS = 12 * 3600.0
 _MAX_BINDINGS = 8
 # Clients send a handle back in a descriptor and in a ticket, which gRPC does not stream.
 _MAX_HANDLE_BYTES = 64 * 1024
@@ -94,7 +94,7 @@ class PreparedStatements:
         self._streams = streams
         self._endpoints = endpoints
         self._max_bound_bytes = limits.max_bound_bytes
-        self._bindings: Keeping[bytes, Bindings] = Keeping(limits.max_prepared_statements, _IDLE_SECONDS)
+        self._bindings: Keeping[bytes, Bindings] = Keeping(limits.max_prepared_statements, IDLE_SECONDS)
 
     def __len__(self) -> int:
         """How many statements are kept."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.commands import Call, Command, Planned, Ticket
+from gateway.prepared import IDLE_SECONDS
 from gateway.streams import Streams
 from gateway.wire import pack
 from planner.catalog import MAX_NAME_BYTES
@@ -155,7 +156,7 @@ _BIGINT_VALUES: Mapping[int, int] = {
 }
 _BITMASK_VALUES: Mapping[int, int] = {
     sql.FLIGHT_SQL_SERVER_TRANSACTION: 0,
-    sql.FLIGHT_SQL_SERVER_STATEMENT_TIMEOUT: 12 * 3600 * 1000,
+    sql.FLIGHT_SQL_SERVER_STATEMENT_TIMEOUT: int(IDLE_SECONDS * 1000),
     sql.FLIGHT_SQL_SERVER_TRANSACTION_TIMEOUT: 0,
     sql.SQL_SUPPORTED_GROUP_BY: _bits(0, 1),  # columns unrelated to and beyond the select list
     sql.SQL_SUPPORTED_GRAMMAR: _bits(0, 1),  # minimum and core
