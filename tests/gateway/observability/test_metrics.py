@@ -112,6 +112,10 @@ def test_every_metric_says_what_it_means(watched: Watched) -> None:
     ours = [family for family in families if family.name.startswith("lance_gateway")]
     assert len(ours) >= 15
     assert all(family.documentation.endswith(".") for family in ours)
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    for family in ours:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert f"`{name}`" in page, name
 
 
 @pytest.mark.parametrize(
