@@ -19,6 +19,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.chains import check_depth
 from planner.key_query import KeyQuery, find_key_query
+from planner.like_escape import escaped_likes
 from planner.references import QUERY_STARTS, References, TableSite, find_references
 from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
 from planner.system_tables import SYSTEM_SCHEMA
@@ -190,6 +191,7 @@ class _Binder:
                 (text.start(index), text.end(index), [Piece(quote(name), text.start(index), verbatim=False)])
             )
         edits.extend(self._qualified_columns(found, text))
+        edits.extend(escaped_likes(text))
         if not trail.names:
             edits.extend(self._parameters(text))
         edits.sort(key=lambda edit: edit[0])
