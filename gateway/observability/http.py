@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 _TEXT = "text/plain; charset=utf-8"
 # A client that sends half a request and waits.
 _PATIENCE_SECONDS = 10.0
+# How soon `close` is noticed.
+_STOP_SECONDS = 0.1
 
 
 class HttpServer:
@@ -56,7 +58,9 @@ class HttpServer:
                 "another --http-port (0 takes any free one, off goes without) or --http-host"
             ) from error
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_STOP_SECONDS,), name="http", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
