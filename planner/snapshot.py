@@ -6,6 +6,7 @@ import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 from uuid import UUID
 
@@ -104,6 +105,12 @@ class RegionDescription:
     generations: tuple[FlushedGeneration, ...]
     wal_positions: tuple[int, ...]
     is_scanned: bool
+
+    def __post_init__(self) -> None:
+        numbers = [one.generation for one in self.generations]
+        if any(later <= earlier for earlier, later in pairwise(numbers)):
+            msg = f"generations {numbers} of region {self.region_id} of a snapshot must ascend"
+            raise InvalidInputError(msg)
 
 
 @dataclass(frozen=True, slots=True)

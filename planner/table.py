@@ -219,16 +219,15 @@ class Table:
             raise SnapshotGoneError(self.name, description.base_version, error) from error
 
     def _described_base(self, description: SnapshotDescription) -> BaseTable:
-        version = description.base_version
-        base = self._base
-        if base is None or base.version != version:
-            base = self.cache.compute(
-                ("base", self.storage.uri, version, description.base_fingerprint),
-                lambda: open_base_table(self.name, self.storage, version, self._session),
-                lambda _: OPEN_GENERATION_BYTES,
-            )
-        if base.fingerprint != description.base_fingerprint:
+        version, fingerprint = description.base_version, description.base_fingerprint
+        key = ("base", self.storage.uri, version)
+        for known in (self._base, self.cache.get(key)):
+            if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
+                return known
+        base = open_base_table(self.name, self.storage, version, self._session)
+        if base.fingerprint != fingerprint:
             raise SnapshotGoneError(self.name, version, "the table was dropped and made anew")
+        self.cache.put(key, base, OPEN_GENERATION_BYTES)
         return base
 
     def _described_region(self, base: BaseTable, description: RegionDescription) -> RegionSnapshot:

@@ -284,6 +284,7 @@ def test_the_number_of_rows_is_told_where_it_is_known(
         ),
         (lambda part: part.snapshot.regions[0].__setattr__("region_id", b"../x"), "not a UUID"),
         (lambda part: part.snapshot.regions[0].wal_entries.add(first=1, count=1 << 40), "WAL entries"),
+        (lambda part: part.snapshot.regions[0].generations.add(generation=1, path="x"), "must ascend"),
         (lambda part: part.__setattr__("number", 9), "part 9 of 3"),
         (lambda part: part.__setattr__("count", 1 << 30), "at most"),
         (lambda part: part.snapshot.__setattr__("base_version", 0), "version"),
