@@ -4,7 +4,6 @@ One command family per file, each listing the messages that it answers:
 
 - `statements`: queries without preparation
 - `substrait`: plans in place of queries
-- `endpoints`: results in parts, their tickets and their renewal
 - `prepared`: prepared statements and plans, and their `parameters`
 - `endpoints`: results in several parts, and their renewal
 - `metadata`: catalogs, schemas, tables, table types
@@ -13,12 +12,14 @@ One command family per file, each listing the messages that it answers:
 - `sqlinfo`: what the server can do
 - `transactions`: refused, with the way out
 - `cancellation`: stopping the statement of a FlightInfo
+- `kill`: stopping a statement by its id, as a statement
 - `sessions`: the options of a session and how a call finds its own
 
 Metadata families are `listings`, which callers narrow by `patterns`; `sql_types` names types in SQL, and
 `column_metadata` describes columns by them.
 
-`auth` says who a caller is, and what the caller may see.
+`queries` runs statements under `limits`. `auth` says who a caller is, and what the caller may see;
+`observability` shows an operator what goes on; `config` reads what the gateway was told.
 `server` decodes a message and passes it to its family (`commands`); `tickets` and `wire` say what messages
 are; `streams` sends results; `errors` decides what a client sees of a failure; `keeping` bounds what is
 remembered. `cli`, `serve`, `shell`, `client` and `render` are the command line.

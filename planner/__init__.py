@@ -21,6 +21,8 @@ A statement passes through these modules, in this order:
 `key_column`, `key_probe`, `visibility`     which rows newer ones supersede, kept as masks
 `balance`, `parts`                          who reads what of a scan, and scans in parts for several readers
 `scan`, `lookup`, `column_cache`            the two shapes of trees of exec nodes, and columns kept decoded
+`system_tables`, `system_leaf`,             the schema `system`: its tables, their leaves, and those that
+`catalog_tables`                            describe the catalog
 `direct_shape`, `direct`, `results`,        plain scans and counts, result schemas and errors, EXPLAIN
 `explain`
 ==========================================  =================================================================

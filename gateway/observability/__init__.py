@@ -1,5 +1,6 @@
 """What an operator sees of a running gateway.
 
+- `observing`: everything below for one gateway, from its configuration
 - `rpcs`: every call of a client, as those who watch calls hear of it
 - `current`: which statement a thread serves
 - `metrics`, `gauges`: Prometheus metrics, counted as things happen or looked up when they are asked for

@@ -166,6 +166,14 @@ def test_a_table_that_cannot_be_read_hides_no_other(engine: QueryEngine, table: 
     ]
 
 
+def test_a_view_shows_everybody_what_they_may_see(engine: QueryEngine, table: LsmTable) -> None:
+    view = table.path.parent / "mine.view.sql"
+    view.write_text("SELECT table_name, regions FROM system.tables WHERE regions > 0")
+    assert rows(engine, "SELECT * FROM mine") == [{"table_name": "readings", "regions": 2}]
+    reader = Granted({"mine": TableAccess(), "plain": TableAccess()})
+    assert rows(engine, "SELECT * FROM mine", reader) == []
+
+
 def test_they_are_listed_and_described(engine: QueryEngine) -> None:
     listed = rows(
         engine, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'system' ORDER BY 1"
