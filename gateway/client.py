@@ -15,6 +15,10 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 
+# The planner knows these names, too; but a client need not wait for the planner's libraries.
+_SCHEMA = "main"
+SYSTEM_SCHEMAS = ("information_schema", "system")
+
 # What pyarrow and gRPC append to the server's own words.
 _APPENDED = re.compile(r"\. (Detail: |gRPC client debug context: ).*", re.DOTALL)
 
@@ -111,7 +115,7 @@ class GatewayClient:
         """Closes the connection."""
         self._client.close()
 
-    def query(self, statement: str) -> flight.FlightStreamReader:
+    def query(self, statement: str) -> "ResultReader":
         """Runs a statement and returns the stream of its result."""
         return self._fetch(sql.CommandStatementQuery(query=statement))
 
@@ -143,18 +147,20 @@ class GatewayClient:
         """Returns the tables and views: catalog_name, db_schema_name, table_name, table_type."""
         return self._fetch(sql.CommandGetTables(table_types=table_types)).read_all()
 
-    def columns(self, table: str) -> pa.Schema:
+    def columns(self, table: str, db_schema: str = _SCHEMA) -> pa.Schema:
         """Returns the columns of a table or view.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: there is none of that name in that schema.
         """
-        pattern = re.sub(r"([\\%_])", r"\\\1", table)
-        found = self._fetch(
-            sql.CommandGetTables(table_name_filter_pattern=pattern, include_schema=True)
-        ).read_all()
+        command = sql.CommandGetTables(
+            db_schema_filter_pattern=_pattern(db_schema),
+            table_name_filter_pattern=_pattern(table),
+            include_schema=True,
+        )
+        found = self._fetch(command).read_all()
         if found.num_rows == 0:
-            names = ", ".join(self.tables().column("table_name").to_pylist())
+            names = ", ".join(self.tables("TABLE", "VIEW").column("table_name").to_pylist())
             raise NotFoundError(f"table or view {table!r} does not exist; there are: {names or 'none'}")
         return pa.ipc.read_schema(found.column("table_schema")[0].as_buffer())
 
@@ -165,14 +171,55 @@ class GatewayClient:
             return []
         return [self._client.authenticate_basic_token(login.user, login.password)]
 
-    def _fetch(self, command: Message) -> flight.FlightStreamReader:
+    def _fetch(self, command: Message) -> "ResultReader":
         info = self._client.get_flight_info(flight.FlightDescriptor.for_command(pack(command)), self._options)
-        return self._client.do_get(info.endpoints[0].ticket, self._options)
+        tickets = [endpoint.ticket for endpoint in info.endpoints]
+        return ResultReader(self._client, tickets, self._options)
 
     def _act(self, name: str, request: Message) -> bytes:
         for result in self._client.do_action(flight.Action(name, request.SerializeToString()), self._options):
             return bytes(result.body)
         raise LanceGatewayError(f"the server did not answer {name}")
+
+
+class ResultReader:
+    """All parts of one result, one after the other.
+
+    Args:
+        client: that asked.
+        tickets: at least one.
+        options: of its calls.
+    """
+
+    def __init__(
+        self, client: flight.FlightClient, tickets: Sequence[flight.Ticket], options: flight.FlightCallOptions
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._tickets = tickets[1:]
+        self._reader = client.do_get(tickets[0], options)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the result."""
+        return self._reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for chunk in self._reader:
+            yield chunk.data
+        for ticket in self._tickets:
+            self._reader = self._client.do_get(ticket, self._options)
+            for chunk in self._reader:
+                yield chunk.data
+
+    def read_all(self) -> pa.Table:
+        """Returns the whole result."""
+        schema = self.schema
+        return pa.Table.from_batches(list(self), schema)
+
+    def cancel(self) -> None:
+        """Tells the server that nobody waits any more."""
+        self._reader.cancel()
 
 
 def _read(path: Path) -> bytes:
@@ -212,3 +259,8 @@ class _Cookies(flight.ClientMiddleware):
                 self._cookies[name] = value
             else:
                 self._cookies.pop(name, None)
+
+
+def _pattern(name: str) -> str:
+    """The search pattern that matches `name` and nothing else."""
+    return re.sub(r"([\\%_])", r"\\\1", name)

@@ -19,7 +19,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from pyarrow import flight
 
-from gateway.client import GatewayClient, error_text
+from gateway.client import SYSTEM_SCHEMAS, GatewayClient, error_text
 from gateway.render import Format, write
 from memwal.errors import InvalidInputError, LanceGatewayError
 
@@ -28,6 +28,7 @@ Statements end with a semicolon and may span lines; ctrl-c cancels a running one
   \d             list tables and views
   \d NAME        show the columns of a table or view
   \dt            list tables only
+  \dS            list the system's own tables
   \set           show the session options
   \set NAME TO   set one, as in: \set consistency flushed
   \timing        switch the display of times on or off
@@ -175,7 +176,7 @@ def _switch_timing(shell: Shell) -> None:
 
 
 def _list(shell: Shell, *kinds: str) -> None:
-    rows = shell.client.tables(*kinds)
+    rows = shell.client.tables(*(kinds or ("TABLE", "VIEW")))
     shell.show(pa.table({"name": rows.column("table_name"), "type": rows.column("table_type")}))
 
 
@@ -183,8 +184,18 @@ def _list_tables(shell: Shell) -> None:
     _list(shell, "TABLE")
 
 
+def _list_system_tables(shell: Shell) -> None:
+    rows = shell.client.tables("SYSTEM TABLE").to_pylist()
+    names = [f"{row['db_schema_name']}.{row['table_name']}" for row in rows]
+    shell.show(pa.table({"name": names}))
+
+
 def _describe(shell: Shell, table: str) -> None:
-    schema = shell.client.columns(table)
+    db_schema, _, name = table.partition(".")
+    if db_schema in SYSTEM_SCHEMAS:
+        schema = shell.client.columns(name, db_schema)
+    else:
+        schema = shell.client.columns(table)
     types = [str(column.type) for column in schema]
     nullable = ["yes" if column.nullable else "no" for column in schema]
     shell.show(pa.table({"column": schema.names, "type": types, "nullable": nullable}))
@@ -208,6 +219,7 @@ _COMMANDS: Mapping[tuple[str, int], Callable[..., None]] = MappingProxyType(
         ("\\timing", 0): _switch_timing,
         ("\\d", 0): _list,
         ("\\dt", 0): _list_tables,
+        ("\\dS", 0): _list_system_tables,
         ("\\d", 1): _describe,
         ("\\set", 0): _show_options,
         ("\\set", 2): _set_option,
@@ -220,7 +232,7 @@ class _Result:
 
     def __init__(self, client: GatewayClient, statement: str) -> None:
         self._received: queue.Queue[pa.Schema | pa.RecordBatch | Exception | None] = queue.Queue(maxsize=4)
-        self._reader: flight.FlightStreamReader | None = None
+        self._reader: ResultReader | None = None
         self._cancelled = threading.Event()
         threading.Thread(target=self._receive, args=(client, statement), daemon=True).start()
 
@@ -248,8 +260,8 @@ class _Result:
         try:
             self._reader = client.query(statement)
             self._give(self._reader.schema)
-            for chunk in self._reader:
-                self._give(chunk.data)
+            for batch in self._reader:
+                self._give(batch)
                 if self._cancelled.is_set():
                     return
             self._give(None)

@@ -119,10 +119,16 @@ def test_commands_list_tables_and_columns(shell: Shell) -> None:
     assert "big_orders" in listed
     assert "VIEW" in listed
     assert "big_orders" not in only_tables
+    assert "queries" not in listed
+    shell.execute(r"\dS")
+    assert "system.queries" in _said(shell)
+    assert "information_schema.columns" in _said(shell)
     shell.execute(r"\d orders")
     lines = [line.split() for line in _said(shell).splitlines()]
     assert ["id", "int64", "no"] in lines
     assert ["amount", "double", "yes"] in lines
+    shell.execute(r"\d system.queries")
+    assert any(line.split()[:1] == ["state"] for line in _said(shell).splitlines())
 
 
 def test_options_are_shown_and_set(shell: Shell) -> None:
