@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from planner.access import FULL_ACCESS, Access
 from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
 from tests.oracle.machine import Consistency
@@ -17,11 +18,13 @@ class EngineExecutor:
     def __init__(self, root: Path) -> None:
         self._engine = QueryEngine(Catalog.open(str(root)))
 
+        self.access: Access = FULL_ACCESS
+
     def run(
         self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
     ) -> pa.Table:
         settings = SessionSettings(consistency=consistency, region_pruning=pruning)
-        return self._engine.execute(sql, settings, parameters).read_all()
+        return self._engine.prepare(sql, settings, self.access).execute(parameters).read_all()
 
     def close(self) -> None:
         self._engine.close()
