@@ -13,13 +13,26 @@ def matches(name: str, pattern: str) -> bool:
     >>> matches("a_b", r"a\_b"), matches("axb", r"a\_b")
     (True, False)
     """
-    wildcards = {"%": ".*", "_": "."}
-    expression = "".join(
-        re.escape(mark[1:])
-        if mark.startswith("\\") and len(mark) > 1
-        else wildcards.get(mark, re.escape(mark))
-        for mark in re.findall(r"\\.|.", pattern, re.DOTALL)
-    )
+    segments: list[list[str]] = [[]]
+    needed = 0
+    for found in re.finditer(r"\\.|.", pattern, re.DOTALL):
+        mark = found[0]
+        if mark == "%":
+            # Several in a row mean no more than one.
+            if segments[-1] or len(segments) == 1:
+                segments.append([])
+        else:
+            literal = mark[1:] if len(mark) > 1 else mark
+            segments[-1].append("." if mark == "_" else re.escape(literal))
+            needed += 1
+            if needed > len(name):
+                return False
+    first, *between = ("".join(segment) for segment in segments)
+    if not between:
+        return re.fullmatch(first, name, re.DOTALL) is not None
+    last = between.pop()
+    # The leftmost place of a segment is as good as any: atomic groups spare the search of all combinations.
+    expression = first + "".join(f"(?>.*?{segment})" for segment in between) + ".*" + last
     return re.fullmatch(expression, name, re.DOTALL) is not None
 
 

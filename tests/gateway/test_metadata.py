@@ -253,6 +253,9 @@ def test_a_table_that_is_not_there_has_no_key(wire: flight.FlightClient, command
         ("axb", r"a\%b", False),
         ("a\\", "a\\", True),
         ("zwei\nzeilen", "zwei%", True),
+        ("a" * 200, "%a" * 60 + "b", False),
+        ("a" * 200, "%a" * 60 + "%", True),
+        ("orders", "%_" * 1_000_000, False),
     ],
 )
 def test_patterns(name: str, pattern: str, expected: bool) -> None:
