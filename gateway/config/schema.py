@@ -172,6 +172,14 @@ class ObservabilitySection(Section):
         description="Share of traces to keep where the client's trace does not decide.",
     )
 
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            msg = "it is no URL such as http://collector:4318"
+            raise ValueError(msg)
+        return value
+
     @field_validator("log_level", mode="before")
     @classmethod
     def _upper(cls, value: object) -> object:

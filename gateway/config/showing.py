@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config.loading import Loaded, fields, is_secret
+
+_USER_INFO = re.compile(r"://[^/@\s\"]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Setting:
     @property
     def shown(self) -> str | None:
         """The value as TOML writes it; None where there is none."""
-        return None if self.value is None else toml(self.value)
+        return None if self.value is None else without_password(toml(self.value))
 
 
 def settings(loaded: Loaded) -> Iterator[Setting]:
@@ -56,6 +59,15 @@ def lines(loaded: Loaded) -> Iterator[str]:
             section = table
         assigned = f"#{name} =" if one.shown is None else f"{name} = {one.shown}"
         yield f"{assigned}  # {one.source}"
+
+
+def without_password(text: str) -> str:
+    """Returns a text without the user and password that URLs in it may carry.
+
+    >>> without_password("http://me:secret@collector:4318")
+    'http://***@collector:4318'
+    """
+    return _USER_INFO.sub("://***@", text)
 
 
 def toml(value: object) -> str:

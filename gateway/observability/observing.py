@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyarrow import flight
 
 from gateway.config.schema import ObservabilitySection
+from gateway.config.showing import without_password
 from gateway.observability.gauges import Gauges
 from gateway.observability.http import HttpServer
 from gateway.observability.logs import QueryLog
@@ -60,7 +61,7 @@ class Observability:
             from gateway.observability.tracing import Tracing  # noqa: PLC0415
 
             self._tracing = Tracing(config.otlp_endpoint, config.otlp_sample_ratio)
-            logger.info("traces go to %s", config.otlp_endpoint)
+            logger.info("traces go to %s", without_password(config.otlp_endpoint))
 
     def engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
         """Returns an engine over the catalog, one that tells of its plans where traces are kept.

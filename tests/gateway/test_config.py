@@ -152,6 +152,11 @@ class TestErrors:
                 "[observability]\notlp_sample_ratio = 2",
                 "observability.otlp_sample_ratio = 2: it takes a number from 0 to 1",
             ),
+            (
+                "[observability]\notlp_endpoint = 'collector:4318'",
+                "observability.otlp_endpoint = 'collector:4318': "
+                "it is no URL such as http://collector:4318; it takes a text",
+            ),
             ("[auth]\ninsecure = 'maybe'", "auth.insecure = 'maybe': it takes true or false"),
             (
                 "[tls]\nkey_file = 'k'",
@@ -256,6 +261,8 @@ class TestCommands:
             "show",
             "--storage-option",
             "aws_region=eu",
+            "--set",
+            "observability.otlp_endpoint=http://me:hunter2@collector:4318",
             variables={
                 "LANCE_GATEWAY_ROOT": "s3://lake",
                 "LANCE_GATEWAY_STORAGE_OPTIONS__AWS_SECRET_ACCESS_KEY": "hunter2",
