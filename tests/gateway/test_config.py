@@ -154,8 +154,10 @@ class TestErrors:
             ),
             (
                 "[observability]\notlp_endpoint = 'collector:4318'",
-                "observability.otlp_endpoint = 'collector:4318': "
-                "it is no URL such as http://collector:4318; it takes a text",
+                (
+                    "observability.otlp_endpoint = 'collector:4318': "
+                    "it is no URL such as http://collector:4318; it takes a text"
+                ),
             ),
             ("[auth]\ninsecure = 'maybe'", "auth.insecure = 'maybe': it takes true or false"),
             (
