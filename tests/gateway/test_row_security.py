@@ -27,6 +27,7 @@ from gateway.auth.throttle import Throttle
 from gateway.auth.tokens import IssuedTokens
 from gateway.auth.users import User, parse_users, write_user
 from gateway.server import GatewayServer
+from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import serving
@@ -265,6 +266,25 @@ def test_a_substrait_plan_sees_what_its_user_sees(wire: Wire):
     assert sorted(analyst.do_get(ticket).read_all().column("id").to_pylist()) == VISIBLE
     with pytest.raises(KeyError, match="'orders' does not exist"):
         rpc.info(wire("nils"), command)
+
+
+def test_only_its_owner_and_administrators_stop_a_statement(wire: Wire):
+    analyst, other, admin = wire("anna"), wire("nils"), wire("olga")
+    endless = "SELECT a FROM generate_series(1, 1000000000000) AS t(a)"
+    info = rpc.info(analyst, sql.CommandStatementQuery(query=endless))
+    reader = analyst.do_get(info.endpoints[0].ticket)
+    reader.read_chunk()
+    request = flight_pb2.CancelFlightInfoRequest(info=flight_pb2.FlightInfo.FromString(info.serialize()))
+    body = request.SerializeToString()
+    with pytest.raises(KeyError, match="is not known"):
+        rpc.act(other, "CancelFlightInfo", body)
+    reader.read_chunk()
+    (answer,) = rpc.act(admin, "CancelFlightInfo", body)
+    status = flight_pb2.CancelFlightInfoResult.FromString(answer).status
+    assert status == flight_pb2.CANCEL_STATUS_CANCELLING
+    with pytest.raises(flight.FlightCancelledError, match="on request"):
+        for _ in reader:
+            pass
 
 
 def test_a_restricted_table_is_not_read_in_parts(wire: Wire):
