@@ -357,7 +357,8 @@ class _Task:
 def _streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
     """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
     # In a list that is emptied at the end: the traceback of an error holds the variables of this function.
-    held = [control.wait(frame.execute_stream)]
+    # Not interrupted while it makes the physical plan: it panics where asking a leaf for its columns fails.
+    held = [control.undisturbed(frame.execute_stream)]
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:

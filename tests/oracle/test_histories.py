@@ -9,6 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.oracle.executors import EngineExecutor, GatewayExecutor
 from tests.oracle.machine import Executor, Histories
+from tests.oracle.readers import ManyReaders
 from tests.support.writer_process import WriterProcess
 
 SIZES = {"HISTORIES": "200", "STEPS": "60"}
@@ -20,9 +21,10 @@ def run_histories(
     *,
     examples: int,
     steps: int,
+    kind: type[Histories] = Histories,
     **more: object,
 ) -> None:
-    class Run(Histories):
+    class Run(kind):
         process = writers
 
         @staticmethod
@@ -56,10 +58,22 @@ def test_short_histories_equal_the_replay(writers: WriterProcess):
     )
 
 
+def test_every_way_to_read_equals_the_replay_of_short_histories(writers: WriterProcess):
+    run_histories(
+        writers,
+        EngineExecutor,
+        examples=8,
+        steps=7,
+        kind=ManyReaders,
+        derandomize=True,
+        phases=(Phase.explicit, Phase.generate),
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineExecutor, examples=100, steps=25, derandomize=True)
+    run_histories(writers, EngineExecutor, examples=100, steps=25, kind=ManyReaders, derandomize=True)
 
 
 @pytest.mark.slow
@@ -74,7 +88,7 @@ def test_long_histories_equal_the_replay(writers: WriterProcess):
     number = int(os.environ.get("SOAK_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
     histories, steps = (int(os.environ.get(f"SOAK_{name}", size)) for name, size in SIZES.items())
     try:
-        run_histories(writers, EngineExecutor, examples=histories, steps=steps, seed=number)
+        run_histories(writers, EngineExecutor, examples=histories, steps=steps, kind=ManyReaders, seed=number)
     except BaseException as failure:
         failure.add_note(f"SOAK_SEED={number} repeats this run")
         raise
