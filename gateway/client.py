@@ -1,7 +1,7 @@
 """A small Flight SQL client: what the command line needs, over the wire like any other client."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self

@@ -19,7 +19,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from pyarrow import flight
 
-from gateway.client import SYSTEM_SCHEMAS, GatewayClient, error_text
+from gateway.client import SYSTEM_SCHEMAS, GatewayClient, ResultReader, error_text
 from gateway.render import Format, write
 from memwal.errors import InvalidInputError, LanceGatewayError
 

@@ -13,6 +13,7 @@ import pytest
 from pyarrow import flight
 
 from gateway.auth.identity import ANONYMOUS
+from gateway.client import GatewayClient
 from gateway.commands import Call
 from gateway.endpoints import ENDPOINT_SECONDS, Endpoints
 from gateway.queries import Queries
@@ -193,6 +194,13 @@ def test_adbc_reads_a_divided_result_as_one(start: Callable[[], GatewayServer]) 
         assert sorted(cursor.fetchall()) == EXPECTED
         cursor.execute("SELECT id FROM items WHERE n = ?", (1,))
         assert sorted(cursor.fetchall()) == [(one,) for one in range(50, 70)]
+
+
+def test_the_command_line_reads_all_parts(start: Callable[[], GatewayServer]) -> None:
+    with GatewayClient(f"grpc://127.0.0.1:{start().port}") as client:
+        client.set_options({"endpoints": "4"})
+        rows = client.query(EVERYTHING).read_all()
+        assert sorted(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True)) == EXPECTED
 
 
 def test_a_cancelled_statement_has_no_parts_any_more(start: Callable[[], GatewayServer]) -> None:

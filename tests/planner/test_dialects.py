@@ -213,6 +213,11 @@ def test_snowflake_takes_quoted_names_as_they_stand(engine: QueryEngine) -> None
         engine.prepare('SELECT id FROM "ORDERS"', settings)
 
 
+def test_another_letter_may_escape_in_like(engine: QueryEngine) -> None:
+    spoken = engine.prepare("SELECT 'a_b' LIKE 'a!_b' ESCAPE '!' AS x", SessionSettings(dialect="duckdb"))
+    assert spoken.execute().read_all().to_pylist() == [{"x": True}]
+
+
 def test_errors_of_datafusion_say_that_they_show_the_translation(engine: QueryEngine) -> None:
     settings = SessionSettings(dialect="snowflake")
     with pytest.raises(InvalidInputError, match="nothing"):
