@@ -17,7 +17,6 @@ class EngineExecutor:
 
     def __init__(self, root: Path) -> None:
         self._engine = QueryEngine(Catalog.open(str(root)))
-
         self.access: Access = FULL_ACCESS
 
     def run(
