@@ -279,8 +279,8 @@ class Queries:
             state = QueryState.CANCELLED if isinstance(raised, QueryCancelledError) else QueryState.FAILED
             error = str(raised)
             raise
-        except Exception as raised:
-            error = str(raised)
+        except Exception:
+            error = "the gateway failed: its log says why"
             raise
         finally:
             query.leave(state, error)
@@ -325,7 +325,9 @@ class Queries:
                     )
                 until = time.monotonic() + limits.queue_timeout_seconds
                 while self._running >= limits.max_concurrent_queries:
-                    if not self._slots.wait(until - time.monotonic()):
+                    told = self._slots.wait(until - time.monotonic())
+                    # A slot that came free in the very moment is taken: nobody else is told of it.
+                    if not told and self._running >= limits.max_concurrent_queries:
                         raise UnavailableError(
                             f"the statement waited {limits.queue_timeout_seconds:g} s for one of "
                             f"{limits.max_concurrent_queries} running ones to end: try again in a moment"
