@@ -5,7 +5,7 @@ A statement passes through these modules, in this order:
 ==========================================  =================================================================
 `dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
-`chains`, `like_escape`                     refuses plans that would be too deep; LIKE with any escape character
+`chains`, `like_escape`                     refuses plans that are too deep; LIKE with any escape character
 `statement`, `parameters`, `key_query`      the bound statement, its parameters, and whether it is a lookup
 `substrait`                                 a plan in place of a statement, read through statements
 `access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
