@@ -17,6 +17,7 @@ from gateway.auth.security import Security
 from gateway.config.loading import Loaded
 from gateway.config.schema import GatewayConfig
 from gateway.limits import Limits
+from gateway.machine import memory_bytes
 from gateway.observability import logs
 from gateway.observability.observing import Observability
 from gateway.observability.system_tables import SystemSettings
@@ -99,7 +100,9 @@ def listening_problem(host: str, port: int) -> str | None:
 
 def _start(loaded: Loaded, security: Security, observability: Observability) -> GatewayServer:
     config = loaded.config
-    engine = observability.engine(config.server.partitions or None, config.limits.query_memory_bytes or None)
+    # What a statement does not find in half of the memory, it should not look for.
+    query_memory = config.limits.query_memory_bytes or memory_bytes() // 2
+    engine = observability.engine(config.server.partitions or None, query_memory)
     engine.add_system_tables(SystemSettings(loaded))
     host, port = config.server.host, config.server.port
     try:
