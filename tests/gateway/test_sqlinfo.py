@@ -149,7 +149,8 @@ CLAIMS = {
     "group by beyond select": ("SELECT count(*) > 0 FROM orders GROUP BY customer LIMIT 1", True),
     "group by unrelated": ("SELECT 1 = 1 FROM typed WHERE id = 1 GROUP BY id", True),
     "quantified": ("SELECT count(*) > 0 FROM orders WHERE id > ALL (SELECT id FROM typed)", True),
-    "like escapes with a backslash only": (r"SELECT 'a_b' LIKE 'a\_b'", True),
+    "like escapes with a backslash": (r"SELECT 'a_b' LIKE 'a\_b'", True),
+    "like escapes with what its clause says": ("SELECT 'axb' LIKE 'a!_b' ESCAPE '!'", False),
     "correlated": (
         "SELECT count(*) > 0 FROM orders o WHERE EXISTS (SELECT 1 FROM typed t WHERE t.id = o.id)",
         True,
