@@ -112,8 +112,8 @@ class LimitsSection(Section):
     )
     query_memory_bytes: Size = Field(
         default=0,
-        description="What sorts, joins and aggregates of one statement hold before they spill; 0 takes half of "
-        "the memory.",
+        description="What sorts, joins and aggregates of one statement hold before they spill; 0 takes half "
+        "of the memory.",
     )
     max_result_rows: int = Field(default=0, ge=0, description="Rows of one result.")
     max_result_bytes: Size = Field(default=0, description="Bytes of one result.")
