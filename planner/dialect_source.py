@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
@@ -108,7 +108,9 @@ class DialectSource:
         starts = [one.meta["start"] for one in node.walk() if one.meta and "start" in one.meta]
         what = f"{self.dialect} SQL: {why}"
         if not starts:
-            raise UnsupportedError(f"{what}: {node.sql(dialect=self.dialect)[:80]}")
+            raise UnsupportedError(
+                f"{what}: {node.sql(dialect=self.dialect, unsupported_level=ErrorLevel.IGNORE)[:80]}"
+            )
         raise UnsupportedError(at_position(self.sql, self.position(self.query + min(starts)), what))
 
 

@@ -206,7 +206,8 @@ def _name_columns(select: exp.Select, source: DialectSource) -> None:
     for one in list(select.expressions):
         if isinstance(one, named):
             continue
-        name = plain = without_marks(one.sql(dialect=source.dialect, comments=False))[:_MAX_ALIAS]
+        text = one.sql(dialect=source.dialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
+        name = plain = without_marks(text)[:_MAX_ALIAS]
         number = 1
         while name.lower() in taken:
             number += 1
