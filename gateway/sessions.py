@@ -184,7 +184,8 @@ class Sessions:
 
     def _set_options(self, body: bytes, call: Call) -> bytes:
         request = decode(flight_pb2.SetSessionOptionsRequest, body, "the body of SetSessionOptions")
-        settings = call.settings
+        # What this call chose by headers is not the session's.
+        settings = self.settings(call.session_id, call.identity.name)
         result = flight_pb2.SetSessionOptionsResult()
         for name, value in request.session_options.items():
             if name not in _OPTIONS:
@@ -199,8 +200,8 @@ class Sessions:
 
     def _get_options(self, body: bytes, call: Call) -> bytes:
         decode(flight_pb2.GetSessionOptionsRequest, body, "the body of GetSessionOptions")
+        self._keep(call, self.settings(call.session_id, call.identity.name))
         settings = call.settings
-        self._keep(call, settings)
         result = flight_pb2.GetSessionOptionsResult()
         for name in _OPTIONS:
             value = getattr(settings, name)

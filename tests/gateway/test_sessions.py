@@ -223,6 +223,23 @@ def test_a_basic_handshake_is_answered_with_a_token(uri: str) -> None:
         assert list(bare.list_actions(options))
 
 
+def test_an_option_in_a_header_is_for_its_call_alone(uri: str) -> None:
+    request = flight_pb2.SetSessionOptionsRequest()
+    request.session_options["max_staleness_ms"].int64_value = 7
+    with GatewayClient(uri) as client:
+        client.options()
+        (cookie,) = client._jar.cookies.items()
+        headers = [(b"cookie", "=".join(cookie).encode()), (b"consistency", b"flushed")]
+        with flight.FlightClient(uri) as bare:
+            options = flight.FlightCallOptions(headers=headers)
+            (told,) = bare.do_action(flight.Action("GetSessionOptions", b""), options)
+            effective = flight_pb2.GetSessionOptionsResult.FromString(told.body.to_pybytes())
+            assert effective.session_options["consistency"].string_value == "flushed"
+            list(bare.do_action(flight.Action("SetSessionOptions", request.SerializeToString()), options))
+        assert client.options()["consistency"] == "strong"
+        assert client.options()["max_staleness_ms"] == "7"
+
+
 def test_other_cookies_are_no_session(uri: str) -> None:
     with flight.FlightClient(uri) as bare:
         options = flight.FlightCallOptions(headers=[(b"cookie", b"theme=dark; arrow_flight_session_id=")])
