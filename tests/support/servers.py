@@ -48,6 +48,11 @@ class GatewayProcess:
     def pid(self) -> int:
         return self._child.pid
 
+    @property
+    def log(self) -> str:
+        """What the server has written on stderr so far."""
+        return "".join(self._errors)
+
     def stop(self) -> int:
         """Ask the server to drain and stop; its exit code is returned."""
         self._child.send_signal(signal.SIGTERM)
