@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -174,11 +175,17 @@ class Tail:
         region_id: region.
         positions: of its entries, ascending; at least one.
         rows: the table's columns and `_tombstone`, oldest row first.
+        field_names: Lance field id -> column name, by which the rows were read.
     """
 
     region_id: str
     positions: tuple[int, ...]
     rows: pa.Table
+    field_names: Mapping[int, str]
+
+    def reads_as(self, base: BaseTable) -> bool:
+        """Whether another version of the base would read the same values from the same entries."""
+        return self.field_names == base.field_names and self.rows.schema.equals(tail_schema(base))
 
     @property
     def first(self) -> int:

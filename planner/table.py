@@ -26,7 +26,6 @@ from planner.fresh_rows import (
     Tail,
     entry_rows,
     open_generation,
-    tail_schema,
 )
 from planner.key_places import KeyPlaces
 from planner.snapshot import (
@@ -237,7 +236,7 @@ class Table:
         if positions:
             entries = self._described_entries(region_id, positions)
             parts = [entry_rows(entry, base) for entry in entries]
-            tail = Tail(region_id, positions, pa.concat_tables(parts).combine_chunks())
+            tail = Tail(region_id, positions, pa.concat_tables(parts).combine_chunks(), base.field_names)
         return RegionSnapshot(region_id, generations, tail)
 
     def _described_entries(self, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
@@ -376,11 +375,10 @@ class Table:
         if not positions:
             self._tails.pop(region_id, None)
             return None
-        schema = tail_schema(base)
         known = self._tails.get(region_id)
         every = tuple(positions)
         parts = []
-        if known is not None and known.first == positions[0] and known.rows.schema.equals(schema):
+        if known is not None and known.first == positions[0] and known.reads_as(base):
             if known.last == positions[-1]:
                 return known
             if known.last < positions[-1]:
@@ -390,7 +388,7 @@ class Table:
         rows = pa.concat_tables(parts)
         if rows.column(0).num_chunks > TAIL_CHUNKS:
             rows = rows.combine_chunks()
-        tail = self._tails[region_id] = Tail(region_id, every, rows)
+        tail = self._tails[region_id] = Tail(region_id, every, rows, base.field_names)
         return tail
 
 

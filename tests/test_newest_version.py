@@ -304,3 +304,17 @@ def test_every_key_type_that_lance_accepts_is_deduplicated(
         for value in parameters
     ]
     assert found == [[(10,)], []]
+
+
+def test_a_column_that_was_dropped_and_added_again_forgets_its_values_in_the_log(
+    create: Any, root: Path, open_engine: Open
+):
+    table = create(row(1, n=5, f=1.0))
+    table.put([row(2, n=6, f=2.0)])
+    engine = open_engine(root)
+    assert answer(engine, "SELECT id, f FROM t") == [(1, 1.0), (2, 2.0)]
+    assert answer(engine, "SELECT f FROM t WHERE id = 2") == [(2.0,)]
+    table.dataset().drop_columns(["f"])
+    table.dataset().add_columns(pa.schema([pa.field("f", pa.float64())]))
+    assert answer(engine, "SELECT id, f FROM t") == [(1, None), (2, None)]
+    assert answer(engine, "SELECT f FROM t WHERE id = 2") == [(None,)]
