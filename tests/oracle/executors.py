@@ -1,13 +1,17 @@
-"""What answers the histories' SQL: the engine in this process, or a gateway over ADBC."""
+"""What answers the histories: the engine in this process, a gateway over ADBC, or two gateways by turns."""
 
+import itertools
 from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
+from pyarrow import flight
 
 from planner.access import FULL_ACCESS, Access
 from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
+from protos import flight_sql_pb2
+from tests.gateway import rpc
 from tests.oracle.machine import Consistency
 from tests.support.servers import GatewayProcess, connected
 
@@ -54,6 +58,53 @@ class GatewayExecutor:
             else:
                 cursor.execute(sql)
             return cursor.fetch_arrow_table()
+
+    def close(self) -> None:
+        self._resources.close()
+
+
+class TwoGatewaysExecutor:
+    """Two gateways over one root, between which a load balancer sends every call to the next.
+
+    Statements are prepared, and results are read in as many parts as there are.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._resources = ExitStack()
+        self._turns = itertools.cycle(
+            [
+                self._resources.enter_context(
+                    flight.FlightClient(self._resources.enter_context(GatewayProcess(root)).uri)
+                )
+                for _ in range(2)
+            ]
+        )
+
+    def run(
+        self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
+    ) -> pa.Table:
+        headers = {"consistency": consistency, "region_pruning": str(pruning).lower(), "endpoints": "3"}
+        options = flight.FlightCallOptions(
+            headers=[(f"x-lance-gateway-{name}".encode(), value.encode()) for name, value in headers.items()]
+        )
+        request = rpc.packed(flight_sql_pb2.ActionCreatePreparedStatementRequest(query=sql))
+        (answer,) = next(self._turns).do_action(
+            flight.Action("CreatePreparedStatement", request), options=options
+        )
+        prepared = rpc.unpacked(flight_sql_pb2.ActionCreatePreparedStatementResult, answer.body.to_pybytes())
+        handle = prepared.prepared_statement_handle
+        if parameters:
+            names = [str(number) for number, _ in enumerate(parameters, start=1)]
+            handle = rpc.bind(
+                next(self._turns), handle, pa.table([pa.array([one]) for one in parameters], names=names)
+            )
+        command = rpc.descriptor(
+            flight_sql_pb2.CommandPreparedStatementQuery(prepared_statement_handle=handle)
+        )
+        found = next(self._turns).get_flight_info(command, options)
+        return pa.concat_tables(
+            next(self._turns).do_get(endpoint.ticket).read_all() for endpoint in found.endpoints
+        )
 
     def close(self) -> None:
         self._resources.close()

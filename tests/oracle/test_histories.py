@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.oracle.executors import EngineExecutor, GatewayExecutor
+from tests.oracle.executors import EngineExecutor, GatewayExecutor, TwoGatewaysExecutor
 from tests.oracle.machine import Executor, Histories
 from tests.oracle.readers import ManyReaders
 from tests.support.writer_process import WriterProcess
@@ -17,7 +17,7 @@ SIZES = {"HISTORIES": "200", "STEPS": "60"}
 
 def run_histories(
     writers: WriterProcess,
-    executor: type[EngineExecutor | GatewayExecutor],
+    executor: type[Executor],
     *,
     examples: int,
     steps: int,
@@ -79,6 +79,12 @@ def test_histories_equal_the_replay(writers: WriterProcess):
 @pytest.mark.slow
 def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
     run_histories(writers, GatewayExecutor, examples=6, steps=12, derandomize=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_histories_read_through_two_gateways_by_turns_equal_the_replay(writers: WriterProcess):
+    run_histories(writers, TwoGatewaysExecutor, examples=6, steps=12, derandomize=True)
 
 
 @pytest.mark.soak
