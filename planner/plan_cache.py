@@ -66,7 +66,11 @@ class Dependencies:
         Raises:
             LanceGatewayError: a table was dropped, or can't be read.
         """
-        return all(self._is_same(name, known) for name, known in self._tables.items()) and all(
+        return self.views_hold() and all(self._is_same(name, known) for name, known in self._tables.items())
+
+    def views_hold(self) -> bool:
+        """Whether every view says what it said."""
+        return all(
             self.resolver.view_sql(name) == known and not self.resolver.has_table(name)
             for name, known in self._views.items()
         )
@@ -103,21 +107,23 @@ class PlanCache:
 
         Args:
             key: whatever the plan depends on, besides tables and views.
-            promised: digest of the result schema that a client was told; such a plan is taken as it is, since
-                running it finds out whether the tables have changed. None takes a plan only if it is what
-                preparing the statement now would give.
+            promised: digest of the result schema that a client was told; such a plan is taken if its views
+                are what they were, since running it finds out whether the tables have changed. None takes a
+                plan only if it is what preparing the statement now would give.
         """
         with self._lock:
             entry = self._entries.get(key)
         if entry is None:
             return None
-        if promised is not None:
-            return entry.plan if entry.plan.digest == promised else None
         try:
-            return entry.plan if entry.plan.is_repeatable and entry.dependencies.hold() else None
+            if promised is not None:
+                is_valid = entry.plan.digest == promised and entry.dependencies.views_hold()
+            else:
+                is_valid = entry.plan.is_repeatable and entry.dependencies.hold()
         except LanceGatewayError:
             # Preparing it anew tells the client what is wrong.
             return None
+        return entry.plan if is_valid else None
 
     def put(self, key: Hashable, plan: PreparedQuery, dependencies: Dependencies) -> None:
         """Keep a plan in place of the one that the key had."""

@@ -82,6 +82,18 @@ def test_a_view_that_was_changed_is_read_anew(engine: QueryEngine, root: Path) -
         engine.prepare("SELECT * FROM names")
 
 
+def test_a_promise_about_a_view_does_not_keep_what_the_view_said(engine: QueryEngine, root: Path) -> None:
+    sql = "SELECT count(*) AS n FROM names"
+    promised = engine.prepare(sql).digest
+    (root / "names.view.sql").write_text("SELECT name FROM people WHERE id = 1")
+    assert engine.prepare(sql, promised=promised).execute().read_all().to_pylist() == [{"n": 1}]
+    (root / "names.view.sql").write_text("SELECT 'one' AS name")
+    assert engine.prepare(sql, promised=promised).execute().read_all().to_pylist() == [{"n": 1}]
+    (root / "names.view.sql").unlink()
+    with pytest.raises(NotFoundError):
+        engine.prepare(sql, promised=promised)
+
+
 def test_a_promise_is_kept_or_broken_loudly(engine: QueryEngine, root: Path) -> None:
     plan = engine.prepare("SELECT * FROM people")
     assert engine.prepare("SELECT * FROM people", promised=plan.digest) is plan
