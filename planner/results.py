@@ -22,10 +22,10 @@ _DATA = (
     "Overflow",
     "Parser error",
     "Invalid argument error",
-    "is out of supported",
-    "not supported for Null",
-    "Scalar subquery returned more than one row",
+    # What functions and operators say of their arguments.
+    "Execution error:",
 )
+_PANIC = "panicked"
 _WRAPPERS = re.compile(
     r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|caused by\s*"
     r"|Optimizer rule '.*?' failed\s*|Arrow error: External error: |Error during planning: "
@@ -80,6 +80,6 @@ def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | 
     short = _WRAPPERS.sub("", message).strip()
     if "Resources exhausted" in text:
         return ResourcesExhaustedError(short)
-    if any(mark in text for mark in _PLANNING) or any(mark in text for mark in _DATA):
+    if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):
         return InvalidInputError(short)
     return QueryFailedError(short)

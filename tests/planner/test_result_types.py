@@ -48,6 +48,21 @@ def test_conditions_that_fold_to_constants_do_not_disturb_each_other(engine: Que
     assert engine.execute(text).read_all().num_rows == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT sum(NULL) FROM items", "SUM not supported for Null"),
+        ("SELECT round(amount, 9223372036854775807) FROM items", "out of supported i32 range"),
+        ("SELECT (SELECT id FROM items)", "returned more than one row"),
+    ],
+)
+def test_what_the_arguments_do_not_allow_is_the_statements_fault(
+    engine: QueryEngine, text: str, said: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        engine.execute(text).read_all()
+
+
 def test_a_nul_character_is_shown_where_it_is(engine: QueryEngine) -> None:
     with pytest.raises(InvalidInputError, match="A NUL character at line 1, column 10"):
         engine.prepare("SELECT '1\x002'")
