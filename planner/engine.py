@@ -113,7 +113,7 @@ class QueryEngine:
                 bound = bind(text, dependencies, catalog=settings.catalog, schema=settings.schema)
         with telling_of_translation(settings.dialect):
             plan = PreparedQuery(self._frames, bound, settings, visible)
-        self._plans.put(key, plan, dependencies)
+        self._plans.put(key, plan, dependencies, len(statement))
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)
         return plan

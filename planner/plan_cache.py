@@ -89,18 +89,23 @@ class Dependencies:
 class _Entry:
     plan: PreparedQuery
     dependencies: Dependencies
+    weight: int
+
+
+USUAL_LENGTH = 4096
+"""A plan grows with its statement: a longer one counts as several, so that they can't fill the memory."""
 
 
 class PlanCache:
     """The statements prepared last; safe to share between threads.
 
     Args:
-        capacity: the largest number of plans.
+        capacity: the largest number of plans of statements of usual length.
     """
 
     def __init__(self, capacity: int) -> None:
         self._lock = threading.Lock()
-        self._entries: LRUCache[Hashable, _Entry] = LRUCache(capacity)
+        self._entries: LRUCache[Hashable, _Entry] = LRUCache(capacity, getsizeof=lambda entry: entry.weight)
 
     def get(self, key: Hashable, promised: bytes | None) -> PreparedQuery | None:
         """The plan of a statement, if it can be taken again.
@@ -125,7 +130,17 @@ class PlanCache:
             return None
         return entry.plan if is_valid else None
 
-    def put(self, key: Hashable, plan: PreparedQuery, dependencies: Dependencies) -> None:
-        """Keep a plan in place of the one that the key had."""
+    def put(self, key: Hashable, plan: PreparedQuery, dependencies: Dependencies, length: int) -> None:
+        """Keep a plan in place of the one that the key had, unless its statement is too long to be kept.
+
+        Args:
+            key: as for `get`.
+            plan: of the statement.
+            dependencies: of the plan.
+            length: of the statement.
+        """
+        entry = _Entry(plan, dependencies, 1 + length // USUAL_LENGTH)
         with self._lock:
-            self._entries[key] = _Entry(plan, dependencies)
+            self._entries.pop(key, None)
+            if entry.weight <= self._entries.maxsize:
+                self._entries[key] = entry

@@ -82,6 +82,23 @@ def test_a_view_that_was_changed_is_read_anew(engine: QueryEngine, root: Path) -
         engine.prepare("SELECT * FROM names")
 
 
+def test_long_statements_leave_sooner(engine: QueryEngine) -> None:
+    short, long = "SELECT id FROM people", f"SELECT id FROM people -- {'x' * 3_000_000}"
+    plan = engine.prepare(short)
+    assert engine.prepare(short) is plan
+    assert engine.prepare(long) is engine.prepare(long)
+    engine.prepare(f"{long} again")
+    assert engine.prepare(short) is not plan
+
+
+def test_a_statement_that_is_too_long_to_be_kept_runs(engine: QueryEngine) -> None:
+    sql = f"SELECT id FROM people -- {'x' * 5_000_000}"
+    plan = engine.prepare(sql)
+    again = engine.prepare(sql, promised=plan.digest)
+    assert again is not plan
+    assert again.execute().read_all().num_rows == 2
+
+
 def test_a_promise_about_a_view_does_not_keep_what_the_view_said(engine: QueryEngine, root: Path) -> None:
     sql = "SELECT count(*) AS n FROM names"
     promised = engine.prepare(sql).digest
