@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from execnodes import KeySet, MetricsSet
 from memwal.errors import InvalidInputError, PreconditionError
 from planner.access import Access
 from planner.balance import Division
-from planner.base_table import BaseTable, FilesVanishedError
+from planner.base_table import BaseTable
 from planner.binding import StatementKind
 from planner.control import RunControl
 from planner.direct import direct_batches
@@ -29,6 +29,7 @@ from planner.parts import OfferedParts, ScanPart, is_divisible, offered, part_sc
 from planner.plain_types import bindable_type, conform
 from planner.query import QueryRun
 from planner.results import altered, normalised, translated
+from planner.running import again_if_files_vanish, streamed
 from planner.secured import SecuredTable
 from planner.settings import SessionSettings
 from planner.snapshot import TableSnapshot
@@ -37,7 +38,6 @@ from planner.substrait import Bound
 from planner.system_leaf import plain_system_rows
 from planner.visible_catalog import VisibleCatalog
 
-RUN_ATTEMPTS = 4
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """DataFusion's plans know what time it is: `now()` is a constant in them."""
@@ -145,7 +145,7 @@ class PreparedQuery:
             return self._explain(task)
         if self.constant is not None:
             return pa.RecordBatchReader.from_batches(self.schema, self.constant)
-        batches = _again_if_files_vanish(self._started(task), lambda: self._started(task))
+        batches = again_if_files_vanish(self._started(task), lambda: self._started(task))
         if self._bound.is_constant:
             batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
@@ -322,14 +322,17 @@ class PreparedQuery:
             for batch in batches:
                 yield conform(batch, self.schema)
         except Exception as error:
-            raise translated(error, self._bound, run.control.error or run.failure) from error
+            told = translated(error, self._bound, run.control.error or run.failure)
+            if told is error:
+                raise
+            raise told from error
 
     def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
         shape = None if len(self._bound.references) != 1 else direct_shape(frame)
         if shape is None:
             told = plain_system_rows(self._bound, frame, run)
-            return _streamed(frame, run.control) if told is None else told
+            return streamed(frame, run.control) if told is None else told
         table = self._catalog.table(self._bound.references[0].table)
         return direct_batches(shape, frame, run, table)
 
@@ -352,43 +355,6 @@ class _Task:
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
     control: RunControl
-
-
-def _streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
-    """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
-    # In a list that is emptied at the end: the traceback of an error holds the variables of this function.
-    # Not interrupted while it makes the physical plan: it panics where asking a leaf for its columns fails.
-    held = [control.undisturbed(frame.execute_stream)]
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            while (batch := control.wait(lambda: next(held[0], None))) is not None:
-                yield batch.to_pyarrow()
-        finally:
-            held.clear()
-
-    return batches()  # what DataFusion refuses when it makes the physical plan has been raised above
-
-
-def _again_if_files_vanish(
-    batches: Iterator[pa.RecordBatch], restart: Callable[[], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
-    """The same batches; begun anew, on a new snapshot, when files vanish before there is a first batch.
-
-    What vanished was merged or compacted, so the new snapshot has its rows elsewhere.
-    """
-    for attempt in range(RUN_ATTEMPTS):
-        try:
-            first = next(batches, None)
-        except FilesVanishedError:
-            if attempt == RUN_ATTEMPTS - 1:
-                raise
-            batches = restart()
-            continue
-        if first is not None:
-            yield first
-            yield from batches
-        return
 
 
 def _converted(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
