@@ -21,6 +21,8 @@ from planner.engine import SessionSettings
 # How often running statements are looked at: whether their client is there, whether their time is up.
 _LOOK_SECONDS = 0.25
 _REMEMBERED_TICKETS = 65_536
+# Of the text of a statement that ended.
+_REMEMBERED_CHARACTERS = 65_536
 
 
 class QueryCancelledError(LanceGatewayError):
@@ -58,7 +60,7 @@ class Query:
         id: 32 hexadecimal digits; a part of a divided result has its number, and a number of
             its own, behind them.
         statement_id: of the ticket; equal for all parts of one result.
-        sql: as the client sent it.
+        sql: as the client sent it; the beginning of it, once the statement has ended.
         settings: of the session that asked.
         user: who runs it.
         session_id: None where the client keeps no session.
@@ -108,6 +110,7 @@ class Query:
         """The stream has ended."""
         with self._lock:
             self._call = None
+        self.sql = self.sql[:_REMEMBERED_CHARACTERS]
         self.finished_at = datetime.now(UTC)
         self.error = error
         self.state = state
@@ -287,9 +290,11 @@ class Queries:
             with self._lock:
                 del self._active[query.id]
                 self._finished.append(query)
-            for observer in self._observers:
-                observer.on_finished(query)
-            query.control.release()
+            try:
+                for observer in self._observers:
+                    observer.on_finished(query)
+            finally:
+                query.control.release()
 
     def sent(self, query: Query, batch: pa.RecordBatch) -> None:
         """Count a batch.

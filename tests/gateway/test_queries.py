@@ -116,6 +116,13 @@ def test_a_statement_is_remembered_with_what_it_did(lake: Path) -> None:
     assert [read.table for read in query.control.reads] == ["orders"]
 
 
+def test_of_a_long_statement_the_beginning_is_remembered(lake: Path) -> None:
+    text = f"SELECT count(*) FROM orders -- {'x' * 100_000}"
+    with observed(lake) as (_, client, observer):
+        rpc.query(client, text)
+        assert observer.await_end().sql == text[:65_536]
+
+
 def test_a_statement_that_fails_is_remembered_with_its_error(lake: Path) -> None:
     with observed(lake) as (_, client, observer):
         with pytest.raises(ValueError, match="Divide by zero"):
