@@ -3,7 +3,7 @@
 import re
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ _METRICS = re.compile(r"metrics and health at (http://\S+)")
 _GAUGE = re.compile(
     r"^lance_gateway_(sessions|prepared_statements|queries_running|queries_queued) (\d+)", re.MULTILINE
 )
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _MAX_GROWTH = 300 << 20
 _MAX_NEW_THREADS = 32
 # Whatever the gateway refuses a client with.
@@ -66,17 +66,24 @@ class Target:
     @contextmanager
     def unharmed(self) -> Iterator[None]:
         """After the block the server answers, holds what it held, and has not grown without bound."""
-        held, resident, threads = self.held(), self._process.memory_info().rss, self._process.num_threads()
+        # What the block before this one asked last may not have ended quite.
+        held = self._settled(lambda now: not now.queries_running + now.queries_queued)
+        resident, threads = self._process.memory_info().rss, self._process.num_threads()
         yield
         with flight.connect(self.uri) as client:
             assert rpc.query(client, self._probe).equals(self._rows)
-        # Streams of clients that have gone end when the server next looks after them.
-        deadline = time.monotonic() + _PATIENCE
-        while (now := self.held()) != held and time.monotonic() < deadline:
-            pass
-        assert now == held, now
+        # Streams of clients that have gone end when the server next looks after them, and then their threads.
+        most = threads + _MAX_NEW_THREADS
+        now = self._settled(lambda now: now == held and self._process.num_threads() < most)
+        assert now == held, f"{now} instead of {held}"
+        assert self._process.num_threads() < most
         assert self._process.memory_info().rss - resident < _MAX_GROWTH
-        assert self._process.num_threads() - threads < _MAX_NEW_THREADS
+
+    def _settled(self, is_settled: Callable[[Held], bool]) -> Held:
+        deadline = time.monotonic() + _PATIENCE
+        while not is_settled(now := self.held()) and time.monotonic() < deadline:
+            pass
+        return now
 
 
 @contextmanager
