@@ -11,7 +11,8 @@ class Limits:
     """The limits of a server. Where 0 is allowed it means that there is no such limit.
 
     Args:
-        max_concurrent_queries: statements that run at the same time; others wait.
+        max_concurrent_queries: statements that run at the same time; others wait. Those whose clients have
+            stopped reading do not count.
         max_queued_queries: statements that wait; others are refused.
         queue_timeout_seconds: how long a statement waits before it is refused.
         query_timeout_seconds: how long a statement may run, from its start to its last batch; 0 for ever.
@@ -34,7 +35,8 @@ class Limits:
     max_result_bytes: int = 0
     # A gRPC message of 4 MiB, where some clients stop, also holds the header of the batch.
     max_batch_bytes: int = (4 << 20) - (64 << 10)
-    max_message_bytes: int = 16 << 20
+    # The text of a statement comes back in its ticket and its handle, and clients limit what they receive.
+    max_message_bytes: int = 4 << 20
     max_bound_bytes: int = 64 << 20
     max_sessions: int = 10_000
     session_idle_seconds: float = 12 * 3600.0

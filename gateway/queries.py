@@ -21,6 +21,8 @@ from planner.engine import SessionSettings
 # How often running statements are looked at: whether their client is there, whether their time is up.
 _LOOK_SECONDS = 0.25
 _REMEMBERED_TICKETS = 65_536
+# How long a client may take over a batch before its statement counts as one that does not run.
+_STALL_SECONDS = 5.0
 # Of the text of a statement that ended.
 _REMEMBERED_CHARACTERS = 65_536
 
@@ -97,6 +99,10 @@ class Query:
         self.control = RunControl()
         self.deadline: float | None = None
         """Seconds of the monotonic clock."""
+        self.sending_since: float | None = None
+        """The same, while its client takes a batch."""
+        self.is_exempt = False
+        """Whether it runs at once, however many others do: an operator looks at what they are doing."""
         self._lock = threading.Lock()
         self._call: Call | None = call
 
@@ -140,7 +146,9 @@ class Queries:
         self._lock = threading.Lock()
         self._slots = threading.Condition(self._lock)
         self._active: dict[str, Query] = {}
-        self._running = 0
+        self._holders: set[Query] = set()
+        """Those that have a slot. They may have to give it back while their client still reads."""
+        self._waiting = 0
         self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
         self._redeemed: OrderedDict[str, None] = OrderedDict()
         self._readings = itertools.count(1)
@@ -272,9 +280,7 @@ class Queries:
                 yield
                 state = QueryState.FINISHED
             finally:
-                with self._lock:
-                    self._running -= 1
-                    self._slots.notify()
+                self._give_back(query)
         except GeneratorExit:
             state, error = QueryState.CANCELLED, "the client went away"
             raise
@@ -321,26 +327,10 @@ class Queries:
     def _enter(self, query: Query) -> None:
         limits = self.limits
         with self._slots:
-            if self._running >= limits.max_concurrent_queries:
-                waiting = len(self._active) - self._running - 1
-                if waiting >= limits.max_queued_queries:
-                    raise UnavailableError(
-                        f"{self._running} statements run and {waiting} wait, which is as many as may: try "
-                        "again in a moment"
-                    )
-                until = time.monotonic() + limits.queue_timeout_seconds
-                while self._running >= limits.max_concurrent_queries:
-                    told = self._slots.wait(until - time.monotonic())
-                    # A slot that came free in the very moment is taken: nobody else is told of it.
-                    if not told and self._running >= limits.max_concurrent_queries:
-                        raise UnavailableError(
-                            f"the statement waited {limits.queue_timeout_seconds:g} s for one of "
-                            f"{limits.max_concurrent_queries} running ones to end: try again in a moment"
-                        )
-                    query.control.check()
+            if not query.is_exempt:
+                self._take_slot(query)
             if self._stopping is not None:
                 raise self._stopping
-            self._running += 1
         query.started_at = datetime.now(UTC)
         query.state = QueryState.RUNNING
         seconds = limits.query_timeout_seconds
@@ -350,10 +340,46 @@ class Queries:
         if seconds:
             query.deadline = time.monotonic() + seconds
 
+    def _take_slot(self, query: Query) -> None:
+        """Waits until fewer statements run than may; the lock is held."""
+        most, patience = self.limits.max_concurrent_queries, self.limits.queue_timeout_seconds
+        if len(self._holders) >= most:
+            if self._waiting >= self.limits.max_queued_queries:
+                raise UnavailableError(
+                    f"{len(self._holders)} statements run and {self._waiting} wait, which is as many as may: "
+                    "try again in a moment"
+                )
+            until = time.monotonic() + patience
+            self._waiting += 1
+            try:
+                while len(self._holders) >= most:
+                    told = self._slots.wait(until - time.monotonic())
+                    # A slot that came free in the very moment is taken: nobody else is told of it.
+                    if not told and len(self._holders) >= most:
+                        raise UnavailableError(
+                            f"the statement waited {patience:g} s for one of {most} running ones to end: try "
+                            "again in a moment"
+                        )
+                    query.control.check()
+            finally:
+                self._waiting -= 1
+        self._holders.add(query)
+
+    def _give_back(self, query: Query) -> None:
+        """Lets another statement have the slot of this one, if it has one still."""
+        with self._lock:
+            if query in self._holders:
+                self._holders.remove(query)
+                self._slots.notify()
+
     def _look_after(self) -> None:
         while not self._closed.wait(_LOOK_SECONDS):
             now = time.monotonic()
             for query in self.active():
+                since = query.sending_since
+                if query.control.error is not None or (since is not None and now - since > _STALL_SECONDS):
+                    # It is over, or its client does not read: others need not wait for that.
+                    self._give_back(query)
                 if query.client_has_gone():
                     self.cancel(query.id, QueryCancelledError("the client cancelled the call, or went away"))
                 elif query.deadline is not None and query.deadline < now:

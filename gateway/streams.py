@@ -104,7 +104,10 @@ class Streams:
                         for batch in reader:
                             query.control.check()
                             self._queries.sent(query, batch)
-                            yield from slices(batch, limit)
+                            for part in slices(batch, limit):
+                                query.sending_since = time.monotonic()
+                                yield part
+                                query.sending_since = None
             status = "OK"
         except Exception as error:
             status = status_of(error)

@@ -115,6 +115,11 @@ class PreparedQuery:
         return self._catalog.access
 
     @property
+    def looks_on(self) -> bool:
+        """Whether the statement reads nothing but the schema `system`."""
+        return bool(self._bound.system_tables) and not self._bound.references
+
+    @property
     def is_repeatable(self) -> bool:
         """Whether the plan depends on nothing but the tables and views that the statement names."""
         return not self._bound.lists_tables

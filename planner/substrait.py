@@ -52,6 +52,7 @@ class BoundPlan:
     references: ClassVar[tuple[()]] = ()
     parameter_count: ClassVar[int] = 0
     key_query: ClassVar[None] = None
+    system_tables: ClassVar[frozenset[str]] = frozenset()
     is_constant: ClassVar[bool] = False
 
     @property

@@ -123,7 +123,7 @@ class LimitsSection(Section):
         description="Size of a batch on the wire; larger ones are sliced. Some clients stop at 4 MiB.",
     )
     max_message_bytes: Size = Field(
-        default=16 << 20, gt=0, description="Size of a command, a ticket or an action, and so of a statement."
+        default=4 << 20, gt=0, description="Size of a command, a ticket or an action, and so of a statement."
     )
     max_bound_bytes: Size = Field(
         default=64 << 20, gt=0, description="Parameters bound to a statement at once."

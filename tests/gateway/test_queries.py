@@ -242,6 +242,28 @@ def test_a_statement_that_is_cancelled_while_it_waits_never_runs(lake: Path) -> 
         first.cancel()
 
 
+@pytest.mark.parametrize("limits", [{"query_timeout_seconds": 0.5}, {}])
+def test_a_client_that_does_not_read_holds_no_slot(
+    lake: Path, limits: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.queries._STALL_SECONDS", 0.5 if not limits else 1000.0)
+    with observed(lake, max_concurrent_queries=1, **limits) as (server, client, _):
+        stalled = rpc.stream(client, sql.CommandStatementQuery(query=TRICKLE))
+        stalled.read_chunk()
+        assert rpc.query(client, "SELECT 1 AS one").to_pylist() == [{"one": 1}]
+        assert len(server.queries.active()) == 1
+        stalled.cancel()
+
+
+def test_what_the_others_do_is_seen_without_waiting_for_them(lake: Path) -> None:
+    with observed(lake, max_concurrent_queries=1, max_queued_queries=0) as (_, client, _observer):
+        first = rpc.stream(client, sql.CommandStatementQuery(query=TRICKLE))
+        first.read_chunk()
+        found = rpc.query(client, "SELECT statement FROM system.queries WHERE state = 'running'")
+        assert TRICKLE in found.column("statement").to_pylist()
+        first.cancel()
+
+
 @pytest.mark.parametrize(
     ("limits", "message"),
     [({"max_result_rows": 99}, "more than 99 rows"), ({"max_result_bytes": 799}, "more than 799 bytes")],
