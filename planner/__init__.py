@@ -5,7 +5,7 @@ A statement passes through these modules, in this order:
 ==========================================  =================================================================
 `dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
-`chains`, `like_escape`                     refuses plans that are too deep; LIKE with any escape character
+`chains`, `literal_sizes`, `like_escape`    plans too deep, values too large; LIKE with any escape character
 `statement`, `parameters`, `key_query`      the bound statement, its parameters, and whether it is a lookup
 `substrait`                                 a plan in place of a statement, read through statements
 `access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
@@ -17,6 +17,7 @@ A statement passes through these modules, in this order:
 `conditions`                                statement may meet rows as they are stored
 `admissible`, `region_fields`, `pruning`    which regions these conjuncts can't be true in
 `catalog`, `table`, `snapshot`              tables under a root, and one consistent state of each
+`newest_base`, `known_state`                its newest version, and what is kept while it is the same table
 `base_table`, `stored_fields`,              the base table, flushed generations and WAL tails of a snapshot,
 `fresh_rows`                                their columns matched by field id
 `key_column`, `key_probe`, `visibility`     which rows newer ones supersede, kept as masks

@@ -20,6 +20,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, U
 from planner.chains import check_depth
 from planner.key_query import KeyQuery, find_key_query
 from planner.like_escape import escaped_likes
+from planner.literal_sizes import check_literal_sizes
 from planner.references import QUERY_STARTS, References, TableSite, find_references
 from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
 from planner.system_tables import SYSTEM_SCHEMA
@@ -74,6 +75,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         UnsupportedError: a statement that is not offered.
     """
     text = tokenize(sql)
+    check_literal_sizes(text)
     kind, start = _statement_kind(text)
     binder = _Binder(resolver, catalog, schema)
     if kind is StatementKind.SHOW:

@@ -153,7 +153,10 @@ class RunControl:
             if interruptible:
                 with self._lock:
                     self._waiting = thread_id
-        self.check()
+        if self._error is not None:
+            # The traceback of what is raised next holds this frame, and must not hold a stream.
+            del made
+            self.check()
         return made
 
 
