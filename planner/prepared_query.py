@@ -13,7 +13,7 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from execnodes import KeySet, MetricsSet
-from memwal.errors import InvalidInputError, PreconditionError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.access import Access
 from planner.balance import Division
 from planner.base_table import BaseTable
@@ -326,11 +326,12 @@ class PreparedQuery:
                 batches = self._opened(frame, run)
             for batch in batches:
                 yield conform(batch, self.schema)
+        except LanceGatewayError:
+            # As it is: an error that leads back to itself lives on until a garbage collection, and its
+            # traceback with it.
+            raise
         except Exception as error:
-            told = translated(error, self._bound, run.control.error or run.failure)
-            if told is error:
-                raise
-            raise told from error
+            raise translated(error, self._bound, run.control.error or run.failure) from error
 
     def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
