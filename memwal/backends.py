@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import obstore
 import pyarrow.fs
@@ -13,6 +13,9 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore, ObjectStore, S3Store
 
 from memwal.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 REQUESTS_IN_PARALLEL: Final = 16
 
@@ -35,6 +38,20 @@ class Entry:
     size: int
 
 
+class FileIdentity(NamedTuple):
+    """Tells a file from another that replaced it under the same name.
+
+    Attributes:
+        written: when, in nanoseconds since 1970.
+        size: bytes.
+        tag: inode, or entity tag.
+    """
+
+    written: int
+    size: int
+    tag: int | str
+
+
 class LocalBackend:
     """Directories of the local file system.
 
@@ -43,6 +60,7 @@ class LocalBackend:
     """
 
     scheme = "file"
+    identity_seconds = 0.0
 
     def __init__(self) -> None:
         self._filesystem = pyarrow.fs.LocalFileSystem()
@@ -54,6 +72,11 @@ class LocalBackend:
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         """Probes one path after the other."""
         return tuple(map(_exists, paths))
+
+    def identity(self, path: str) -> FileIdentity | None:
+        """Tells the inode and when it was written; None when it is absent."""
+        found = _stat(path)
+        return None if found is None else FileIdentity(found.st_mtime_ns, found.st_size, found.st_ino)
 
     def list(self, path: str) -> tuple[Entry, ...]:
         """Returns the entries of a directory."""
@@ -93,6 +116,7 @@ class S3Backend:
     """Keys of one bucket."""
 
     scheme = "s3"
+    identity_seconds = 1.0
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self._bucket = bucket
@@ -111,6 +135,14 @@ class S3Backend:
         if len(paths) == 1:
             return (self._exists(paths[0]),)
         return tuple(self._probes.map(self._exists, paths))
+
+    def identity(self, path: str) -> FileIdentity | None:
+        """Tells the entity tag and when it was written; None when it is absent."""
+        found = self._head(path)
+        if found is None:
+            return None
+        written = int(found["last_modified"].timestamp() * 1_000_000_000)
+        return FileIdentity(written, found["size"], found["e_tag"] or "")
 
     def list(self, path: str) -> tuple[Entry, ...]:
         """Returns the objects and common prefixes below a prefix."""
@@ -137,25 +169,30 @@ class S3Backend:
         return _create(self._store, self._key(path), data, path)
 
     def _exists(self, path: str) -> bool:
+        return self._head(path) is not None
+
+    def _head(self, path: str) -> "ObjectMeta | None":
         # Not through pyarrow.fs: for an absent key that asks a second time, whether it is a "directory".
         try:
-            _answered(path, lambda: obstore.head(self._store, self._key(path)))
+            return _answered(path, lambda: obstore.head(self._store, self._key(path)))
         except FileNotFoundError:
-            return False
-        return True
+            return None
 
     def _key(self, path: str) -> str:
         return path.removeprefix(f"{self._bucket}/")
 
 
 def _exists(path: str) -> bool:
+    return _stat(path) is not None
+
+
+def _stat(path: str) -> os.stat_result | None:
     try:
-        os.stat(path)  # noqa: PTH116 - a Path would cost more than the call
+        return os.stat(path)  # noqa: PTH116 - a Path would cost more than the call
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
     except OSError as error:
         raise _unavailable(path, error) from error
-    return True
 
 
 def _local_entry(found: "os.DirEntry[str]") -> Entry | None:

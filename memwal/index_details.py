@@ -4,6 +4,7 @@ Lance keeps all of it inside the base table's manifest. pylance shows the config
 so the manifest file itself is read here.
 """
 
+import hashlib
 import struct
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from google.protobuf.message import DecodeError
 from lance.file import LanceFileReader
 
 from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, NotFoundError
+from memwal.layout import base_manifest_paths
 from memwal.manifest import FlushedGeneration, RegionManifest
 from memwal.raw_values import encode_raw, parse_result_type
 from memwal.storage import Storage
@@ -146,11 +148,26 @@ class RegionSnapshot:
     manifest: RegionManifest | None
 
 
-def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
-    """Reads the MemWAL index of one version of a base table.
+@dataclass(frozen=True)
+class BaseManifest:
+    """What the manifest file of one version of a base table tells.
 
-    Returns:
-        The details, or None when that version has no MemWAL index.
+    Attributes:
+        details: the MemWAL index, or None when that version has none.
+        digest: of the whole file, 16 bytes; it has the time of its writing in it.
+    """
+
+    details: MemWalIndexDetails | None
+    digest: bytes
+
+
+def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
+    """Reads the MemWAL index of one version of a base table, as `read_base_manifest` does."""
+    return read_base_manifest(table, version).details
+
+
+def read_base_manifest(table: Storage, version: int) -> BaseManifest:
+    """Reads the manifest file of one version of a base table.
 
     Raises:
         NotFoundError: the table has no such version.
@@ -166,10 +183,10 @@ def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | Non
             "16-byte footer that leads to its messages. Restore the file, or check out another version"
         )
         raise CorruptDataError(msg) from error
-    for index in section.indices:
-        if index.name == MEM_WAL_INDEX:
-            return MemWalIndexDetails.decode(index.index_details.value, source=source)
-    return None
+    found = (index.index_details.value for index in section.indices if index.name == MEM_WAL_INDEX)
+    encoded = next(found, None)
+    details = None if encoded is None else MemWalIndexDetails.decode(encoded, source=source)
+    return BaseManifest(details, hashlib.blake2b(data, digest_size=16).digest())
 
 
 def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot, ...]:
@@ -194,8 +211,7 @@ def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot
 
 
 def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:
-    # The newer naming scheme counts down, so that the newest version is listed first.
-    paths = (f"_versions/{(1 << 64) - 1 - version:020d}.manifest", f"_versions/{version}.manifest")
+    paths = base_manifest_paths(version)
     for path in paths:
         try:
             return table.read(path), table.locate(path)

@@ -7,6 +7,7 @@ from memwal.errors import InvalidInputError
 
 MEM_WAL: Final = "_mem_wal"
 _BITS: Final = 64
+_LARGEST: Final = (1 << _BITS) - 1
 
 
 @lru_cache(maxsize=4096)
@@ -27,6 +28,14 @@ def from_bit_reversed(digits: str) -> int | None:
     if len(digits) != _BITS or digits.strip("01"):
         return None
     return int(digits[::-1], 2)
+
+
+def base_manifest_paths(version: int) -> tuple[str, str]:
+    """Returns the two files of which one is the manifest of a version of the base table.
+
+    By the newer naming scheme, which comes first, versions count down: the newest is listed first.
+    """
+    return f"_versions/{_LARGEST - version:020d}.manifest", f"_versions/{version}.manifest"
 
 
 def region_directory(region_id: str) -> str:

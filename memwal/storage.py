@@ -9,22 +9,27 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
-from memwal.backends import Answer, Entry, Item, LocalBackend, S3Backend
+from memwal.backends import Answer, Entry, FileIdentity, Item, LocalBackend, S3Backend
 from memwal.errors import InvalidInputError, UnsupportedError
 
-__all__ = ["Backend", "Entry", "Storage"]
+__all__ = ["Backend", "Entry", "FileIdentity", "Storage"]
 
 
 class Backend(Protocol):
     """What a kind of storage must be able to do; paths are absolute within it."""
 
     scheme: str
+    identity_seconds: float
+    """How long an identity is taken for the file's own before it is asked for again."""
 
     def read(self, path: str) -> bytes:
         """Returns a file's bytes; FileNotFoundError when it is absent."""
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         """Says for each path whether a file is there."""
+
+    def identity(self, path: str) -> FileIdentity | None:
+        """Tells a file from one that replaces it; None when it is absent."""
 
     def list(self, path: str) -> tuple[Entry, ...]:
         """Returns a directory's entries by name; () when it is absent."""
@@ -110,6 +115,14 @@ class Storage:
             UnavailableError: storage failed to answer.
         """
         return self.backend.exists(tuple(map(self._absolute, paths)))
+
+    def identity(self, path: str) -> FileIdentity | None:
+        """Returns what tells a file from one that replaces it under its name; None when it is absent.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        return self.backend.identity(self._absolute(path))
 
     def list(self, path: str = "") -> tuple[Entry, ...]:
         """Returns the entries of a directory, ordered by name; () when it is absent.

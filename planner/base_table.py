@@ -13,9 +13,13 @@ import pyarrow as pa
 
 from execnodes.source import LanceSource, StoredColumn
 from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError
-from memwal.index_details import MemWalIndexDetails, read_index_details
-from memwal.storage import Storage
+from memwal.index_details import MemWalIndexDetails, read_base_manifest
+from memwal.layout import base_manifest_paths
+from memwal.storage import FileIdentity, Storage
 from planner.stored_fields import StoredField, fields_of_dataset
+
+Place = tuple[str, int]
+"""Names a table in caches: its directory, and how often another table was found there before."""
 
 PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = b"lance-schema:unenforced-primary-key:position"
@@ -36,6 +40,42 @@ class Fragment:
     files: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """The file that holds the manifest of one version.
+
+    Attributes:
+        version: of the base table.
+        path: below the table's directory.
+        identity: of the file.
+    """
+
+    version: int
+    path: str
+    identity: FileIdentity
+
+    @staticmethod
+    def of(storage: Storage, version: int) -> ManifestFile | None:
+        """The file as it is now; None where there is none.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        for path in base_manifest_paths(version):
+            identity = storage.identity(path)
+            if identity is not None:
+                return ManifestFile(version, path, identity)
+        return None
+
+    def is_there(self, storage: Storage) -> bool:
+        """Whether it still is the file of that name.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        return storage.identity(self.path) == self.identity
+
+
 @dataclass(frozen=True, eq=False)
 class BaseTable:
     """Generation 0 of a table, pinned at one version.
@@ -49,6 +89,9 @@ class BaseTable:
         field_names: Lance field id -> top-level column name.
         primary_key: key columns in key order; empty where the table declares none.
         details: MemWAL index, or None where the table has none.
+        digest: of the manifest file, 16 bytes.
+        place: what the table is called in caches.
+        manifest: the manifest file; None where it was not looked at before the dataset was opened.
     """
 
     name: str
@@ -59,6 +102,9 @@ class BaseTable:
     field_names: Mapping[int, str]
     primary_key: tuple[str, ...]
     details: MemWalIndexDetails | None
+    digest: bytes
+    place: Place
+    manifest: ManifestFile | None = None
 
     @cached_property
     def fragments(self) -> tuple[Fragment, ...]:
@@ -83,7 +129,7 @@ class BaseTable:
     @cached_property
     def fingerprint(self) -> bytes:
         """Of what the version consists of, 16 bytes: another table of this name and version has another."""
-        digest = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(self.digest, digest_size=16)
         for column in fields_of_dataset(self.dataset):
             digest.update(f"{column.field_id} {column.name} {column.type}\n".encode())
         for fragment in self.dataset.get_fragments():
@@ -140,7 +186,13 @@ class BaseTable:
         return {one.field_id: one.name for field in fields for one in field.walk()}
 
 
-def open_base_table(name: str, storage: Storage, version: int | None, session: Any) -> BaseTable:  # noqa: ANN401
+def open_base_table(
+    name: str,
+    storage: Storage,
+    version: int | None,
+    session: Any,  # noqa: ANN401 (lance types)
+    place: Place | None = None,
+) -> BaseTable:
     """Open the base table.
 
     Args:
@@ -148,6 +200,7 @@ def open_base_table(name: str, storage: Storage, version: int | None, session: A
         storage: directory of the table.
         version: to pin; None is the newest.
         session: the `lance.Session` whose caches are shared.
+        place: what the table is called in caches; by default, the first one in its directory.
 
     Raises:
         NotFoundError: there is no dataset.
@@ -169,6 +222,7 @@ def open_base_table(name: str, storage: Storage, version: int | None, session: A
             f"table {name!r}: the newest manifest of {storage.uri} can't be read: {reason}. Restore the file"
         )
         raise CorruptDataError(msg) from error
+    manifest = read_base_manifest(storage, dataset.version)
     return BaseTable(
         name=name,
         storage=storage,
@@ -177,7 +231,9 @@ def open_base_table(name: str, storage: Storage, version: int | None, session: A
         schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
         field_names={field.field_id: field.name for field in fields_of_dataset(dataset)},
         primary_key=_primary_key(schema),
-        details=read_index_details(storage, dataset.version),
+        details=manifest.details,
+        digest=manifest.digest,
+        place=place or (storage.uri, 0),
     )
 
 

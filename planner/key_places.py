@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes import KeySet
-from planner.base_table import BaseTable, Fragment
+from planner.base_table import BaseTable, Fragment, Place
 from planner.byte_cache import ByteCache
 from planner.physical_keys import physical_keys
 
@@ -75,7 +75,7 @@ class KeyPlaces:
         self._executor = executor
         self._lock = threading.Lock()
         self._lookups: Counter[str] = Counter()
-        self._begun: dict[str, int] = {}
+        self._begun: dict[str, tuple[Place, int]] = {}
 
     def find(self, base: BaseTable, keys: KeySet) -> Mapping[int, np.ndarray] | None:
         """Fragment id -> physical offsets of rows with one of the keys; None where that is not known."""
@@ -98,12 +98,12 @@ class KeyPlaces:
         return bool(pa.types.is_signed_integer(base.schema.field(base.primary_key[0]).type))
 
     def _prepare(self, base: BaseTable) -> None:
-        uri = base.storage.uri
+        uri, version = base.storage.uri, (base.place, base.version)
         with self._lock:
             self._lookups[uri] += 1
-            if self._lookups[uri] < LOOKUPS_BEFORE or self._begun.get(uri) == base.version:
+            if self._lookups[uri] < LOOKUPS_BEFORE or self._begun.get(uri) == version:
                 return
-            self._begun[uri] = base.version
+            self._begun[uri] = version
         self._executor.submit(self._read, base)
 
     def _read(self, base: BaseTable) -> None:
@@ -128,4 +128,4 @@ class BaseKeyLocator:
 
 
 def _name(base: BaseTable, fragment: Fragment) -> tuple[object, ...]:
-    return ("key places", base.storage.uri, fragment.files, base.primary_key)
+    return ("key places", base.place, fragment.files, base.primary_key)

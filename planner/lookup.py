@@ -106,7 +106,7 @@ def _key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache
             stored = None  # The rows are all there: a filter only saves reading them.
         return stored if stored is not None else build_key_filter(_keys(base, generation))
 
-    key = ("key filter", base.storage.uri, generation.path, base.primary_key)
+    key = ("key filter", base.place, generation.path, base.primary_key)
     return cache.compute(key, make, lambda one: one.nbytes)
 
 

@@ -79,7 +79,11 @@ class Dependencies:
         newest = self.catalog.table(name).base()
         if newest is known:
             return True
-        same = newest.schema.equals(known.schema) and newest.primary_key == known.primary_key
+        same = (
+            newest.place == known.place
+            and newest.schema.equals(known.schema)
+            and newest.primary_key == known.primary_key
+        )
         if same:
             self._tables[name] = newest
         return same

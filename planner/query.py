@@ -26,7 +26,7 @@ from planner.row_filter import key_predicate
 from planner.scan import plan_scan
 from planner.secured import SecuredTable
 from planner.snapshot import Consistency, SnapshotGoneError, TableSnapshot
-from planner.table import Table
+from planner.table import SNAPSHOT_ATTEMPTS, Table
 from planner.table_policy import TablePolicy
 from planner.visibility import Visibility
 
@@ -111,15 +111,20 @@ class QueryRun:
         with self._lock:
             found = self._snapshots.get(table.name)
             if found is None:
-                needed = dict.fromkeys(
-                    region_id
-                    for scan in self.scans
-                    if scan.table is table
-                    for region_id in scan.needed_regions
-                )
-                found = table.snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
-                self._snapshots[table.name] = found
+                found = self._snapshots[table.name] = self._taken(table)
             return found
+
+    def _taken(self, table: Table) -> TableSnapshot:
+        scans = [scan for scan in self.scans if scan.table is table]
+        for _ in range(SNAPSHOT_ATTEMPTS):
+            needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
+            taken = table.snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
+            strangers = [scan for scan in scans if scan.base.place != taken.base.place]
+            if not strangers:
+                return taken
+            for scan in strangers:
+                scan.move_to(taken.base)
+        raise UnavailableError(f"table {table.name!r} is dropped and made anew while it is read; retry")
 
 
 class TableScan:
@@ -204,6 +209,18 @@ class TableScan:
         return tuple(
             one.region_id for one in regions.regions if one.spec_id in needed or one.region_id in kept
         )
+
+    def move_to(self, base: BaseTable) -> None:
+        """Read a table that was made anew since the scan was planned, and that may have other regions.
+
+        Raises:
+            UnavailableError: it has other columns.
+        """
+        if not base.schema.equals(self.schema) or base.field_names != self.base.field_names:
+            raise UnavailableError(f"table {base.name!r} was made anew just now: run the query again")
+        self.base = base
+        for found in ("pruning", "kept_regions", "needed_regions"):
+            vars(self).pop(found, None)
 
     @property
     def tree(self) -> ExecNode:

@@ -78,7 +78,7 @@ class TableSnapshot:
             for region in self.regions.values()
             if region.generations or region.tail is not None
         )
-        return (self.base.storage.uri, self.base.version, tuple(parts))
+        return (self.base.place, self.base.version, tuple(parts))
 
 
 class SnapshotGoneError(UnavailableError):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +26,8 @@ from planner.fresh_rows import (
     open_generation,
 )
 from planner.key_places import KeyPlaces
+from planner.known_state import KnownState, WalPositions
+from planner.newest_base import NewestBase
 from planner.snapshot import (
     MAX_WAL_ENTRIES,
     Consistency,
@@ -43,23 +43,7 @@ OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 TAIL_CHUNKS = 32
 """A tail of more chunks than this is copied into one."""
-
-
-@dataclass(frozen=True, slots=True)
-class WalPositions:
-    """WAL entries of one region that are not flushed yet, as far as its log was looked at.
-
-    Attributes:
-        after: the manifest's replay position: entries up to it are flushed.
-        current_generation: of the manifest: entries of older generations are flushed.
-        last: newest position that was looked at.
-        entries: (position, generation) of entries with rows, ascending.
-    """
-
-    after: int
-    current_generation: int
-    last: int
-    entries: tuple[tuple[int, int | None], ...]
+MADE_ANEW = "the table was dropped and made anew"
 
 
 class Table:
@@ -89,17 +73,7 @@ class Table:
         self.columns = columns
         self.places = places
         self._session = session
-        self._lock = threading.Lock()
-        self._base: BaseTable | None = None
-        self._manifests: dict[str, RegionManifest] = {}
-        self._positions: dict[str, WalPositions] = {}
-        self._tails: dict[str, Tail] = {}
-        self._last: dict[Consistency, TableSnapshot] = {}
-        # Region values never change, unless the whole table is dropped and created anew: another object then.
-        self._recorded_state = object()
-        # What regions record, and for which state, or which index details, that was found out.
-        self._assigned: tuple[object, RegionAssignments] = (None, RegionAssignments())
-        self._remembered: tuple[object, RegionAssignments] = (None, RegionAssignments())
+        self._newest = NewestBase(name, storage, session)
 
     @property
     def schema(self) -> pa.Schema:
@@ -115,7 +89,7 @@ class Table:
     @property
     def last_snapshot(self) -> TableSnapshot | None:
         """The newest snapshot that a query took; None where there was none."""
-        return max(list(self._last.values()), key=lambda one: one.taken_at, default=None)
+        return max(list(self._newest.known.last.values()), key=lambda one: one.taken_at, default=None)
 
     def base(self) -> BaseTable:
         """The newest version of the base table.
@@ -124,39 +98,30 @@ class Table:
             NotFoundError: the table was dropped.
             CorruptDataError: its manifest can't be read.
         """
-        known = self._base
-        if known is not None:
-            try:
-                if known.dataset.latest_version == known.version:
-                    return known
-            except (OSError, ValueError):
-                pass  # Dropped, or unreadable: opening it anew tells which.
-        opened = open_base_table(self.name, self.storage, None, self._session)
-        with self._lock:
-            self._base = opened
-        return opened
+        return self._newest.find()
 
     def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
         """All regions and the region values that their manifests record; the same object while they last."""
         if details is None:
             return RegionAssignments()
+        kept = self._newest.known
         if consistency == "snapshot":
-            source, assigned = self._remembered
+            source, assigned = kept.remembered
             if source is not details:
                 assigned = RegionAssignments.of(decode_region_snapshots(details))
-                self._remembered = details, assigned
+                kept.remembered = details, assigned
             return assigned
-        state = self._recorded_state
+        state = kept.recorded_state
         region_ids = list_regions(self.storage)
-        source, assigned = self._assigned
+        source, assigned = kept.assigned
         if source is state and assigned.region_ids == region_ids:
             return assigned
-        known = {region_id: self._manifests.get(region_id) for region_id in region_ids}
-        known |= self._newest_manifests([region_id for region_id, one in known.items() if one is None])
+        known = {region_id: kept.manifests.get(region_id) for region_id in region_ids}
+        known |= self._newest_manifests(kept, [region_id for region_id, one in known.items() if one is None])
         present = [manifest for manifest in known.values() if manifest is not None]
         if source is not state or assigned.region_ids != tuple(one.region_id for one in present):
             assigned = RegionAssignments.of(present)
-            self._assigned = state, assigned
+            kept.assigned = state, assigned
         return assigned
 
     def snapshot(
@@ -176,31 +141,33 @@ class Table:
         """
         needed = tuple(regions)
         if max_staleness_ms > 0:
-            last = self._last.get(consistency)
+            last = self._newest.known.last.get(consistency)
             if (
                 last is not None
                 and (time.monotonic() - last.taken_at) * 1000 <= max_staleness_ms
                 and all(region_id in last.regions for region_id in needed)
             ):
                 return TableSnapshot(last.base, {one: last.regions[one] for one in needed}, last.taken_at)
-        for attempt in range(SNAPSHOT_ATTEMPTS):
+        failure: Exception | None = None
+        for _ in range(SNAPSHOT_ATTEMPTS):
+            kept = self._newest.known
             try:
-                taken = self._take(needed, consistency)
+                taken = self._take(kept, needed, consistency)
             except (GenerationVanishedError, FileNotFoundError) as error:
                 # Merged and cleaned up between two reads: the manifests tell, read anew.
                 for region_id in needed:
-                    self._manifests.pop(region_id, None)
-                    self._positions.pop(region_id, None)
-                    self._tails.pop(region_id, None)
-                if attempt == SNAPSHOT_ATTEMPTS - 1:
-                    if isinstance(error, LanceGatewayError):
-                        raise
-                    msg = f"table {self.name!r}: files vanish while they are read ({error}); retry"
-                    raise UnavailableError(msg) from error
-            else:
-                self._last[consistency] = taken
+                    kept.forget(region_id)
+                failure = error
+                continue
+            failure = None
+            if taken is not None:
+                kept.last[consistency] = taken
                 return taken
-        raise AssertionError
+        if isinstance(failure, LanceGatewayError):
+            raise failure
+        reason = "it is dropped and made anew" if failure is None else f"files vanish ({failure})"
+        msg = f"table {self.name!r}: {reason} while it is read; retry"
+        raise UnavailableError(msg) from failure
 
     def reopen(self, description: SnapshotDescription) -> TableSnapshot:
         """Open the very snapshot that was described, whatever the table is now.
@@ -210,40 +177,48 @@ class Table:
             LanceGatewayError: something can't be read.
         """
         try:
-            base = self._described_base(description)
+            self.base()  # Finds out whether the table was made anew.
+            kept = self._newest.known
+            base = self._described_base(kept, description)
+            if base.place != kept.place:
+                raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
             return TableSnapshot(
-                base, {one.region_id: self._described_region(base, one) for one in description.regions}
+                base, {one.region_id: self._described_region(kept, base, one) for one in description.regions}
             )
         except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
             raise SnapshotGoneError(self.name, description.base_version, error) from error
 
-    def _described_base(self, description: SnapshotDescription) -> BaseTable:
+    def _described_base(self, kept: KnownState, description: SnapshotDescription) -> BaseTable:
         version, fingerprint = description.base_version, description.base_fingerprint
-        key = ("base", self.storage.uri, version)
-        for known in (self._base, self.cache.get(key)):
+        key = ("base", kept.place, version)
+        for known in (self._newest.last, self.cache.get(key)):
             if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
                 return known
-        base = open_base_table(self.name, self.storage, version, self._session)
+        base = open_base_table(self.name, self.storage, version, self._session, kept.place)
         if base.fingerprint != fingerprint:
-            raise SnapshotGoneError(self.name, version, "the table was dropped and made anew")
+            raise SnapshotGoneError(self.name, version, MADE_ANEW)
         self.cache.put(key, base, OPEN_GENERATION_BYTES)
         return base
 
-    def _described_region(self, base: BaseTable, description: RegionDescription) -> RegionSnapshot:
+    def _described_region(
+        self, kept: KnownState, base: BaseTable, description: RegionDescription
+    ) -> RegionSnapshot:
         region_id, positions = description.region_id, description.wal_positions
         generations = self._open_generations(base, region_id, description.generations)
         tail = None
         if positions:
-            entries = self._described_entries(region_id, positions)
+            entries = self._described_entries(kept, region_id, positions)
             parts = [entry_rows(entry, base) for entry in entries]
             tail = Tail(region_id, positions, pa.concat_tables(parts).combine_chunks(), base.field_names)
         return RegionSnapshot(region_id, generations, tail)
 
-    def _described_entries(self, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
+    def _described_entries(
+        self, kept: KnownState, region_id: str, positions: tuple[int, ...]
+    ) -> list[WalEntry]:
         """All entries with rows from the first to the last: caches know a tail by these two positions."""
         first, last = positions[0], positions[-1]
         if last - first < MAX_WAL_ENTRIES:
-            entries = [self._wal_entry(region_id, position) for position in range(first, last + 1)]
+            entries = [self._wal_entry(kept, region_id, position) for position in range(first, last + 1)]
             entries = [entry for entry in entries if not entry.is_fence]
             if tuple(entry.position for entry in entries) == positions:
                 return entries
@@ -256,7 +231,8 @@ class Table:
         Raises:
             LanceGatewayError: one can't be read.
         """
-        found = self._newest_manifests(list_regions(self.storage))
+        self.base()  # Finds out whether the table was made anew.
+        found = self._newest_manifests(self._newest.known, list_regions(self.storage))
         return tuple(manifest for manifest in found.values() if manifest is not None)
 
     def unflushed(self, manifest: RegionManifest) -> tuple[WalEntry, ...]:
@@ -266,9 +242,10 @@ class Table:
             FileNotFoundError: some were flushed and removed since the manifest was read.
             LanceGatewayError: one can't be read.
         """
-        region_id = manifest.region_id
+        region_id, kept = manifest.region_id, self._newest.known
         return tuple(
-            self._wal_entry(region_id, position) for position, _ in self._unflushed(manifest).entries
+            self._wal_entry(kept, region_id, position)
+            for position, _ in self._unflushed(kept, manifest).entries
         )
 
     def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
@@ -280,20 +257,25 @@ class Table:
         """
         return self._open_generations(self.base(), region_id, (flushed,))[0]
 
-    def _take(self, needed: tuple[str, ...], consistency: Consistency) -> TableSnapshot:
+    def _take(
+        self, kept: KnownState, needed: tuple[str, ...], consistency: Consistency
+    ) -> TableSnapshot | None:
+        """One attempt; None where the table turns out to be another than the one whose state is known."""
         if consistency == "snapshot":
             base = self.base()
             remembered = decode_region_snapshots(base.details) if base.details else ()
             manifests = {one.region_id: one.manifest for one in remembered}
             unflushed: Mapping[str, WalPositions] = {}
         else:
-            manifests = self._newest_manifests(needed)
+            manifests = self._newest_manifests(kept, needed)
             present = [manifest for manifest in manifests.values() if manifest is not None]
             unflushed = {}
             if consistency == "strong":
-                found = self.storage.each(self._unflushed, present)
+                found = self.storage.each(lambda one: self._unflushed(kept, one), present)
                 unflushed = {one.region_id: positions for one, positions in zip(present, found, strict=True)}
             base = self.base()
+        if base.place != kept.place:
+            return None
         merged = base.details.merged_generations if base.details else {}
         regions = {}
         for region_id in needed:
@@ -309,23 +291,25 @@ class Table:
                 if generation is None or generation > newest_merged
             ]
             regions[region_id] = RegionSnapshot(
-                region_id, generations, self._tail(base, region_id, positions)
+                region_id, generations, self._tail(kept, base, region_id, positions)
             )
         return TableSnapshot(base, regions)
 
-    def _newest_manifests(self, region_ids: Sequence[str]) -> dict[str, RegionManifest | None]:
-        found = read_latest_manifests(self.storage, region_ids, known=self._manifests)
+    def _newest_manifests(
+        self, kept: KnownState, region_ids: Sequence[str]
+    ) -> dict[str, RegionManifest | None]:
+        found = read_latest_manifests(self.storage, region_ids, known=kept.manifests)
         newest = dict(zip(region_ids, found, strict=True))
         for region_id, manifest in newest.items():
-            before = self._manifests.get(region_id)
+            before = kept.manifests.get(region_id)
             if manifest is before:
                 continue
             if manifest is None:
-                self._manifests.pop(region_id, None)
+                kept.manifests.pop(region_id, None)
             else:
-                self._manifests[region_id] = manifest
+                kept.manifests[region_id] = manifest
             if before is None or manifest is None or not _records_the_same(before, manifest):
-                self._recorded_state = object()
+                kept.recorded_state = object()
         return newest
 
     def _open_generations(
@@ -334,48 +318,52 @@ class Table:
         def opened(generation: int, path: str) -> GenerationDataset:
             return self.cache.compute(
                 # With the number: a description of a snapshot may give another one than the manifest does.
-                ("generation", self.storage.uri, region_id, path, generation),
+                ("generation", base.place, region_id, path, generation),
                 lambda: open_generation(base, region_id, generation, path, self._session),
                 lambda _: OPEN_GENERATION_BYTES,
             )
 
         return tuple(opened(one.generation, one.path) for one in flushed)
 
-    def _unflushed(self, manifest: RegionManifest) -> WalPositions:
+    def _unflushed(self, kept: KnownState, manifest: RegionManifest) -> WalPositions:
         """WAL entries that no generation of the region's newest manifest covers."""
         region_id = manifest.region_id
         after, generation = manifest.replay_after_wal_entry_position, manifest.current_generation
-        known = self._positions.get(region_id)
+        known = kept.positions.get(region_id)
         if known is None or (known.after, known.current_generation) != (after, generation):
             known = WalPositions(after, generation, after, ())
         last = last_wal_position(self.storage, region_id, after=known.last)
         if last > known.last:
-            entries = [self._wal_entry(region_id, position) for position in range(known.last + 1, last + 1)]
+            entries = [
+                self._wal_entry(kept, region_id, position) for position in range(known.last + 1, last + 1)
+            ]
             fresh = tuple(
                 (entry.position, entry.generation)
                 for entry in entries
                 if not entry.is_fence and (entry.generation is None or entry.generation >= generation)
             )
             known = WalPositions(after, generation, last, known.entries + fresh)
-            self._positions[region_id] = known
+            kept.positions[region_id] = known
         return known
 
-    def _wal_entry(self, region_id: str, position: int) -> WalEntry:
+    def _wal_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
         def size(entry: WalEntry) -> int:
             return 256 + (0 if entry.rows is None else int(entry.rows.nbytes))
 
         return self.cache.compute(
-            ("wal", self.storage.uri, region_id, position),
+            ("wal", kept.place, region_id, position),
             lambda: read_wal_entry(self.storage, region_id, position),
             size,
         )
 
-    def _tail(self, base: BaseTable, region_id: str, positions: Sequence[int]) -> Tail | None:
+    def _tail(
+        self, kept: KnownState, base: BaseTable, region_id: str, positions: Sequence[int]
+    ) -> Tail | None:
         """The rows of the WAL entries at these positions; those of the last tail are taken over from it."""
         if not positions:
-            self._tails.pop(region_id, None)
+            kept.tails.pop(region_id, None)
             return None
-        known = self._tails.get(region_id)
+        known = kept.tails.get(region_id)
         every = tuple(positions)
         parts = []
         if known is not None and known.first == positions[0] and known.reads_as(base):
@@ -384,11 +372,11 @@ class Table:
             if known.last < positions[-1]:
                 parts = [known.rows]
                 positions = positions[bisect_right(positions, known.last) :]
-        parts += [entry_rows(self._wal_entry(region_id, position), base) for position in positions]
+        parts += [entry_rows(self._wal_entry(kept, region_id, position), base) for position in positions]
         rows = pa.concat_tables(parts)
         if rows.column(0).num_chunks > TAIL_CHUNKS:
             rows = rows.combine_chunks()
-        tail = self._tails[region_id] = Tail(region_id, every, rows, base.field_names)
+        tail = kept.tails[region_id] = Tail(region_id, every, rows, base.field_names)
         return tail
 
 

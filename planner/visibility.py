@@ -117,14 +117,14 @@ class Visibility:
 
         paths = tuple(one.path for one in region.generations)
         span = None if tail is None else (tail.first, tail.last)
-        key = ("region masks", base.storage.uri, region.region_id, paths, span, base.primary_key)
+        key = ("region masks", base.place, region.region_id, paths, span, base.primary_key)
         return self._cache.compute(key, compute, size)
 
     def _base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
         """Base rows that no flushed generation supersedes."""
         paths = tuple(sorted(one.path for one in generations))
         return self._cache.compute(
-            ("base mask", base.storage.uri, base.version, paths),
+            ("base mask", base.place, base.version, paths),
             lambda: RowMask({}).without(
                 self._superseded_by_generations(base, generations), base.fragment_rows
             ),
@@ -132,7 +132,7 @@ class Visibility:
         )
 
     def _keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
-        key = ("keys", base.storage.uri, generation.path, base.primary_key)
+        key = ("keys", base.place, generation.path, base.primary_key)
         return self._cache.compute(
             key, lambda: generation.read_keys(base), lambda keys: keys.nbytes + ENTRY_OVERHEAD
         )
@@ -147,7 +147,7 @@ class Visibility:
             return newest_of_layers([self._keys(base, one) for one in generations])
 
         return self._cache.compute(
-            ("region", base.storage.uri, paths, base.primary_key),
+            ("region", base.place, paths, base.primary_key),
             compute,
             lambda found: sum(rows.nbytes for rows in found) + ENTRY_OVERHEAD,
         )
@@ -158,7 +158,7 @@ class Visibility:
         """Base rows whose key any of the generations has."""
 
         def key(fragment: Fragment, generation: GenerationDataset) -> tuple[object, ...]:
-            return ("superseded", base.storage.uri, fragment.files, generation.path, base.primary_key)
+            return ("superseded", base.place, fragment.files, generation.path, base.primary_key)
 
         found: dict[int, list[np.ndarray]] = {}
         missing: dict[tuple[GenerationDataset, ...], list[Fragment]] = {}
@@ -182,7 +182,7 @@ class Visibility:
 
     def _superseded_by_tail(self, base: BaseTable, tail: Tail) -> Offsets:
         """Base rows whose key the tail has; a tail that grew costs only its new rows."""
-        cache_key = ("tail", base.storage.uri, base.version, tail.region_id, tail.first)
+        cache_key = ("tail", base.place, base.version, tail.region_id, tail.first)
         kept: _TailProgress | None = self._cache.get(cache_key)
         if kept is None or kept.rows > tail.rows.num_rows:
             kept = _TailProgress(0, {})

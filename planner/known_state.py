@@ -1,0 +1,66 @@
+"""What is known of a table for as long as it is the same one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from memwal.manifest import RegionManifest
+from planner.assignments import RegionAssignments
+from planner.base_table import Place
+from planner.fresh_rows import Tail
+from planner.snapshot import Consistency, TableSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class WalPositions:
+    """WAL entries of one region that are not flushed yet, as far as its log was looked at.
+
+    Attributes:
+        after: the manifest's replay position: entries up to it are flushed.
+        current_generation: of the manifest: entries of older generations are flushed.
+        last: newest position that was looked at.
+        entries: (position, generation) of entries with rows, ascending.
+    """
+
+    after: int
+    current_generation: int
+    last: int
+    entries: tuple[tuple[int, int | None], ...]
+
+
+@dataclass(eq=False, slots=True)
+class KnownState:
+    """What was read of a table; one that is made anew in its directory begins with another.
+
+    Whoever is still reading the old table when that is noticed can't leave anything of it in the new one's.
+
+    Attributes:
+        place: what the table is called in caches.
+        manifests: region id -> the newest manifest read.
+        positions: region id -> its log.
+        tails: region id -> the tail made last.
+        last: the snapshots taken last.
+        recorded_state: another object whenever what regions record has changed.
+        assigned: what regions record, and for which `recorded_state` that was found out.
+        remembered: the same by the index, and for which index details.
+    """
+
+    place: Place
+    manifests: dict[str, RegionManifest] = field(default_factory=dict)
+    positions: dict[str, WalPositions] = field(default_factory=dict)
+    tails: dict[str, Tail] = field(default_factory=dict)
+    last: dict[Consistency, TableSnapshot] = field(default_factory=dict)
+    recorded_state: object = field(default_factory=object)
+    assigned: tuple[object, RegionAssignments] = (None, RegionAssignments())
+    remembered: tuple[object, RegionAssignments] = (None, RegionAssignments())
+
+    def forget(self, region_id: str) -> None:
+        """Have a region read anew."""
+        self.manifests.pop(region_id, None)
+        self.positions.pop(region_id, None)
+        self.tails.pop(region_id, None)
+
+    def made_anew(self) -> KnownState:
+        """The state of another table in the same directory, of which nothing is known."""
+        directory, number = self.place
+        return KnownState((directory, number + 1))

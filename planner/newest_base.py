@@ -1,0 +1,98 @@
+"""Finds the newest version of a base table, and finds out when it is another table's."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from memwal.storage import Storage
+from planner.base_table import BaseTable, ManifestFile, open_base_table
+from planner.known_state import KnownState
+
+
+class NewestBase:
+    """Safe to share between threads.
+
+    A table that was dropped and made anew may have as many versions as it had before: a version is known by
+    the file of its manifest and not by its number alone.
+
+    Attributes:
+        last: the version that was found last; None before the first.
+        known: what is known of the table that it belongs to.
+
+    Args:
+        name: of the table, in the catalog.
+        storage: directory of the table.
+        session: the `lance.Session` that all datasets share.
+    """
+
+    def __init__(self, name: str, storage: Storage, session: Any) -> None:  # noqa: ANN401 (lance types)
+        self.last: BaseTable | None = None
+        self.known = KnownState((storage.uri, 0))
+        self._name = name
+        self._storage = storage
+        self._session = session
+        self._lock = threading.Lock()
+        self._identified_at = 0.0
+
+    def find(self) -> BaseTable:
+        """The newest version; the same object while it is.
+
+        Raises:
+            NotFoundError: the table was dropped.
+            CorruptDataError: its manifest can't be read.
+            UnavailableError: storage failed to answer.
+        """
+        last = self.last
+        if last is not None and self._is_newest(last):
+            return last
+        with self._lock:
+            other = self.last
+            if other is None or other is last or not self._is_newest(other):
+                other = self._opened(other)
+            return other
+
+    def _is_newest(self, base: BaseTable) -> bool:
+        try:
+            if base.dataset.latest_version != base.version or base.manifest is None:
+                return False
+        except (OSError, ValueError):
+            return False  # Dropped, or unreadable: opening it anew tells which.
+        trusted = self._storage.backend.identity_seconds
+        if not trusted:
+            return base.manifest.is_there(self._storage)
+        now = time.monotonic()
+        if now - self._identified_at >= trusted:
+            if not base.manifest.is_there(self._storage):
+                return False
+            self._identified_at = now
+        return True
+
+    def _opened(self, before: BaseTable | None) -> BaseTable:
+        """Open the newest version; let go of all that is known where that is not the same table's any more.
+
+        An older version of the same table still has its manifest, unless it was cleaned up: what is known is
+        read again then.
+        """
+        started = time.monotonic()
+        known, expected = self.known, None
+        if before is not None:
+            if before.manifest is None or not before.manifest.is_there(self._storage):
+                known = known.made_anew()
+            with contextlib.suppress(OSError, ValueError):
+                expected = ManifestFile.of(self._storage, before.dataset.latest_version)
+        opened = self._open(known)
+        if expected is None or expected.version != opened.version:
+            # The file is looked at before it is read: it may be replaced in between, which is noticed then.
+            expected = ManifestFile.of(self._storage, opened.version)
+            opened = self._open(known)
+        if expected is not None and expected.version == opened.version:
+            opened = replace(opened, manifest=expected)
+        self.known, self.last, self._identified_at = known, opened, started
+        return opened
+
+    def _open(self, known: KnownState) -> BaseTable:
+        return open_base_table(self._name, self._storage, None, self._session, known.place)
