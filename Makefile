@@ -35,7 +35,7 @@ test: $(VENV)/.installed-dev ## Check everything and run every test but the soak
 	$(BIN)/python -m pytest -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
-	@$(BIN)/python -m pytest -m "not soak and not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n auto -m "not soak and not slow" $(ARGS)
 
 jdbc-drivers: $(VENV)/.installed-dev ## Fetch the JDBC drivers that are tested; install JDK and Maven where allowed
 	@$(BIN)/python -m tests.jdbc.drivers

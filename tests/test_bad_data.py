@@ -111,6 +111,7 @@ def test_a_root_that_does_not_exist_is_named(tmp_path: Path):
         Catalog.open(str(tmp_path / "nowhere"))
 
 
+@pytest.mark.slow
 def test_serve_refuses_a_root_that_does_not_exist(tmp_path: Path):
     command = [str(Path(sys.executable).with_name("lance-gateway")), "serve", "--port", "0"]
     ended = subprocess.run(

@@ -30,6 +30,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("bench-data")
 
 
+@pytest.mark.slow
 def test_the_families_check_answers_and_write_a_report(data_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "RESULTS.md"
     run_families(small(data_dir), IN_PROCESS, out)

@@ -80,6 +80,7 @@ def test_the_first_line_names_the_address_and_a_signal_ends_the_server(lake: Pat
     assert "without authentication" not in logged
 
 
+@pytest.mark.slow
 def test_a_running_stream_is_drained_and_new_connections_are_refused(lake: Path) -> None:
     with serving(lake) as server, flight.FlightClient(server.uri) as client:
         text = "SELECT value, value * 2 AS twice, 'some text' AS text FROM generate_series(1, 3000000)"

@@ -78,6 +78,7 @@ def verifier(tmp_path_factory: pytest.TempPathFactory) -> JwtVerifier:
     body=json_values | st.binary(),
     signature=st.binary(max_size=80),
 )
+@pytest.mark.slow
 def test_any_token_is_refused(
     verifier: JwtVerifier, header: object, valid: bool, body: object, signature: bytes
 ) -> None:
