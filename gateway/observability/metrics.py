@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from importlib.metadata import version
+from typing import TypeAlias
 
 from prometheus_client import (
     CollectorRegistry,
@@ -17,15 +20,20 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from gateway.queries import Query, QueryState
+from planner.control import TableRead
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _QUERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_MAX_PENDING = 1000
+_Times: TypeAlias = tuple[datetime, datetime | None, datetime | None, datetime | None]
 _ENDED = (QueryState.FINISHED, QueryState.FAILED, QueryState.CANCELLED)
 
 
-class Metrics:
+class Metrics(Collector):
     """Observes calls and statements; a registry of its own keeps servers of one process apart.
 
     Attributes:
@@ -36,6 +44,8 @@ class Metrics:
         # When a series began is of no use to Prometheus, and doubles what it stores.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._pending: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
+        self.registry.register(self)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -95,24 +105,53 @@ class Metrics:
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:
         """Counts a call."""
+        self._later(self._count_call, method, status, seconds)
+
+    def on_started(self, query: Query) -> None:
+        """Nothing is known of the statement yet."""
+
+    def on_finished(self, query: Query) -> None:
+        """Counts a statement: how long it waited and ran, what it read and sent."""
+        times = query.created_at, query.started_at, query.first_batch_at, query.finished_at
+        self._later(self._count_query, query.state, query.rows, query.bytes, times, query.control.reads)
+
+    def describe(self) -> Sequence[Metric]:
+        """Nothing of its own: it is a collector only to be asked before the others."""
+        return ()
+
+    def collect(self) -> Sequence[Metric]:
+        """Counts what has happened since the last time."""
+        while self._pending:
+            # Whoever else counts at the same time may take the last one first.
+            with suppress(IndexError):
+                count, values = self._pending.popleft()
+                count(*values)
+        return ()
+
+    def _later(self, count: Callable[..., None], *values: object) -> None:
+        """Counts when somebody looks: a call waits for no lock of a metric."""
+        self._pending.append((count, values))
+        if len(self._pending) >= _MAX_PENDING:
+            self.collect()
+
+    def _count_call(self, method: str, status: str, seconds: float) -> None:
         self._of_call(method, status).inc()
         self._of_method(method).observe(seconds)
 
-    def on_started(self, query: Query) -> None:
-        """Counts how long a statement waited."""
-        self._queue_seconds.observe(between(query.created_at, query.started_at))
-
-    def on_finished(self, query: Query) -> None:
-        """Counts a statement, and what it read and sent."""
-        self._ended[query.state].inc()
-        self._rows.inc(query.rows)
-        self._bytes.inc(query.bytes)
-        if query.started_at is None:
+    def _count_query(
+        self, state: QueryState, rows: int, size: int, times: _Times, reads: Sequence[TableRead]
+    ) -> None:
+        created_at, started_at, first_batch_at, finished_at = times
+        self._ended[state].inc()
+        self._rows.inc(rows)
+        self._bytes.inc(size)
+        if started_at is None:
             return
-        self._query_seconds.observe(between(query.started_at, query.finished_at))
-        if query.first_batch_at is not None:
-            self._first_batch_seconds.observe(between(query.started_at, query.first_batch_at))
-        for read in query.control.reads:
+        self._queue_seconds.observe(between(created_at, started_at))
+        self._query_seconds.observe(between(started_at, finished_at))
+        if first_batch_at is not None:
+            self._first_batch_seconds.observe(between(started_at, first_batch_at))
+        for read in reads:
             self._kept.inc(read.regions_kept)
             self._pruned.inc(read.regions - read.regions_kept)
 
