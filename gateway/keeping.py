@@ -52,6 +52,17 @@ class Keeping(Generic[Key, Value]):
             while len(self._entries) > self._capacity:
                 self._entries.popitem(last=False)
 
+    def replace(self, key: Key, value: Value) -> bool:
+        """Stores `value` if the key still has one, which counts as its use; tells whether it had."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            if key not in self._entries:
+                return False
+            self._entries[key] = (now, value)
+            self._entries.move_to_end(key)
+            return True
+
     def get(self, key: Key) -> Value | None:
         """Returns the value and counts as its use, or None when it is not (or no longer) kept."""
         with self._lock:

@@ -225,8 +225,9 @@ class Sessions:
         if call.session_id is not None:
             known = self._kept.get(call.session_id)
             if known is not None:
-                self._kept.put(call.session_id, dataclasses.replace(known, settings=settings))
-                return
+                # Not put: a session that another call has closed meanwhile stays closed.
+                self._kept.replace(call.session_id, dataclasses.replace(known, settings=settings))
+            return
         session_id = secrets.token_urlsafe(16)
         call.add_header("set-cookie", f"{COOKIE}={session_id}")
         self._kept.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))

@@ -49,3 +49,12 @@ def test_an_idle_value_is_forgotten_and_a_used_one_is_not() -> None:
 def test_a_place_without_room_or_time_is_refused(capacity: int, idle_seconds: float) -> None:
     with pytest.raises(InvalidInputError, match="must be positive"):
         Keeping(capacity, idle_seconds)
+
+
+def test_only_a_value_that_is_still_kept_is_replaced() -> None:
+    kept: Keeping[str, int] = Keeping(2, 10)
+    kept.put("a", 1)
+    assert kept.replace("a", 2)
+    assert kept.pop("a") == 2
+    assert not kept.replace("a", 3)
+    assert kept.get("a") is None
