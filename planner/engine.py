@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from memwal.errors import InvalidInputError
 from planner import compatibility
 from planner.access import FULL_ACCESS, Access
 from planner.binding import bind
@@ -111,8 +112,14 @@ class QueryEngine:
             text = to_native(statement, settings.dialect, dependencies)
             with telling_of_translation(settings.dialect):
                 bound = bind(text, dependencies, catalog=settings.catalog, schema=settings.schema)
-        with telling_of_translation(settings.dialect):
-            plan = PreparedQuery(self._frames, bound, settings, visible)
+        try:
+            with telling_of_translation(settings.dialect):
+                plan = PreparedQuery(self._frames, bound, settings, visible)
+        except InvalidInputError as error:
+            if promised is None:
+                raise
+            # It fitted its tables when the promise was made.
+            raise altered(bound.sql) from error
         self._plans.put(key, plan, dependencies, len(statement))
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)

@@ -120,6 +120,14 @@ def test_a_promise_is_kept_or_broken_loudly(engine: QueryEngine, root: Path) -> 
         elsewhere.prepare("SELECT * FROM people", promised=plan.digest)
 
 
+def test_a_promise_about_a_column_that_is_gone_is_broken_loudly(root: Path, engine: QueryEngine) -> None:
+    plan = engine.prepare("SELECT id FROM people WHERE name = 'a'")
+    lance.dataset(root / "people.lance").drop_columns(["name"])
+    elsewhere = QueryEngine(Catalog.open(str(root)))
+    with pytest.raises(PreconditionError, match="prepare it again"):
+        elsewhere.prepare(plan.sql, promised=plan.digest)
+
+
 @pytest.mark.parametrize(
     "sql", ["SELECT 1 AS a", "SELECT 'x' AS a WHERE 1 = 0", "SELECT 1 AS a UNION ALL SELECT 2 ORDER BY a"]
 )
