@@ -41,6 +41,8 @@ from planner.visible_catalog import VisibleCatalog
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """DataFusion's plans know what time it is: `now()` is a constant in them."""
+_COLUMN_GONE = "No field named"
+"""DataFusion's words for a column that is not there."""
 _UNPUSHABLE = (UNPUSHABLE, "BooleanScalar", "bit_wise_")
 """Marks of errors that go away without pushdown; DataFusion's bindings can't combine a conjunct that folds
 to a constant with one that doesn't."""
@@ -193,8 +195,7 @@ class PreparedQuery:
         task = _Task(self._typed(parameters), chosen, RunControl())
         run = self._frames.run(chosen, task.control)
         try:
-            frame = self._frames.plan(bound, run, task.parameters, self._catalog)
-            self._check(self._frames.schema(frame))
+            frame = self._replanned(run, task.parameters)
             return offered(bound, frame, run, table, count)
         except Exception as error:
             if any(mark in str(error) for mark in _UNPUSHABLE):
@@ -247,8 +248,7 @@ class PreparedQuery:
         task = _Task(self._typed(parameters), settings or self._settings, control or RunControl())
         run = self._frames.run(task.settings, task.control)
         run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
-        frame = self._frames.plan(bound, run, task.parameters, self._catalog)
-        self._check(self._frames.schema(frame))
+        frame = self._replanned(run, task.parameters)
         scan = part_scan(bound, frame, run, table, part)
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -307,9 +307,21 @@ class PreparedQuery:
                     run.belong_to(task.control)
                     return frame, run
         run = self._frames.run(task.settings, task.control)
-        frame = self._frames.plan(self._bound, run, task.parameters, self._catalog, pushdown=pushdown)
-        self._check(self._frames.schema(frame))
+        frame = self._replanned(run, task.parameters, pushdown=pushdown)
         return frame, run
+
+    def _replanned(
+        self, run: QueryRun, parameters: Sequence[pa.Scalar], *, pushdown: bool = True
+    ) -> DataFrame:
+        """The statement over its tables as they are now, which may no longer have its columns."""
+        try:
+            frame = self._frames.plan(self._bound, run, parameters, self._catalog, pushdown=pushdown)
+        except InvalidInputError as error:
+            if _COLUMN_GONE not in str(error):
+                raise
+            raise altered(self.sql) from error
+        self._check(self._frames.schema(frame))
+        return frame
 
     def _check(self, schema: pa.Schema) -> None:
         if not normalised(schema, self._settings.type_set).equals(self.schema):

@@ -73,7 +73,7 @@ def test_every_way_to_read_equals_the_replay_of_short_histories(writers: WriterP
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineExecutor, examples=100, steps=25, kind=ManyReaders, derandomize=True)
+    run_histories(writers, EngineExecutor, examples=60, steps=25, kind=ManyReaders, derandomize=True)
 
 
 @pytest.mark.slow
