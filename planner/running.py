@@ -9,8 +9,10 @@ from datafusion import DataFrame
 
 from planner.base_table import FilesVanishedError
 from planner.control import RunControl
+from planner.fresh_rows import GenerationVanishedError
 
-RUN_ATTEMPTS = 4
+RUN_ATTEMPTS = 8
+"""A merger that is in a hurry may remove what a slow machine was about to read, several times in a row."""
 
 
 def streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
@@ -39,7 +41,7 @@ def again_if_files_vanish(
     for attempt in range(RUN_ATTEMPTS):
         try:
             first = next(batches, None)
-        except FilesVanishedError:
+        except (FilesVanishedError, GenerationVanishedError):
             if attempt == RUN_ATTEMPTS - 1:
                 raise
             batches = restart()
