@@ -163,7 +163,7 @@ def test_a_missing_root_is_named(tmp_path: Path) -> None:
 def test_a_port_in_use_is_named(lake: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        complaint = refused("--root", str(lake), "--port", str(port))
+        complaint = refused("--root", str(lake), "--port", str(port), "--http-port", "0")
     assert complaint.startswith(f"error: cannot listen on 127.0.0.1:{port}: Address already in use")
 
 
