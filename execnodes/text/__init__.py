@@ -1,0 +1,1 @@
+"""Text queries: what they mean, how they score, and where their terms are found."""
