@@ -12,6 +12,8 @@ survives; names that DataFusion finds by itself (CTEs, table functions, informat
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -21,7 +23,8 @@ from planner.chains import check_depth
 from planner.key_query import KeyQuery, find_key_query
 from planner.like_escape import escaped_likes
 from planner.literal_sizes import check_literal_sizes
-from planner.references import QUERY_STARTS, References, TableSite, find_references
+from planner.references import QUERY_STARTS, FunctionSite, References, TableSite, find_references
+from planner.search.call import SearchCall, SearchFunction, read_call, search_function
 from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
 from planner.system_tables import SYSTEM_SCHEMA
 from planner.tokens import SqlText, at_position, fold, quote, tokenize
@@ -188,6 +191,11 @@ class _Binder:
             pieces = self._table(site, text, trail)
             if pieces is not None:
                 edits.append((text.start(site.first), text.end(site.last), pieces))
+        for call in found.functions:
+            function = search_function(call.name)
+            if function is not None:
+                pieces = self._search(call, function, text, trail)
+                edits.append((text.start(call.first), text.end(call.closing), pieces))
         for index, name in found.renamed.items():
             edits.append(
                 (text.start(index), text.end(index), [Piece(quote(name), text.start(index), verbatim=False)])
@@ -195,7 +203,12 @@ class _Binder:
         edits.extend(self._qualified_columns(found, text))
         edits.extend(escaped_likes(text))
         if not trail.names:
-            edits.extend(self._parameters(text))
+            called = [
+                (text.start(call.first), text.end(call.closing))
+                for call in found.functions
+                if search_function(call.name) is not None
+            ]
+            edits.extend(self._parameters(text, called))
         edits.sort(key=lambda edit: edit[0])
         pieces, position = [], 0
         for begin, end, replacement in edits:
@@ -235,6 +248,22 @@ class _Binder:
             self.base_sites.append(site)
         return [Piece(quote(self._private(name)) + alias, origin, verbatim=False)]
 
+    def _search(
+        self, site: FunctionSite, function: SearchFunction, text: SqlText, trail: ViewTrail
+    ) -> list[Piece | Slot]:
+        """What stands in place of a search function's call."""
+        call = read_call(text, function, site.opening, site.closing, {} if trail.names else self.slots)
+        parts = (call.table,) if self._resolver.has_table(call.table) else tuple(call.table.split("."))
+        name = self._resolve(TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True), text)
+        if name is None or not self._resolver.has_table(name):
+            message = (
+                f"{function.value} searches tables, and {call.table!r} is none (views have no indexes); it"
+            )
+            raise text.error(site.opening + 1, message)
+        alias = "" if site.has_alias else f" AS {quote(site.name)}"
+        private = self._private(name, replace(call, table=name))
+        return [Piece(quote(private) + alias, text.start(site.first), verbatim=False)]
+
     def _expand(self, name: str, origin: int, trail: ViewTrail, *, alias: bool) -> list[Piece | Slot]:
         """A view as a derived table. The line break ends a comment that ends the view's text."""
         inner = trail.enter(name)
@@ -273,8 +302,8 @@ class _Binder:
             return name
         raise unknown_table(name, self._resolver.names())
 
-    def _private(self, table: str) -> str:
-        """The next private name of a table.
+    def _private(self, table: str, search: SearchCall | None = None) -> str:
+        """The next private name of a table, or of what a search in it finds.
 
         It needs no quotes wherever SQL is parsed, and never equals the name of a CTE that could capture it.
         """
@@ -284,7 +313,7 @@ class _Binder:
         while f"{stem}#{number}" in self._common_tables:
             number += 1
         self._counts[stem] = number
-        self.references.append(TableReference(f"{stem}#{number}", table))
+        self.references.append(TableReference(f"{stem}#{number}", table, search))
         return f"{stem}#{number}"
 
     def _qualified_columns(
@@ -339,10 +368,14 @@ class _Binder:
                 index, "Parameters are either all ? or all $n; the first of the other kind stands"
             )
 
-    def _parameters(self, text: SqlText) -> list[tuple[int, int, list[Piece | Slot]]]:
+    def _parameters(
+        self, text: SqlText, called: Sequence[tuple[int, int]]
+    ) -> list[tuple[int, int, list[Piece | Slot]]]:
+        """Slots of parameters, except in the calls of search functions, which keep theirs themselves."""
         return [
             (text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
             for i, ordinal in self.slots.items()
+            if not any(begin <= text.start(i) < end for begin, end in called)
         ]
 
 

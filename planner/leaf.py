@@ -54,10 +54,14 @@ class TableLeaf(pads.Dataset):
         conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
         if conjuncts is not None and any(pa.types.is_nested(kind) for kind in self._schema.types):
             _check_evaluable(conjuncts, self._schema)
-        scan = self._run.add_scan(
+        scan = self._scan(conjuncts)
+        return [Partition(scan, number) for number in range(self._partitions)]
+
+    def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+        """What reads the partitions."""
+        return self._run.add_scan(
             self._table, self._base, self._columns, conjuncts, partitions=self._partitions
         )
-        return [Partition(scan, number) for number in range(self._partitions)]
 
 
 def _check_evaluable(conjuncts: pc.Expression, schema: pa.Schema) -> None:
@@ -91,7 +95,7 @@ class PartitionScanner(Projection):
     """Batches of one partition."""
 
     def __init__(self, scan: TableScan, number: int) -> None:
-        super().__init__(scan.schema, scan.columns)
+        super().__init__(scan.output_schema, scan.columns)
         self._scan = scan
         self._number = number
 

@@ -92,7 +92,7 @@ class OfferedParts:
 
 def is_divisible(bound: BoundStatement) -> bool:
     """Whether a statement may be no more than a scan, and asks for the same rows whenever it is planned."""
-    if bound.kind is not StatementKind.QUERY or len(bound.references) != 1:
+    if bound.kind is not StatementKind.QUERY or len(bound.references) != 1 or bound.references[0].search:
         return False
     return _CHANGES_BY_ITSELF.search(bound.render()) is None
 

@@ -85,6 +85,8 @@ class PreparedQuery:
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
             types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
+            if isinstance(bound, BoundStatement):
+                types = bound.argument_types(types)
             # Only with typed values is the type known of what is made of parameters alone.
             frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types], catalog)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
@@ -351,8 +353,8 @@ class PreparedQuery:
         if shape is None:
             told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
-        table = self._catalog.table(self._bound.references[0].table)
-        return direct_batches(shape, frame, run, table)
+        (reference,) = self._bound.references
+        return direct_batches(shape, frame, run, self._catalog.table(reference.table), reference.search)
 
     def _explain(self, task: _Task) -> pa.RecordBatchReader:
         if self._bound.kind is StatementKind.EXPLAIN_ANALYZE and task.control.metrics is None:

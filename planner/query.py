@@ -155,6 +155,11 @@ class TableScan:
         self._lock = threading.Lock()
         self._tree: ExecNode | None = None
 
+    @property
+    def output_schema(self) -> pa.Schema:
+        """Of everything that may be asked for."""
+        return self.schema
+
     @cached_property
     def predicate(self) -> Predicate:
         """What stored rows must fulfil: the statement's conjuncts and the policy's, decoded."""

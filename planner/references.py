@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.tokens import STRING, SqlText, at_position
 
-__all__ = ["QUERY_STARTS", "ColumnChain", "References", "TableSite", "find_references"]
+__all__ = ["QUERY_STARTS", "ColumnChain", "FunctionSite", "References", "TableSite", "find_references"]
 
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
@@ -56,6 +56,20 @@ class TableSite:
     common_table: str | None = None
 
 
+@dataclass(slots=True)
+class FunctionSite:
+    """One place where a table function is called in FROM.
+
+    `name` is as DataFusion reads it, `first` is its token, `opening` and `closing` those of its brackets.
+    """
+
+    first: int
+    opening: int
+    closing: int
+    name: str
+    has_alias: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnChain:
     """A dotted name of three parts or more outside FROM, e.g. main.orders.id, from token `first` on."""
@@ -69,6 +83,7 @@ class References:
     """What the walk found."""
 
     tables: list[TableSite] = field(default_factory=list)
+    functions: list[FunctionSite] = field(default_factory=list)
     chains: list[ColumnChain] = field(default_factory=list)
     aliases: set[str] = field(default_factory=set)
     common_tables: set[str] = field(default_factory=set)
@@ -222,7 +237,11 @@ class _Walk:
             i += 2
             parts.append(self.text.name(i))
         if words[i + 1] == "(":  # a table function; its arguments may hold subqueries
-            return self._alias(self._group(i + 1, scope))[0]
+            after = self._group(i + 1, scope)
+            end, has_alias = self._alias(after)
+            if len(parts) == 1:
+                self.found.functions.append(FunctionSite(first, i + 1, after - 1, parts[0], has_alias))
+            return end
         site = TableSite(first, i, tuple(parts), has_alias=False)
         if len(parts) == 1 and parts[0] in scope:
             site.common_table = scope[parts[0]]

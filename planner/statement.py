@@ -12,6 +12,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError
 from planner.key_query import KeyQuery
 from planner.parameters import is_bindable, plain_value, sql_literal
+from planner.search.call import SearchCall
 from planner.tokens import at_position
 
 __all__ = ["BoundStatement", "Piece", "Slot", "StatementKind", "TableReference"]
@@ -33,10 +34,14 @@ class StatementKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TableReference:
-    """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text."""
+    """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text.
+
+    `search` is the call in whose place it stands, None for the table itself.
+    """
 
     private_name: str
     table: str
+    search: SearchCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,20 @@ class BoundStatement:
         return self.kind is StatementKind.SHOW or any(
             "information_schema" in piece.text.lower() for piece in self._pieces if isinstance(piece, Piece)
         )
+
+    def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
+        """The types of parameters, where some are arguments of search functions.
+
+        Args:
+            types: as the rendered text tells them, which does not have those.
+        """
+        told = {
+            ordinal: kind
+            for reference in self.references
+            if reference.search is not None
+            for ordinal, kind in reference.search.parameter_types.items()
+        }
+        return tuple(told.get(ordinal, kind) for ordinal, kind in enumerate(types))
 
     def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
         """The text for DataFusion: private table names, and parameters as typed literals.

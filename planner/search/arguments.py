@@ -1,0 +1,201 @@
+"""What the arguments of a search function mean for one table, once the values of parameters are known."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.search.request import MAX_K, Staleness, VectorRequest
+from memwal.errors import InvalidInputError, NotFoundError
+from planner.search.call import Value
+
+DEFAULT_K = 10
+METRICS = ("l2", "cosine", "dot", "hamming")
+_METRIC_ALIASES = {"euclidean": "l2", "inner_product": "dot", "ip": "dot"}
+_Choice = TypeVar("_Choice", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Values by name, read with the checks that each needs.
+
+    Args:
+        function: that was called, for messages.
+        table: its name, for messages.
+        schema: columns of the table that the caller may see.
+        values: of the arguments that were given.
+    """
+
+    function: str
+    table: str
+    schema: pa.Schema
+    values: Mapping[str, Value]
+
+    def refused(self, message: str) -> InvalidInputError:
+        """The error that tells what is wrong with a call."""
+        return InvalidInputError(f"{self.function}: {message}")
+
+    def integer(self, name: str, *, least: int = 1, most: int = MAX_K) -> int | None:
+        """A whole number within bounds; None where it was not given."""
+        if name not in self.values:
+            return None
+        value = self.values[name]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.refused(f"{name} must be a whole number, not {value!r}")
+        if not least <= value <= most:
+            raise self.refused(f"{name} must be between {least} and {most}, not {value}")
+        return value
+
+    def number(self, name: str, *, default: float, least: float, most: float) -> float:
+        """A number within bounds."""
+        value = self.values.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.refused(f"{name} must be a number, not {value!r}")
+        if not least <= value <= most:
+            raise self.refused(f"{name} must be between {least:g} and {most:g}, not {value!r}")
+        return float(value)
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        """True or false."""
+        value = self.values.get(name, default)
+        if not isinstance(value, bool):
+            raise self.refused(f"{name} must be true or false, not {value!r}")
+        return value
+
+    def choice(self, name: str, default: _Choice) -> _Choice:
+        """One of a few words."""
+        value = self.values.get(name, default.value)
+        kind = type(default)
+        for one in kind:
+            if isinstance(value, str) and value.lower() == one.value:
+                return one
+        offered = ", ".join(repr(one.value) for one in kind)
+        raise self.refused(f"{name} must be one of {offered}, not {value!r}")
+
+    def column(self, name: str) -> pa.Field:
+        """The field of the column that an argument names."""
+        value = self.values.get(name)
+        if not isinstance(value, str):
+            raise self.refused(f"{name} must be the name of a column, not {value!r}")
+        if value not in self.schema.names:
+            known = ", ".join(self.schema.names)
+            msg = f"{self.function}: table {self.table!r} has no column {value!r}; it has {known}"
+            raise NotFoundError(msg)
+        return self.schema.field(value)
+
+    def k(self) -> int:
+        """How many rows are wanted."""
+        return self.integer("k") or DEFAULT_K
+
+
+def vector_request(
+    arguments: Arguments, k: int, *, column: str = "column", query: str = "query"
+) -> VectorRequest:
+    """The vector search that a call asks for.
+
+    Args:
+        arguments: of the call.
+        k: rows wanted for each query.
+        column: name of the argument that names the column.
+        query: name of the argument that holds the vectors.
+
+    Raises:
+        InvalidInputError: an argument that can't be, with its name and value.
+        NotFoundError: no such column.
+    """
+    field = arguments.column(column)
+    dimension, element = _vector_type(arguments, field)
+    vectors = _vectors(arguments, query, field.name, dimension, element)
+    metric = _metric(arguments)
+    if metric == "hamming" and element != pa.uint8():
+        raise arguments.refused(f"metric hamming is for vectors of uint8, and {field.name!r} holds {element}")
+    ef = arguments.integer("ef")
+    if ef is not None and ef < k:
+        raise arguments.refused(f"ef must be at least k ({k}), not {ef}")
+    return VectorRequest(
+        field.name,
+        vectors,
+        k,
+        metric,
+        nprobes=arguments.integer("nprobes"),
+        ef=ef,
+        refine_factor=arguments.integer("refine_factor"),
+        use_index=arguments.boolean("use_index", default=True),
+        staleness=arguments.choice("staleness", Staleness.EXACT),
+    )
+
+
+def is_many(value: Value) -> bool:
+    """Whether the argument holds several query vectors."""
+    return isinstance(value, tuple | list) and bool(value) and isinstance(value[0], tuple | list)
+
+
+def _metric(arguments: Arguments) -> str | None:
+    value = arguments.values.get("metric")
+    if value is None:
+        return None
+    name = value.lower() if isinstance(value, str) else ""
+    name = _METRIC_ALIASES.get(name, name)
+    if name not in METRICS:
+        raise arguments.refused(f"metric must be one of {', '.join(METRICS)}, not {value!r}")
+    return name
+
+
+def _vector_type(arguments: Arguments, field: pa.Field) -> tuple[int, pa.DataType]:
+    kind = field.type
+    if pa.types.is_fixed_size_list(kind):
+        element = kind.value_type
+        if pa.types.is_floating(element) or element in {pa.uint8(), pa.int8()}:
+            return kind.list_size, element
+    raise arguments.refused(
+        f"column {field.name!r} of table {arguments.table!r} is no vector: it is {kind}, and vectors are "
+        "fixed-size lists of float16, float32, float64, int8 or uint8"
+    )
+
+
+def _vectors(
+    arguments: Arguments, name: str, column: str, dimension: int, element: pa.DataType
+) -> np.ndarray:
+    """One row per query."""
+    value = arguments.values.get(name)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value, parse_constant=float)
+        except ValueError:
+            value = None
+    queries = value if is_many(value) else (value,)
+    assert isinstance(queries, tuple | list)  # noqa: S101 (is_many said so)
+    rows = [_vector(arguments, name, one, column, dimension) for one in queries]
+    vectors = np.array(rows, dtype=np.float64)
+    if element == pa.uint8():
+        if np.any((vectors < 0) | (vectors > 255) | (vectors != np.floor(vectors))):
+            raise arguments.refused(
+                f"{name} must hold whole numbers from 0 to 255: {column!r} holds {element}"
+            )
+        return vectors.astype(np.uint8)
+    narrow = vectors.astype(np.float32)
+    if not np.isfinite(narrow).all():
+        raise arguments.refused(f"{name} holds a number that float32 can't: {np.abs(vectors).max():g}")
+    return narrow
+
+
+def _vector(arguments: Arguments, name: str, value: object, column: str, dimension: int) -> list[float]:
+    if not isinstance(value, tuple | list):
+        msg = f"{name} must be a list of {dimension} numbers such as [0.1, 0.2, ...], not {value!r}"
+        raise arguments.refused(msg)
+    if len(value) != dimension:
+        msg = f"the query has {len(value)} numbers, but column {column!r} holds vectors of {dimension}"
+        raise arguments.refused(msg)
+    numbers = []
+    for one in value:
+        if isinstance(one, bool) or not isinstance(one, int | float) or not math.isfinite(one):
+            raise arguments.refused(f"{name} must hold finite numbers, not {one!r}")
+        numbers.append(float(one))
+    return numbers

@@ -1,0 +1,271 @@
+"""A call of a search function as it stands in a statement.
+
+    lance_vector_search('items', 'vec', [0.1, 0.2], k => 10, prefilter => false)
+    lance_fts('docs', 'body', $1, k => $2)
+
+Arguments are constants or parameters: what they mean is decided per run, since parameters are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from types import MappingProxyType
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from planner.tokens import STRING, SqlText, fold
+
+__all__ = ["Argument", "Parameter", "SearchCall", "SearchFunction", "Value", "read_call", "search_function"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The place of a parameter, counted from 0."""
+
+    ordinal: int
+
+
+Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | None"
+Argument: TypeAlias = "bool | int | float | str | tuple[Argument, ...] | Parameter | None"
+
+
+class SearchFunction(Enum):
+    """The table functions that search."""
+
+    VECTOR = "lance_vector_search"
+    TEXT = "lance_fts"
+    HYBRID = "lance_hybrid_search"
+
+
+_COMMON = ("k", "prefilter")
+_VECTOR_OPTIONS = ("use_index", "metric", "nprobes", "ef", "refine_factor", "staleness")
+_TEXT_OPTIONS = ("operator", "fuzziness", "max_expansions", "prefix_length", "boost", "phrase", "slop")
+_POSITIONAL = {
+    SearchFunction.VECTOR: ("table", "column", "query"),
+    SearchFunction.TEXT: ("table", "column", "query"),
+    SearchFunction.HYBRID: ("table", "vector_column", "vector_query", "text_column", "text_query"),
+}
+_OPTIONS = {
+    SearchFunction.VECTOR: (*_COMMON, *_VECTOR_OPTIONS),
+    SearchFunction.TEXT: (*_COMMON, *_TEXT_OPTIONS),
+    SearchFunction.HYBRID: (
+        *_COMMON,
+        *("alpha", "oversample_factor", "fusion", "rrf_k"),
+        *_VECTOR_OPTIONS,
+        *_TEXT_OPTIONS,
+    ),
+}
+_ALIASES = {"nprobs": "nprobes"}
+"""DuckDB's lance extension spells it so."""
+_ASSIGNMENTS = frozenset({"=>", ":=", "="})
+_CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
+_VECTOR = pa.list_(pa.float64())
+_TYPES = {
+    **dict.fromkeys(("k", "nprobes", "ef", "refine_factor", "oversample_factor", "rrf_k"), pa.int64()),
+    **dict.fromkeys(("max_expansions", "prefix_length", "slop"), pa.int64()),
+    **dict.fromkeys(("prefilter", "use_index", "phrase"), pa.bool_()),
+    **dict.fromkeys(("alpha", "boost"), pa.float64()),
+}
+_CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+
+def search_function(name: str) -> SearchFunction | None:
+    """The search function of that name; None where it is another."""
+    return next((one for one in SearchFunction if one.value == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCall:
+    """A search function and its arguments.
+
+    Attributes:
+        function: which one.
+        table: that is searched, as it is named.
+        arguments: name -> value, for all others that were given; names are canonical.
+    """
+
+    function: SearchFunction
+    table: str
+    arguments: Mapping[str, Argument]
+
+    @property
+    def parameter_types(self) -> Mapping[int, pa.DataType]:
+        """Ordinal -> type of the parameters among the arguments; a number where it is part of a list."""
+        types: dict[int, pa.DataType] = {}
+        for name, value in self.arguments.items():
+            if isinstance(value, Parameter):
+                types[value.ordinal] = self._type_of(name)
+            else:
+                types |= dict.fromkeys(_parameters_of(value), pa.float64())
+        return types
+
+    def _type_of(self, name: str) -> pa.DataType:
+        if name == "vector_query" or (name == "query" and self.function is SearchFunction.VECTOR):
+            return _VECTOR
+        return _TYPES.get(name, pa.string())
+
+    def with_values(self, values: Sequence[Value]) -> Mapping[str, Value]:
+        """The arguments, with the values of parameters in their places."""
+        return {name: _filled(value, values) for name, value in self.arguments.items()}
+
+
+def _parameters_of(value: Argument) -> Iterator[int]:
+    if isinstance(value, Parameter):
+        yield value.ordinal
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _parameters_of(one)
+
+
+def _filled(value: Argument, values: Sequence[Value]) -> Value:
+    if isinstance(value, Parameter):
+        return values[value.ordinal]
+    if isinstance(value, tuple):
+        return tuple(_filled(one, values) for one in value)
+    return value
+
+
+def read_call(
+    text: SqlText, function: SearchFunction, opening: int, closing: int, slots: Mapping[int, int]
+) -> SearchCall:
+    """Read the arguments between two brackets.
+
+    Args:
+        text: the statement.
+        function: that is called.
+        opening: token of the opening bracket.
+        closing: token of the closing one.
+        slots: token -> ordinal of the parameter that stands there.
+
+    Raises:
+        InvalidInputError: an argument that is missing, unknown, given twice or no constant.
+    """
+    reader = _Reader(text, slots)
+    positional = _POSITIONAL[function]
+    arguments: dict[str, Argument] = {}
+    named = False
+    at = opening + 1
+    while at < closing:
+        start = at
+        if text.is_name(at) and text.words[at + 1] in _ASSIGNMENTS:
+            name = _option(text, at, function)
+            named = True
+            at += 2
+        elif named:
+            raise text.error(at, f"{function.value}: named arguments come last; this one has no name and")
+        elif len(arguments) < len(positional):
+            name = positional[len(arguments)]
+        else:
+            raise text.error(
+                at,
+                f"{function.value} takes {len(positional)} arguments without a name "
+                f"({', '.join(positional)}); options are written k => 10; one more",
+            )
+        if name in arguments:
+            raise text.error(start, f"{function.value}: {name} is given twice; the second one stands")
+        arguments[name], at = reader.value(at)
+        if at < closing:
+            if text.words[at] != ",":
+                message = f"{function.value}: {name} must be a constant or a parameter; something else stands"
+                raise text.error(at, message)
+            at += 1
+    missing = [name for name in positional if name not in arguments]
+    if missing:
+        called = f"{function.value}({', '.join(positional)}, k => 10, ...)"
+        raise text.error(opening, f"{function.value} needs {missing[0]}: {called}; the call stands")
+    table = arguments.pop("table")
+    if not isinstance(table, str):
+        raise text.error(opening + 1, f"{function.value}: the table is named by a string such as 'items'; it")
+    return SearchCall(function, table, MappingProxyType(arguments))
+
+
+def _option(text: SqlText, at: int, function: SearchFunction) -> str:
+    name = fold(text.name(at))
+    name = _ALIASES.get(name, name)
+    known = (*_OPTIONS[function], *_POSITIONAL[function])
+    if name in known:
+        return name
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    offered = ", ".join(_OPTIONS[function])
+    raise text.error(
+        at, f"{function.value} has no option {name!r}; {hint}it has {offered}; the option stands"
+    )
+
+
+class _Reader:
+    """Reads constants: numbers, strings, booleans, NULL, lists of them, with casts that change nothing."""
+
+    def __init__(self, text: SqlText, slots: Mapping[int, int]) -> None:
+        self._text = text
+        self._words = text.words
+        self._slots = slots
+
+    def value(self, at: int) -> tuple[Argument, int]:
+        """The constant that begins at a token, and the token after it."""
+        value, at = self._plain(at)
+        while self._words[at] == "::":
+            at = self._after_type(at + 1)
+        return value, at
+
+    def _plain(self, at: int) -> tuple[Argument, int]:
+        words, text = self._words, self._text
+        word = words[at]
+        if at in self._slots:
+            return Parameter(self._slots[at]), at + 1 + (word == "$")
+        if word == STRING:
+            return text.tokens[at].text, at + 1
+        if word in {"-", "+"} and words[at + 1] == "0":
+            number = _number(text, at + 1)
+            return (-number if word == "-" else number), at + 2
+        if word == "0":
+            return _number(text, at), at + 1
+        if word in _CONSTANTS:
+            return _CONSTANTS[word], at + 1
+        if word == "ARRAY" and words[at + 1] == "[":
+            return self._list(at + 1)
+        if word == "[":
+            return self._list(at)
+        if word == "(":
+            value, after = self.value(at + 1)
+            if words[after] == ")":
+                return value, after + 1
+        raise text.error(at, "A constant (number, string, list) or a parameter is expected here; this")
+
+    def _list(self, at: int) -> tuple[Argument, int]:
+        values: list[Argument] = []
+        at += 1
+        while self._words[at] != "]":
+            value, at = self.value(at)
+            values.append(value)
+            if self._words[at] == ",":
+                at += 1
+            elif self._words[at] != "]":
+                raise self._text.error(at, "The values of a list are separated by commas; this")
+        return tuple(values), at + 1
+
+    def _after_type(self, at: int) -> int:
+        """Steps over a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
+        if not self._text.is_name(at):
+            raise self._text.error(at, "The name of a type is expected after ::; this")
+        at += 1
+        if self._words[at] == "PRECISION":
+            at += 1
+        while self._words[at] in {"(", "["}:
+            close = _CLOSERS[self._words[at]]
+            while self._words[at] not in {close, ""}:
+                at += 1
+            at += 1
+        return at
+
+
+def _number(text: SqlText, at: int) -> int | float:
+    shown = text.tokens[at].text
+    try:
+        return int(shown) if shown.isdecimal() else float(shown)
+    except ValueError:
+        raise text.error(at, f"{shown!r} is not a number; it") from None

@@ -1,0 +1,77 @@
+"""One search of one table, as a run of a statement asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from execnodes.search.request import VectorRequest
+from execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
+from memwal.errors import InvalidInputError
+from planner.search.arguments import Arguments, is_many, vector_request
+from planner.search.call import SearchCall, SearchFunction, Value
+
+_SCORES = {
+    SearchFunction.VECTOR: (DISTANCE,),
+    SearchFunction.TEXT: (SCORE,),
+    SearchFunction.HYBRID: (HYBRID_SCORE, DISTANCE, SCORE),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is searched for.
+
+    Attributes:
+        k: rows wanted for each query.
+        prefilter: whether conditions apply before ranking.
+        vector: nearest neighbours; None in a text search.
+    """
+
+    k: int
+    prefilter: bool
+    vector: VectorRequest | None = None
+
+
+def added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
+    """The columns that a search adds to those of its table."""
+    vectors = call.arguments.get("vector_query" if call.function is SearchFunction.HYBRID else "query")
+    many = call.function is not SearchFunction.TEXT and is_many(vectors)  # type: ignore[arg-type]
+    numbered = (pa.field(QUERY_INDEX, pa.int32()),) if many else ()
+    return (*numbered, *(pa.field(name, pa.float32()) for name in _SCORES[call.function]))
+
+
+def result_schema(call: SearchCall, schema: pa.Schema) -> pa.Schema:
+    """Columns of the table, then those that the search adds.
+
+    Raises:
+        InvalidInputError: the table has a column of such a name.
+    """
+    added = added_fields(call)
+    for field in added:
+        if field.name in schema.names:
+            msg = (
+                f"{call.function.value} adds a column {field.name!r}, and table {call.table!r} has one of "
+                "that name: search a table without it"
+            )
+            raise InvalidInputError(msg)
+    return pa.schema([*schema, *added])
+
+
+def read_search(call: SearchCall, schema: pa.Schema, values: Sequence[Value]) -> Search:
+    """What a call asks for.
+
+    Args:
+        call: of a search function.
+        schema: columns of its table that the caller may see.
+        values: of the statement's parameters.
+
+    Raises:
+        LanceGatewayError: an argument that can't be, with its name and value.
+    """
+    arguments = Arguments(call.function.value, call.table, schema, call.with_values(values))
+    k = arguments.k()
+    prefilter = arguments.boolean("prefilter", default=True)
+    return Search(k, prefilter, vector_request(arguments, k))
