@@ -69,7 +69,7 @@ class DecodedColumns:
         def size(found: FragmentMask) -> int:
             return int(found.visible.nbytes)
 
-        identity = (*_files(metadata), str(metadata.deletion_file))
+        identity = (*files_of(metadata), str(metadata.deletion_file))
         not_deleted = self.kept.compute(("live", *identity), live, size)
         if mask is None:
             return not_deleted
@@ -98,7 +98,7 @@ class DecodedColumns:
     ) -> Iterator[pa.RecordBatch]:
         chunks = -(-rows // CHUNK_ROWS)
         digests = (_EVERY_ROW,) * chunks if visible is None else visible.digests
-        names = _column_keys(dataset, fragment, columns)
+        names = column_keys(dataset, fragment, columns)
         kept = [
             [self.kept.get((*name, number, digest)) for name in names]
             for number, digest in enumerate(digests)
@@ -163,7 +163,7 @@ def _visible_rows(rows: int, number: int, visible: FragmentMask | None) -> int:
     return min(CHUNK_ROWS, rows - number * CHUNK_ROWS)
 
 
-def _column_keys(dataset: Any, fragment: Any, columns: list[str]) -> list[tuple[object, ...]]:  # noqa: ANN401
+def column_keys(dataset: Any, fragment: Any, columns: list[str]) -> list[tuple[object, ...]]:  # noqa: ANN401
     """What names each column's values in a fragment.
 
     Not its name, because columns can swap names; and not its field id alone, because Lance gives the id of a
@@ -171,10 +171,11 @@ def _column_keys(dataset: Any, fragment: Any, columns: list[str]) -> list[tuple[
     """
     ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
     schema = dataset.schema
-    return [(*_files(fragment.metadata), ids[name], str(schema.field(name).type)) for name in columns]
+    return [(*files_of(fragment.metadata), ids[name], str(schema.field(name).type)) for name in columns]
 
 
-def _files(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 (lance types)
+def files_of(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 (lance types)
+    """Paths of a fragment's data files."""
     return tuple(file.path for file in metadata.files)
 
 

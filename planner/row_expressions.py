@@ -19,7 +19,7 @@ from datafusion import DataFrame, Expr, SessionConfig, SessionContext, col
 
 from planner.tokens import quote
 
-__all__ = ["evaluate", "on_own_thread", "policy_context"]
+__all__ = ["evaluate", "fulfilling", "on_own_thread", "policy_context"]
 
 _TABLE = "rows"
 
@@ -65,6 +65,19 @@ def evaluate(
         for place, (name, (_, kind)) in enumerate(expressions.items(), start=1)
     }
     return rows, arrays
+
+
+def fulfilling(batch: pa.RecordBatch, condition: str) -> pa.BooleanArray:
+    """Which rows fulfil a condition; one boolean per row, without NULLs.
+
+    Raises:
+        Exception: what DataFusion has to say; it may quote values of the rows.
+    """
+    found = np.zeros(batch.num_rows, dtype=np.bool_)
+    if batch.num_rows:
+        rows = on_own_thread(lambda: _evaluated(batch, condition, {}))
+        found[rows.column(0).to_numpy()] = True
+    return pa.array(found)
 
 
 def _evaluated(

@@ -1,0 +1,271 @@
+"""Which rows of a search's sources its conditions admit: before ranking, so that none of k places is lost.
+
+What Lance's filter language can say is handed to Lance with the search, which then may use scalar indexes.
+For everything else the rows are read once, and what is admitted becomes a narrower mask of the source:
+
+    WHERE price < 10               sources as they are, row_filter "`price` < 10"
+    WHERE title LIKE 'A%'          masks narrowed to the rows with such titles, no row_filter
+
+Which rows of a fragment's files fulfil a condition never changes, so it is kept: a policy costs one scan of
+each fragment. A condition that fails for some row is decided for visible rows alone, since the others are
+nobody's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes import LanceSource, MemTableSource, RowFilter, RowMask
+from execnodes.node import ROW_ADDRESS
+from execnodes.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask
+from execnodes.search.source import SearchSource
+from execnodes.source import read_as
+from planner.byte_cache import ByteCache
+from planner.column_cache import column_keys, files_of
+from planner.row_filter import PredicateFilter
+from planner.search.row_conditions import Condition, Policed, StoredCondition, shows_of
+from planner.table_policy import TablePolicy
+
+__all__ = ["Admission"]
+
+_OVERHEAD = 256
+_ADDRESS_FIELD = pa.field(ROW_ADDRESS, pa.uint64())
+
+
+@dataclass(frozen=True, eq=False)
+class Admission:
+    """Narrows the sources of one search.
+
+    Args:
+        table: its name, for messages.
+        policy: what the principal may see of it; None for everything.
+        cache: keeps masks.
+        executor: reads several fragments at a time.
+        check: raises once the statement was stopped.
+    """
+
+    table: str
+    policy: TablePolicy | None
+    cache: ByteCache
+    executor: Executor
+    check: Callable[[], None]
+
+    def visible(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
+        """The sources without rows that the policy hides: for whoever asks, these do not exist.
+
+        Raises:
+            PreconditionError: the policy can't be evaluated for a row.
+        """
+        shows = shows_of(self.table, self.policy)
+        return tuple(sources) if shows is None else self._narrowed(sources, shows)
+
+    def admitted(
+        self,
+        sources: Sequence[SearchSource],
+        statement: PredicateFilter | None,
+        conditions: Sequence[Condition] = (),
+    ) -> tuple[tuple[SearchSource, ...], RowFilter | None]:
+        """The sources without rows that a statement's conditions exclude.
+
+        Args:
+            sources: what `visible` returned, or some of it.
+            statement: the conjuncts that Arrow can say.
+            conditions: those that it can't.
+
+        Returns:
+            The sources, and what remains to be applied to them: by Lance, which can say it in every
+            dataset among them, and to rows in memory.
+
+        Raises:
+            InvalidInputError: a condition fails for a row.
+        """
+        remaining: RowFilter | None = None
+        evaluated = list(conditions)
+        if statement is not None:
+            if self._is_masked(statement) or not _can_be_said(statement, sources):
+                evaluated.insert(0, StoredCondition(statement))
+            else:
+                remaining = statement
+        narrowed = reduce(self._narrowed, map(self._policed, evaluated), tuple(sources))
+        return narrowed, remaining
+
+    def _is_masked(self, condition: RowFilter) -> bool:
+        return self.policy is not None and not self.policy.masks.keys().isdisjoint(condition.columns)
+
+    def _policed(self, condition: Condition) -> Condition:
+        """The condition, kept from true values and hidden rows."""
+        if self.policy is None:
+            return condition
+        hidden = condition.columns.difference(self.policy.schema.names)
+        if hidden:
+            msg = f"a condition on table {self.table!r} reads columns that its access policy hides"
+            raise AssertionError(msg)
+        if isinstance(condition, StoredCondition) and not self._is_masked(condition):
+            return condition
+        return Policed(self.table, self.policy, condition)
+
+    def _narrowed(self, sources: Iterable[SearchSource], condition: Condition) -> tuple[SearchSource, ...]:
+        return tuple(replace(one, live=self._live(one, condition)) for one in sources)
+
+    def _live(self, source: SearchSource, condition: Condition) -> RowMask:
+        """The mask of a source without rows that don't fulfil a condition."""
+        self.check()
+        if condition.identity is None:
+            return self._found(source, condition)
+        masks = ((one, source.live.fragments.get(one)) for one in source.fragments)
+        shown = tuple((one, None if mask is None else mask.digests) for one, mask in masks)
+        key = ("admitted", source.identity, _read_as(source, condition), shown, condition.identity)
+        known: RowMask | None = self.cache.get(key)
+        if known is None:
+            known = self._found(source, condition)
+            self.cache.put(key, known, known.nbytes + _OVERHEAD)
+        return known
+
+    def _found(self, source: SearchSource, condition: Condition) -> RowMask:
+        rows = source.rows
+        if isinstance(rows, MemTableSource):
+            return self._found_in_memory(rows, source.live.fragments.get(0), condition)
+
+        def of_fragment(fragment_id: int) -> tuple[int, FragmentMask]:
+            before = source.live.fragments.get(fragment_id)
+            return fragment_id, self._found_in_fragment(rows, fragment_id, before, condition)
+
+        return RowMask(dict(self.executor.map(of_fragment, source.fragments)))
+
+    def _found_in_fragment(
+        self, rows: LanceSource, fragment_id: int, before: FragmentMask | None, condition: Condition
+    ) -> FragmentMask:
+        if condition.spares_other_rows:
+            return self._of_some_rows(rows, fragment_id, before, condition)
+        key = _content(rows, fragment_id, condition)
+        found: FragmentMask | None = None if key is None else self.cache.get(key)
+        if found is None:
+            try:
+                found = self._of_fragment(rows, fragment_id, None, condition)
+            except _FailedForARow:
+                return self._of_some_rows(rows, fragment_id, before, condition)
+            if key is not None:
+                self.cache.put(key, found, int(found.visible.nbytes) + _OVERHEAD)
+        return found if before is None else found.both(before)
+
+    def _of_some_rows(
+        self, rows: LanceSource, fragment_id: int, before: FragmentMask | None, condition: Condition
+    ) -> FragmentMask:
+        """As `_of_fragment`, without a look at rows that the mask hides."""
+        try:
+            return self._of_fragment(rows, fragment_id, before, condition)
+        except _FailedForARow as failed:
+            raise condition.refusal(failed.reason) from None
+
+    def _of_fragment(
+        self, rows: LanceSource, fragment_id: int, shown: FragmentMask | None, condition: Condition
+    ) -> FragmentMask:
+        """Rows of a fragment that are not deleted, that a mask shows, and that fulfil a condition."""
+        dataset: Any = rows.dataset
+        fragment = dataset.get_fragment(fragment_id)
+        names = sorted(condition.columns)
+        said = condition.sql(rows.stored_names) if rows.reads_plainly(names) else None
+        scanner = dataset.scanner(
+            columns=[] if said else [rows.stored_names[name] for name in names if name in rows.stored],
+            filter=said,
+            fragments=[fragment],
+            batch_size=CHUNK_ROWS,
+            with_row_address=True,
+        )
+        flags = np.zeros(fragment.physical_rows, dtype=np.bool_)
+        schema = pa.schema([*(rows.schema.field(name) for name in names), _ADDRESS_FIELD])
+        for scanned in scanner.to_batches():
+            self.check()
+            found = (
+                scanned
+                if shown is None
+                else RowMask({fragment_id: shown}).keep(scanned, scanned[ROW_ADDRESS])
+            )
+            if said is None and found.num_rows:
+                arrays = [*read_as(found, list(schema)[:-1], rows.stored), found.column(ROW_ADDRESS)]
+                batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+                found = found.filter(_matches(condition, batch))
+            flags[found.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = True
+        return FragmentMask(pa.array(flags), hides_deleted=True)
+
+    def _found_in_memory(
+        self, rows: MemTableSource, before: FragmentMask | None, condition: Condition
+    ) -> RowMask:
+        """Rows of a log tail; only the visible ones are looked at."""
+        shown = np.ones(rows.rows.num_rows, dtype=np.bool_)
+        if before is not None:
+            shown = before.visible.to_numpy(zero_copy_only=False)
+        places = np.flatnonzero(shown)
+        flags = np.zeros(len(shown), dtype=np.bool_)
+        needed = rows.rows.select(sorted(condition.columns)).append_column(
+            _ADDRESS_FIELD, pa.array(np.arange(len(shown), dtype=np.uint64))
+        )
+        for batch in needed.take(pa.array(places)).to_batches(max_chunksize=CHUNK_ROWS):
+            self.check()
+            try:
+                found = batch.filter(_matches(condition, batch))
+            except _FailedForARow as failed:
+                raise condition.refusal(failed.reason) from None
+            flags[found.column(ROW_ADDRESS).to_numpy()] = True
+        return RowMask({0: FragmentMask(pa.array(flags), hides_deleted=True)})
+
+
+class _FailedForARow(Exception):  # noqa: N818 - never leaves this module
+    """A condition can't be evaluated for some row."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+def _read_as(source: SearchSource, condition: Condition) -> tuple[Hashable, ...]:
+    """How the columns that a condition reads are made of stored ones: not the same in every version."""
+    rows = source.rows
+    if isinstance(rows, MemTableSource):
+        return tuple(str(rows.rows.schema.field(name)) for name in sorted(condition.columns))
+    return tuple(
+        (name, str(rows.schema.field(name).type), rows.stored.get(name)) for name in sorted(condition.columns)
+    )
+
+
+def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> tuple[Hashable, ...] | None:
+    """What names the rows of a fragment that fulfil a condition, in every version that has its files."""
+    if condition.identity is None:
+        return None
+    dataset: Any = rows.dataset
+    fragment = dataset.get_fragment(fragment_id)
+    names = sorted(name for name in condition.columns if name in rows.stored)
+    columns = column_keys(dataset, fragment, [rows.stored_names[name] for name in names])
+    types = [str(rows.schema.field(name).type) for name in names]
+    deletions = str(fragment.metadata.deletion_file)
+    return (
+        "fulfilling",
+        condition.identity,
+        *zip(names, types, columns, strict=True),
+        files_of(fragment.metadata),
+        deletions,
+    )
+
+
+def _matches(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
+    try:
+        return condition.matches(batch)
+    except Exception as error:  # noqa: BLE001 - whatever DataFusion or a policy has to say
+        raise _FailedForARow(error) from None
+
+
+def _can_be_said(condition: RowFilter, sources: Iterable[SearchSource]) -> bool:
+    """Whether Lance can apply a condition in every dataset."""
+    columns = sorted(condition.columns)
+    return all(
+        rows.reads_plainly(columns) and condition.sql(rows.stored_names) is not None
+        for rows in (one.rows for one in sources)
+        if isinstance(rows, LanceSource)
+    )
