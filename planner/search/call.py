@@ -70,6 +70,7 @@ _TYPES = {
     **dict.fromkeys(("prefilter", "use_index", "phrase"), pa.bool_()),
     **dict.fromkeys(("alpha", "boost"), pa.float64()),
 }
+_NUMBER_STARTS = frozenset({"0", ".", "-", "+"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -219,11 +220,13 @@ class _Reader:
             return Parameter(self._slots[at]), at + 1 + (word == "$")
         if word == STRING:
             return text.tokens[at].text, at + 1
-        if word in {"-", "+"} and words[at + 1] == "0":
-            number = _number(text, at + 1)
-            return (-number if word == "-" else number), at + 2
-        if word == "0":
-            return _number(text, at), at + 1
+        if word in _NUMBER_STARTS:
+            sign = word in {"-", "+"}
+            first = at + sign
+            last = first + (words[first] == ".")
+            if words[last] == "0":
+                number = _number(text, first, last)
+                return (-number if word == "-" else number), last + 1
         if word in _CONSTANTS:
             return _CONSTANTS[word], at + 1
         if word == "ARRAY" and words[at + 1] == "[":
@@ -263,9 +266,9 @@ class _Reader:
         return at
 
 
-def _number(text: SqlText, at: int) -> int | float:
-    shown = text.tokens[at].text
+def _number(text: SqlText, first: int, last: int) -> int | float:
+    shown = text.sql[text.start(first) : text.end(last)]
     try:
         return int(shown) if shown.isdecimal() else float(shown)
     except ValueError:
-        raise text.error(at, f"{shown!r} is not a number; it") from None
+        raise text.error(first, f"{shown!r} is not a number; it") from None
