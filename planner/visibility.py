@@ -56,14 +56,17 @@ class SnapshotMasks:
 class Visibility:
     """Computes and keeps masks.
 
+    Attributes:
+        executor: reads several sources at a time.
+
     Args:
         cache: holds everything that is kept, within its budget.
-        executor: reads several sources at a time.
+        executor: see there.
     """
 
     def __init__(self, cache: ByteCache, executor: Executor) -> None:
+        self.executor = executor
         self._cache = cache
-        self._executor = executor
 
     def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         """Masks of a table with a primary key.
@@ -78,7 +81,7 @@ class Visibility:
     def _compute(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
         regions = tuple(snapshot.regions.values())
-        found = self._executor.map(lambda region: self._region_masks(base, region), regions)
+        found = self.executor.map(lambda region: self._region_masks(base, region), regions)
         generations: dict[str, RowMask] = {}
         tails: dict[str, RowMask] = {}
         for region, (of_generations, of_tail) in zip(regions, found, strict=True):
@@ -208,7 +211,7 @@ class Visibility:
         def search(fragment: Fragment) -> tuple[Fragment, list[np.ndarray]]:
             return fragment, probe.search(physical_keys(base, fragment))
 
-        return self._executor.map(search, fragments)
+        return self.executor.map(search, fragments)
 
 
 @dataclass(frozen=True, eq=False)

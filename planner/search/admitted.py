@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from execnodes import LanceSource, MemTableSource, RowFilter, RowMask
 from execnodes.node import ROW_ADDRESS
@@ -29,11 +30,12 @@ from execnodes.search.source import SearchSource
 from execnodes.source import read_as
 from planner.byte_cache import ByteCache
 from planner.column_cache import column_keys, files_of
-from planner.row_filter import PredicateFilter
+from planner.predicates import TRUE, And, conjunction
+from planner.row_filter import PredicateFilter, columns_of, is_understood
 from planner.search.row_conditions import Condition, Policed, StoredCondition, shows_of
 from planner.table_policy import TablePolicy
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "below_policy"]
 
 _OVERHEAD = 256
 _ADDRESS_FIELD = pa.field(ROW_ADDRESS, pa.uint64())
@@ -215,6 +217,24 @@ class Admission:
                 raise condition.refusal(failed.reason) from None
             flags[found.column(ROW_ADDRESS).to_numpy()] = True
         return RowMask({0: FragmentMask(pa.array(flags), hides_deleted=True)})
+
+
+def below_policy(statement: PredicateFilter | None, policy: TablePolicy | None) -> PredicateFilter | None:
+    """What is known of stored rows that are admitted, for excluding regions; None where nothing is.
+
+    Args:
+        statement: the conjuncts that Arrow can say.
+        policy: of the table; what the statement says of masked columns is not about stored values.
+    """
+    if policy is None:
+        return statement
+    known = [policy.predicate]
+    if statement is not None:
+        predicate = statement.predicate
+        operands = predicate.operands if isinstance(predicate, And) else (predicate,)
+        known += [one for one in operands if is_understood(one) and not columns_of(one) & policy.masks.keys()]
+    below = conjunction(known)
+    return None if below == TRUE else PredicateFilter(below, pc.scalar(value=True))
 
 
 class _FailedForARow(Exception):  # noqa: N818 - never leaves this module

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import ExecNode
+from execnodes import ExecNode, RowFilter, SecurityBarrierExec
 from planner.base_table import BaseTable
-from planner.conditions import Conditions
+from planner.conditions import Conditions, PolicedRows
 from planner.query import QueryRun, TableScan
+from planner.search.admitted import Admission, below_policy
 from planner.search.conjuncts import SearchConditions, divided_conditions
+from planner.search.row_conditions import Condition
 from planner.search.search import Search
 from planner.search.sources import IndexKind, search_sources
 from planner.search.tree import plan_search
@@ -47,6 +51,8 @@ class SearchScan(TableScan):
         self.columns = columns
         self._stored = stored
         self._output = output
+        self.residual: tuple[Condition, ...] = ()
+        """Further conditions, which apply before ranking and which only DataFusion can evaluate."""
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -61,8 +67,8 @@ class SearchScan(TableScan):
 
     @cached_property
     def conditions(self) -> Conditions:
-        """What stored rows must fulfil to be ranked."""
-        return Conditions(self.search_conditions.before)
+        """What stored rows must fulfil to be ranked, as far as it may exclude regions."""
+        return Conditions(below_policy(self.search_conditions.before, self.policy))
 
     def _plan(self) -> ExecNode:
         snapshot = self.run.snapshot(self.table)
@@ -73,11 +79,35 @@ class SearchScan(TableScan):
         sources = search_sources(
             snapshot, masks, self.kept_regions, self.search.vector.column, IndexKind.VECTOR
         )
-        return plan_search(
-            self.search,
-            sources,
-            self.conditions.below,
-            self.search_conditions.after,
-            pa.schema([self._output.field(name) for name in self.columns]),
-            self.table,
+        admission = self._admission()
+        candidates, before = admission.admitted(
+            admission.visible(sources), self.search_conditions.before, self.residual
         )
+        after, policy = self.search_conditions.after, self.policy
+        wanted = self._wanted(after)
+        if policy is None or wanted.isdisjoint(policy.masks):
+            return plan_search(self.search, candidates, before, after, self._fields(self.columns), self.table)
+        # Only rows that the policy shows were ranked: what is left to be done is to mask their values.
+        masking = replace(policy, condition=None, condition_columns=frozenset())
+        needed = masking.columns_for(wanted)
+        stored = [name for name in (*self.schema.names, *self._output.names) if name in needed]
+        found = plan_search(
+            self.search, candidates, before, None, self._fields(dict.fromkeys(stored)), self.table
+        )
+        rows = PolicedRows(self.table.name, masking, wanted)
+        return SecurityBarrierExec(found, rows, self._fields(self.columns), after)
+
+    def _admission(self) -> Admission:
+        run = self.run
+        return Admission(
+            self.table.name, self.policy, self.table.cache, run.visibility.executor, run.control.check
+        )
+
+    def _wanted(self, after: RowFilter | None) -> frozenset[str]:
+        """Columns of the result that are produced, or looked at once rows are found."""
+        return frozenset(self.columns) | (frozenset() if after is None else after.columns)
+
+    def _fields(self, columns: Iterable[str]) -> pa.Schema:
+        """Columns of the table, shown or not, and of the result."""
+        fields = {field.name: field for field in (*self.schema, *self._output)}
+        return pa.schema([fields[name] for name in columns])
