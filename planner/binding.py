@@ -25,6 +25,8 @@ from planner.like_escape import escaped_likes
 from planner.literal_sizes import check_literal_sizes
 from planner.references import QUERY_STARTS, FunctionSite, References, TableSite, find_references
 from planner.search.call import SearchCall, SearchFunction, read_call, search_function
+from planner.search.distance_functions import is_vector_type
+from planner.search.distance_operators import called_distances, distance_edits, vector_names
 from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
 from planner.system_tables import SYSTEM_SCHEMA
 from planner.tokens import SqlText, at_position, fold, quote, tokenize
@@ -112,6 +114,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         key_query,
         tuple(pieces),
         frozenset(binder.system_tables),
+        frozenset(binder.distances),
     )
 
 
@@ -149,6 +152,7 @@ class _Binder:
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
         self.parameter_count = 0
         self.system_tables: set[str] = set()
+        self.distances: set[str] = set()  # distance functions that are called
         self._resolver = resolver
         self._catalog = catalog
         self._schema = schema
@@ -202,12 +206,17 @@ class _Binder:
             )
         edits.extend(self._qualified_columns(found, text))
         edits.extend(escaped_likes(text))
+        searches = [call for call in found.functions if search_function(call.name) is not None]
+        edits.extend(
+            distance_edits(
+                text,
+                lambda: vector_names(text, self._columns()),
+                [(call.first, call.closing) for call in searches],
+            )
+        )
+        self.distances.update(called_distances(text))
         if not trail.names:
-            called = [
-                (text.start(call.first), text.end(call.closing))
-                for call in found.functions
-                if search_function(call.name) is not None
-            ]
+            called = [(text.start(call.first), text.end(call.closing)) for call in searches]
             edits.extend(self._parameters(text, called))
         edits.sort(key=lambda edit: edit[0])
         pieces, position = [], 0
@@ -220,6 +229,15 @@ class _Binder:
             position = end
         pieces.append(Piece(text.sql[position:], position, verbatim=True))
         return pieces
+
+    def _columns(self) -> list[tuple[str, bool]]:
+        """Columns of the tables that were found so far, each with whether it holds vectors."""
+        tables = dict.fromkeys(reference.table for reference in self.references)
+        return [
+            (field.name, is_vector_type(field.type))
+            for table in tables
+            for field in self._resolver.table_schema(table)
+        ]
 
     # Tables
 

@@ -18,6 +18,7 @@ from planner.leaf import TableLeaf
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
 from planner.search.call import SearchCall
+from planner.search.distance_functions import register_distances
 from planner.search.leaf import SearchLeaf
 from planner.search.search import read_search
 from planner.settings import SessionSettings
@@ -108,6 +109,7 @@ class Frames:
             self._add_system_tables(context, run, catalog)
         if bound.lists_tables:
             self._describe_everything(context, run, catalog)
+        register_distances(context, bound.distances, run)
         try:
             return context.sql(text, param_values=values or None)
         except Exception as error:

@@ -30,6 +30,8 @@ from planner.plain_types import bindable_type, conform
 from planner.query import QueryRun
 from planner.results import altered, normalised, translated
 from planner.running import again_if_files_vanish, streamed
+from planner.search.distance_functions import is_vector_type
+from planner.search.vector_text import read_vector
 from planner.secured import SecuredTable
 from planner.settings import SessionSettings
 from planner.snapshot import TableSnapshot
@@ -382,6 +384,10 @@ def _converted(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
         return value
     if not value.is_valid:
         return pa.scalar(None, field.type)
+    if is_vector_type(field.type) and pa.types.is_string(value.type):
+        numbers = read_vector(value.as_py())
+        if numbers is not None:
+            return pa.scalar(numbers, field.type)
     try:
         return value.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -67,7 +67,8 @@ class BoundStatement:
 
     `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
     number of values that `render` needs, `key_query` the same statement as a point lookup where it is one,
-    `system_tables` those of the schema `system` that it names.
+    `system_tables` those of the schema `system` that it names, `distances` the distance functions that it
+    calls.
     """
 
     sql: str
@@ -77,6 +78,7 @@ class BoundStatement:
     key_query: KeyQuery | None
     _pieces: tuple[Piece | Slot, ...] = field(repr=False)
     system_tables: frozenset[str] = frozenset()
+    distances: frozenset[str] = frozenset()
 
     @property
     def is_constant(self) -> bool:
