@@ -31,6 +31,8 @@ class StoredField:
 
     def named_as(self, names: Mapping[int, str]) -> pa.DataType:
         """The type with its children named by their ids; a child that was dropped since matches none."""
+        if not self.children:
+            return self.type
         children = [
             pa.field(names.get(child.field_id, f"dropped {child.field_id}"), child.named_as(names))
             for child in self.children
@@ -82,6 +84,8 @@ def _of_arrow(field: pa.Field) -> StoredField:
 def _child_fields(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_struct(kind):
         return list(kind)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return [kind.value_field]
-    return []
+    if pa.types.is_fixed_size_list(kind) and pa.types.is_nested(kind.value_type):
+        return [kind.value_field]
+    return []  # the numbers of a vector are no fields to Lance

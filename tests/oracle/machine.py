@@ -3,7 +3,7 @@
 import datetime as dt
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -86,6 +86,9 @@ class Histories(RuleBasedStateMachine):
 
     process: WriterProcess
     open_executor: Callable[[Path], Executor]
+    flavours: Mapping[str, tuple[Flavour, ...]] = FLAVOURS
+    more_columns: tuple[pa.Field, ...] = ()  # that every table has
+    kept_columns: tuple[str, ...] = ("n", "s")  # drawn queries name them: no rule renames or drops them
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +98,7 @@ class Histories(RuleBasedStateMachine):
     @initialize(data=st.data())
     def create(self, data: Any) -> None:
         draw = data.draw
-        key_kind = draw(st.sampled_from(sorted(FLAVOURS)), label="key")
+        key_kind = draw(st.sampled_from(sorted(self.flavours)), label="key")
         for name in ("t", "u"):
             self.subjects.append(self._created(draw, name, key_kind))
         self.executor = self.open_executor(self.directory)
@@ -119,11 +122,7 @@ class Histories(RuleBasedStateMachine):
         keys = [self._key(data.draw, subject) for _ in range(count)]
         for region, part in self._by_region(subject, keys).items():
             writer = self._writer(subject, region)
-            rows = [self._row(data.draw, subject, key, known_to(writer)) for key in part]
-            acknowledged = writer.put(rows)
-            subject.model.write(
-                region, rows, writer.field_ids, acknowledged.generation, acknowledged.current_generation
-            )
+            self._put(subject, region, [self._row(data.draw, subject, key, known_to(writer)) for key in part])
         self.check(data)
 
     @rule(data=st.data(), count=st.integers(1, 3))
@@ -309,7 +308,7 @@ class Histories(RuleBasedStateMachine):
     # Pieces
 
     def _created(self, draw: Draw, name: str, key_kind: str) -> Subject:
-        flavour: Flavour = draw(st.sampled_from(FLAVOURS[key_kind]), label="flavour")
+        flavour: Flavour = draw(st.sampled_from(self.flavours[key_kind]), label="flavour")
         key = flavour.key
         extra = draw(
             st.lists(st.sampled_from(sorted(EXTRA_TYPES)), unique=True, max_size=2), label="extra columns"
@@ -317,10 +316,14 @@ class Histories(RuleBasedStateMachine):
         values = [("n", pa.int32()), ("f", pa.float64()), ("s", pa.string())]
         values += [(column, EXTRA_TYPES[column]) for column in extra]
         values += [(column, pa.date32()) for column in flavour.follows]
-        schema = pa.schema([*key, *(pa.field(column, data_type) for column, data_type in values)])
+        fields = [pa.field(column, data_type) for column, data_type in values]
+        schema = pa.schema([*key, *fields, *self.more_columns])
         rows: dict[str, dict[str, Any]] = {}
         for _ in range(draw(st.integers(0, 8), label="base rows")):
-            row = {column.name: value_of(draw, column.type, nullable=column.nullable) for column in schema}
+            row = {
+                column.name: self.cell(draw, column.name, column.type, nullable=column.nullable)
+                for column in schema
+            }
             row |= {name: compute(row) for name, compute in flavour.follows.items()}
             rows[repr([row[column.name] for column in key])] = row
         base = pa.Table.from_pylist(list(rows.values()), schema=schema)
@@ -345,14 +348,23 @@ class Histories(RuleBasedStateMachine):
             if column.field_id in subject.follows:
                 cells[column.name] = subject.follows[column.field_id](key)
             elif column.name not in key:
-                cells[column.name] = value_of(draw, column.type, nullable=True)
+                cells[column.name] = self.cell(draw, column.name, column.type, nullable=True)
         return key | cells
+
+    def cell(self, draw: Draw, column: str, data_type: pa.DataType, *, nullable: bool) -> Any:
+        """A value for a column."""
+        return value_of(draw, data_type, nullable=nullable)
 
     def _by_region(self, subject: Subject, keys: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         parts: dict[str, list[dict[str, Any]]] = {}
         for key in keys:
             parts.setdefault(subject.table.region_of(key), []).append(key)
         return parts
+
+    def _put(self, subject: Subject, region: str, rows: list[dict[str, Any]]) -> None:
+        writer = self._writer(subject, region)
+        done = writer.put(rows)
+        subject.model.write(region, rows, writer.field_ids, done.generation, done.current_generation)
 
     def _writer(self, subject: Subject, region: str) -> RegionWriter:
         known = subject.table.writers.get(region)
@@ -368,11 +380,11 @@ class Histories(RuleBasedStateMachine):
     def _change_schema(
         self, data: Any, subject: Subject, change: Callable[[lance.LanceDataset, str], None]
     ) -> None:
-        """Change a drawn column; ``n`` and ``s`` stay, because drawn queries name them."""
+        """Change a drawn column."""
         names = [
             column.name
             for column in subject.model.columns
-            if column.name not in (*subject.table.key, "n", "s")
+            if column.name not in (*subject.table.key, *self.kept_columns)
         ]
         if names:
             change(subject.table.dataset(), data.draw(st.sampled_from(names)))
