@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -31,12 +32,14 @@ class Arguments:
         table: its name, for messages.
         schema: columns of the table that the caller may see.
         values: of the arguments that were given.
+        masked: columns whose true values the caller may not see.
     """
 
     function: str
     table: str
     schema: pa.Schema
     values: Mapping[str, Value]
+    masked: AbstractSet[str] = frozenset()
 
     def refused(self, message: str) -> InvalidInputError:
         """The error that tells what is wrong with a call."""
@@ -88,6 +91,12 @@ class Arguments:
             known = ", ".join(self.schema.names)
             msg = f"{self.function}: table {self.table!r} has no column {value!r}; it has {known}"
             raise NotFoundError(msg)
+        if value in self.masked:
+            msg = (
+                f"column {value!r} of table {self.table!r} is masked by your access policy, and neither its true "
+                "values nor what stands in for them can be searched: search another column, or ask for the grant"
+            )
+            raise self.refused(msg)
         return self.schema.field(value)
 
     def k(self) -> int:

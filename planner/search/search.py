@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -60,18 +61,21 @@ def result_schema(call: SearchCall, schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, *added])
 
 
-def read_search(call: SearchCall, schema: pa.Schema, values: Sequence[Value]) -> Search:
+def read_search(
+    call: SearchCall, schema: pa.Schema, values: Sequence[Value], masked: AbstractSet[str] = frozenset()
+) -> Search:
     """What a call asks for.
 
     Args:
         call: of a search function.
         schema: columns of its table that the caller may see.
         values: of the statement's parameters.
+        masked: columns whose true values the caller may not see.
 
     Raises:
         LanceGatewayError: an argument that can't be, with its name and value.
     """
-    arguments = Arguments(call.function.value, call.table, schema, call.with_values(values))
+    arguments = Arguments(call.function.value, call.table, schema, call.with_values(values), masked)
     k = arguments.k()
     prefilter = arguments.boolean("prefilter", default=True)
     return Search(k, prefilter, vector_request(arguments, k))
