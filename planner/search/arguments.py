@@ -93,8 +93,8 @@ class Arguments:
             raise NotFoundError(msg)
         if value in self.masked:
             msg = (
-                f"column {value!r} of table {self.table!r} is masked by your access policy, and what is masked "
-                "can't be searched: search another column, or ask an administrator"
+                f"column {value!r} of table {self.table!r} is masked by your access policy, and "
+                "what is masked can't be searched: search another column, or ask an administrator"
             )
             raise self.refused(msg)
         return self.schema.field(value)
