@@ -14,7 +14,6 @@ from datafusion import DataFrame
 
 from planner.direct_shape import DirectShape
 from planner.query import QueryRun, TableScan
-from planner.search.call import SearchCall
 from planner.secured import SecuredTable
 
 
@@ -23,7 +22,6 @@ def direct_batches(
     frame: DataFrame,
     run: QueryRun,
     table: SecuredTable,
-    search: SearchCall | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The statement's result; planned at once, read lazily.
 
@@ -32,9 +30,8 @@ def direct_batches(
         frame: the planned statement.
         run: its execution; planning the leaf tells it projection and conjuncts, where there are any.
         table: the statement's only one, with what may be seen of it.
-        search: what is asked of it; None for its rows.
     """
-    scan = direct_scan(shape, frame, run, table) if search is None else _planned_scan(frame, run)
+    scan = direct_scan(shape, frame, run, table)
     counts = shape in {DirectShape.COUNT, DirectShape.COUNT_ALL}
     return _counted(scan) if counts else _all_batches(scan)
 
@@ -45,10 +42,6 @@ def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: Secu
         return run.add_scan(table, table.base(), ())
     if shape is DirectShape.SCAN_ALL:
         return run.add_scan(table, table.base(), frame.schema().names)
-    return _planned_scan(frame, run)
-
-
-def _planned_scan(frame: DataFrame, run: QueryRun) -> TableScan:
     frame.execution_plan()
     (scan,) = run.scans
     return scan

@@ -17,10 +17,8 @@ from planner.control import RunControl
 from planner.leaf import TableLeaf
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
-from planner.search.call import SearchCall
 from planner.search.distance_functions import register_distances
-from planner.search.leaf import SearchLeaf
-from planner.search.search import read_search
+from planner.search.leaf import search_leaf
 from planner.settings import SessionSettings
 from planner.substrait import Bound, BoundPlan
 from planner.system_leaf import SystemLeaf
@@ -94,16 +92,17 @@ class Frames:
         if isinstance(bound, BoundPlan):
             return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
         text, values = (bound.render(), None) if parameters is None else bound.with_values(parameters)
-        context = self._context(typing=parameters is None and bound.parameter_count > 0, pushdown=pushdown)
+        is_typing = parameters is None and bound.parameter_count > 0
+        context = self._context(typing=is_typing, pushdown=pushdown)
         tables = list(dict.fromkeys(reference.table for reference in bound.references))
         for reference in bound.references:
+            leaf: TableLeaf
             if reference.search is not None:
-                found = self._search_leaf(run, reference.search, parameters, bound.parameter_count, catalog)
-                context.register_dataset(reference.private_name, found)
-                continue
-            # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
-            marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
-            leaf = TableLeaf(run, catalog.table(reference.table), self.partitions + marker)
+                leaf = search_leaf(run, reference.search, None if is_typing else parameters or (), catalog)
+            else:
+                # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
+                marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
+                leaf = TableLeaf(run, catalog.table(reference.table), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
         if bound.system_tables or bound.lists_tables:
             self._add_system_tables(context, run, catalog)
@@ -114,21 +113,6 @@ class Frames:
             return context.sql(text, param_values=values or None)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
-
-    def _search_leaf(
-        self,
-        run: QueryRun,
-        call: SearchCall,
-        parameters: Sequence[pa.Scalar] | None,
-        parameter_count: int,
-        catalog: VisibleCatalog,
-    ) -> SearchLeaf:
-        table = catalog.table(call.table)
-        search = None
-        if parameters is not None or not parameter_count:
-            values = [value.as_py() for value in parameters or ()]
-            search = read_search(call, table.visible_schema(table.base()), values)
-        return SearchLeaf(run, table, call, search)
 
     def _plan_of_relations(
         self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool

@@ -13,7 +13,6 @@ divides it in the same way.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -30,8 +29,6 @@ from planner.statement import BoundStatement, StatementKind
 from protos import snapshot_pb2
 
 MAX_PARTS = 4096
-_CHANGES_BY_ITSELF = re.compile(r"\b(?:now|today|current_\w+|random|rand|uuid)\b", re.IGNORECASE)
-"""Each part is planned on its own: what these give must not decide which rows it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,8 @@ def is_divisible(bound: BoundStatement) -> bool:
     """Whether a statement may be no more than a scan, and asks for the same rows whenever it is planned."""
     if bound.kind is not StatementKind.QUERY or len(bound.references) != 1 or bound.references[0].search:
         return False
-    return _CHANGES_BY_ITSELF.search(bound.render()) is None
+    # Each part is planned on its own: what is called must not decide which rows it has.
+    return not bound.changes_by_itself
 
 
 def offered(

@@ -30,7 +30,10 @@ from planner.plain_types import bindable_type, conform
 from planner.query import QueryRun
 from planner.results import altered, normalised, translated
 from planner.running import again_if_files_vanish, streamed
+from planner.search.call import SearchCall
+from planner.search.direct import DirectSearch, direct_search
 from planner.search.distance_functions import is_vector_type
+from planner.search.leaf import search_leaf
 from planner.search.vector_text import read_vector
 from planner.secured import SecuredTable
 from planner.settings import SessionSettings
@@ -81,6 +84,8 @@ class PreparedQuery:
         """The base version that is known to give the advertised columns."""
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """What preparing has planned already, and when; a run that soon follows uses it up."""
+        self._search: DirectSearch | None = None
+        """The statement as a search and nothing else, once a run has told that it is one."""
         self.constant: Sequence[pa.RecordBatch] | None = None
         run = frames.run(settings, RunControl())
         frame = frames.plan(bound, run, None, catalog)
@@ -268,6 +273,8 @@ class PreparedQuery:
         """Planned, and read lazily."""
         batches = self._lookup(task)
         if batches is None:
+            batches = self._searched(task)
+        if batches is None:
             batches = self._batches(*self._plan(task), task)
         return batches
 
@@ -301,6 +308,19 @@ class PreparedQuery:
         run = self._frames.run(task.settings, task.control)
         scan = run.add_scan(table, base, columns, keys=KeySet(keys))
         return (conform(batch, self.schema) for batch in scan.batches(0))
+
+    def _searched(self, task: _Task) -> Iterator[pa.RecordBatch] | None:
+        """Answer without DataFusion, where an earlier run has told that the statement is but a search."""
+        (reference, *_) = self._bound.references or (None,)
+        if self._search is None or reference is None or reference.search is None:
+            return None
+        run = self._frames.run(task.settings, task.control)
+        leaf = search_leaf(run, reference.search, task.parameters, self._catalog)
+        schema = self._search.schema(leaf.schema)
+        if schema is None:
+            raise altered(self.sql)
+        self._check(schema)
+        return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
     def _plan(self, task: _Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
         if pushdown and task.settings == self._settings:
@@ -351,12 +371,23 @@ class PreparedQuery:
 
     def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
-        shape = None if len(self._bound.references) != 1 else direct_shape(frame)
+        shape = None
+        if len(self._bound.references) == 1:
+            (reference,) = self._bound.references
+            if reference.search is not None:
+                return self._opened_search(reference.search, frame, run)
+            shape = direct_shape(frame)
         if shape is None:
             told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
-        (reference,) = self._bound.references
-        return direct_batches(shape, frame, run, self._catalog.table(reference.table), reference.search)
+        return direct_batches(shape, frame, run, self._catalog.table(reference.table))
+
+    def _opened_search(self, search: SearchCall, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+        """The statement's only reference is a search; if that is all, later runs need no plan."""
+        batches = streamed(frame, run.control)
+        if self._search is None and isinstance(self._bound, BoundStatement) and self._bound.is_fixed:
+            self._search = direct_search(frame, search, run)
+        return batches
 
     def _explain(self, task: _Task) -> pa.RecordBatchReader:
         if self._bound.kind is StatementKind.EXPLAIN_ANALYZE and task.control.metrics is None:

@@ -19,6 +19,7 @@ __all__ = ["BoundStatement", "Piece", "Slot", "StatementKind", "TableReference"]
 
 # Functions may be called without parentheses only if their names begin so.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
+_UNSTABLE_CALL = re.compile(r"\b(?:now|today|current_\w+|random|rand|uuid)\b", re.IGNORECASE)
 _DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
 
 
@@ -95,6 +96,18 @@ class BoundStatement:
         return self.kind is StatementKind.SHOW or any(
             "information_schema" in piece.text.lower() for piece in self._pieces if isinstance(piece, Piece)
         )
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the text for DataFusion is the same for every run, and means the same at any time."""
+        if any(isinstance(piece, Slot) for piece in self._pieces):
+            return False
+        return not self.changes_by_itself
+
+    @property
+    def changes_by_itself(self) -> bool:
+        """Whether the statement calls what differs from run to run."""
+        return _UNSTABLE_CALL.search(self.render()) is not None
 
     def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
         """The types of parameters, where some are arguments of search functions.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from planner.leaf import TableLeaf
 from planner.query import QueryRun, TableScan
 from planner.search.call import SearchCall
 from planner.search.scan import SearchScan
-from planner.search.search import Search, result_schema
+from planner.search.search import Search, read_search, result_schema
 from planner.secured import SecuredTable
+from planner.visible_catalog import VisibleCatalog
 
 
 class SearchLeaf(TableLeaf):
@@ -28,10 +32,40 @@ class SearchLeaf(TableLeaf):
         self._schema = result_schema(call, self._schema)
         self._columns = tuple(self._schema.names)
 
-    def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+    def scan(self, columns: tuple[str, ...], conjuncts: pc.Expression | None) -> SearchScan:
+        """What produces the rows.
+
+        Args:
+            columns: to produce.
+            conjuncts: conditions on the rows; None for all of them.
+        """
         assert self._search is not None  # noqa: S101 (what is planned for its types alone never runs)
-        scan = SearchScan(
-            self._run, self._table, self._base, self._search, self._schema, self._columns, conjuncts
-        )
+        scan = SearchScan(self._run, self._table, self._base, self._search, self._schema, columns, conjuncts)
         self._run.scans.append(scan)
         return scan
+
+    def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+        return self.scan(self._columns, conjuncts)
+
+
+def search_leaf(
+    run: QueryRun, call: SearchCall, parameters: Sequence[pa.Scalar] | None, catalog: VisibleCatalog
+) -> SearchLeaf:
+    """The leaf that stands for a call.
+
+    Args:
+        run: the statement's execution.
+        call: as it stands in the statement.
+        parameters: values of the statement's; None where only types are wanted.
+        catalog: with which the statement's names were resolved.
+
+    Raises:
+        LanceGatewayError: an argument that can't be, with its name and value.
+    """
+    table = catalog.table(call.table)
+    search = None
+    if parameters is not None:
+        values = [value.as_py() for value in parameters]
+        schema = table.visible_schema(table.base())
+        search = read_search(call, schema, values, table.access.masks.keys())
+    return SearchLeaf(run, table, call, search)
