@@ -49,3 +49,46 @@ class VectorRequest:
     refine_factor: int | None = None
     use_index: bool = True
     staleness: Staleness = Staleness.EXACT
+
+
+class Fusion(Enum):
+    """How a hybrid search makes one score of a distance and a text score.
+
+    WEIGHTED: both are scaled to 0..1 among the candidates of their branch, and added by weight.
+    RRF: reciprocal rank fusion, which goes by the places in the two rankings alone.
+    """
+
+    WEIGHTED = "weighted"
+    RRF = "rrf"
+
+
+@dataclass(frozen=True, slots=True)
+class HybridRequest:
+    """How the candidates of a vector search and of a text search become one ranking.
+
+    Attributes:
+        k: rows wanted for each query.
+        fusion: see there.
+        alpha: share of the vector search in a weighted score, 0 to 1.
+        rrf_k: what is added to every rank, so that the first places do not decide alone.
+        oversample_factor: each branch fetches so many times k candidates.
+    """
+
+    k: int
+    fusion: Fusion = Fusion.WEIGHTED
+    alpha: float = 0.5
+    rrf_k: float = 60.0
+    oversample_factor: int = 4
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or self.oversample_factor < 1:
+            msg = f"k and oversample_factor are at least 1, not {self.k} and {self.oversample_factor}"
+            raise ValueError(msg)
+        if not 0 <= self.alpha <= 1 or not self.rrf_k > 0:
+            msg = f"alpha lies in 0..1 and rrf_k is positive, not {self.alpha} and {self.rrf_k}"
+            raise ValueError(msg)
+
+    @property
+    def candidates(self) -> int:
+        """Rows that each branch fetches for each query."""
+        return min(self.k * self.oversample_factor, MAX_K)

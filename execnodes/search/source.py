@@ -65,6 +65,8 @@ class SearchSource:
         live: rows that are the newest of their key (and that the principal may see).
         fragments: ids of the fragments that are searched, ascending; a log tail is fragment 0.
         index: what covers them; None where every row must be looked at.
+        region_id: whose rows they are; None for the base table, which has rows of every region.
+        fragment_identities: fragment id -> what names its rows in caches, apart from those of the others.
     """
 
     number: int
@@ -73,6 +75,12 @@ class SearchSource:
     live: RowMask = EVERYTHING_VISIBLE
     fragments: tuple[int, ...] = (0,)
     index: IndexDescription | None = None
+    region_id: str | None = None
+    fragment_identities: Mapping[int, Hashable] = field(default_factory=dict)
+
+    def fragment_identity(self, fragment_id: int) -> Hashable:
+        """Names the rows of one fragment in caches, whatever else the source has."""
+        return self.fragment_identities.get(fragment_id, (self.identity, fragment_id))
 
     @property
     def label(self) -> str:

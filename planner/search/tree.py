@@ -36,4 +36,4 @@ def plan_search(
 
     assert search.vector is not None  # noqa: S101
     found = plan_vector(tuple(sources), search.vector, before, table.cache)
-    return TakeRowsExec(found, tuple(sources), output, after)
+    return TakeRowsExec(found, tuple(sources), output, after, table.cache)

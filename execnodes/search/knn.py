@@ -1,0 +1,134 @@
+"""Find the nearest rows of one source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ExecNode, TaskContext
+from execnodes.row_filter import RowFilter
+from execnodes.search.flat_search import flat_search
+from execnodes.search.index_search import IndexSearch
+from execnodes.search.nearest import Found
+from execnodes.search.request import VectorRequest
+from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
+from execnodes.search.vector_blocks import Keep
+
+
+@dataclass(frozen=True, eq=False)
+class KnnExec(ExecNode):
+    """The k nearest live rows of one source for every query, with their true distances; nearest first.
+
+    Where an index finds fewer than k rows, as it may when most rows near a query are filtered out, all rows
+    of the source are looked at: it never gives fewer than there are.
+
+    Args:
+        source: what is searched.
+        request: what for.
+        metric: one of `distances.METRICS`.
+        keep: holds vectors.
+        row_filter: what rows must fulfil to be ranked.
+        index: how the source's index is used; None where distances to all rows are computed.
+        k: rows wanted for each query, where it isn't the request's number.
+    """
+
+    source: SearchSource
+    request: VectorRequest
+    metric: str
+    keep: Keep
+    row_filter: RowFilter | None = None
+    index: IndexSearch | None = None
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.index is not None and self.source.index is None:
+            raise ValueError(f"{self.source.label} has no index that could be used")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """`VECTOR_CANDIDATES`."""
+        return VECTOR_CANDIDATES
+
+    @property
+    def wanted(self) -> int:
+        """Rows wanted for each query."""
+        return self.request.k if self.k is None else self.k
+
+    def children(self) -> tuple[ExecNode, ...]:
+        """None: a leaf."""
+        return ()
+
+    def describe(self) -> str:
+        """Source, how it is searched, and what is kept out."""
+        parts = [self.source.label]
+        if self.index is None:
+            parts += [f"fragments={len(self.source.fragments)}", "flat", self.metric]
+        else:
+            parts.append(self.index.describe(self.metric))
+        if self.row_filter is not None:
+            parts.append(f"filter={self.row_filter}")
+        blocked = self.source.live.hidden_rows
+        return f"KnnExec: {', '.join(parts)}, blocked={blocked}"
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """One batch, or none where there is nothing to find."""
+        if partition:
+            return
+        found = self.find(self.request.vectors, self.wanted, context)
+        if sum(len(addresses) for _, addresses in found):
+            yield candidates(self.source.number, found)
+
+    def find(self, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
+        """The nearest rows of each query: distances and addresses, nearest first."""
+        if self.index is None:
+            return flat_search(
+                self.source, self.request.column, queries, k, self.metric, self.row_filter, self.keep, context
+            )
+        found = self.index.find(
+            self.source, self.request.column, queries, k, self.metric, self.row_filter, self.keep
+        )
+        context.check()
+        short = [number for number, (_, addresses) in enumerate(found) if len(addresses) < k]
+        if short and min(len(found[one][1]) for one in short) < self._most_rows:
+            context.count(self, "flat_searches", len(short))
+            again = flat_search(
+                self.source,
+                self.request.column,
+                queries[short],
+                k,
+                self.metric,
+                self.row_filter,
+                self.keep,
+                context,
+            )
+            for number, result in zip(short, again, strict=True):
+                found[number] = result
+        return found
+
+    @property
+    def _most_rows(self) -> int:
+        """How many rows can be live at most; deleted ones may be among them."""
+        dataset: Any = self.source.rows.dataset  # type: ignore[union-attr]
+        rows = 0
+        for fragment_id in self.source.fragments:
+            mask = self.source.live.fragments.get(fragment_id)
+            if mask is not None:
+                rows += mask.visible_rows
+            else:
+                rows += dataset.get_fragment(fragment_id).count_rows()
+        return rows
+
+
+def candidates(source: int, found: list[Found]) -> pa.RecordBatch:
+    """What was found in a source, as `VECTOR_CANDIDATES`."""
+    counts = [len(addresses) for _, addresses in found]
+    queries = np.repeat(np.arange(len(found), dtype=np.int32), counts)
+    distances = np.concatenate([distances for distances, _ in found])
+    addresses = np.concatenate([addresses for _, addresses in found])
+    sources = np.full(len(queries), source, dtype=np.int32)
+    arrays = [pa.array(one) for one in (queries, sources, addresses, distances)]
+    return pa.RecordBatch.from_arrays(arrays, schema=VECTOR_CANDIDATES)

@@ -1,0 +1,161 @@
+"""The vectors of a source as matrices, for searches that look at every row.
+
+Vectors of a few megabytes are kept decoded: multiplying them takes less time than opening a scanner. Others
+are read piece by piece whenever they are searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ROW_ADDRESS
+from execnodes.row_mask import OFFSET_BITS
+from execnodes.search.source import SearchSource
+from execnodes.source import LanceSource, MemTableSource, read_as
+
+BLOCK_ROWS = 8192
+"""Rows that are read together."""
+MAX_KEPT_BYTES = 64 << 20
+"""Vectors of one fragment that take more are read anew for every search."""
+_OVERHEAD = 256
+
+Value = TypeVar("Value")
+
+
+class Keep(Protocol):
+    """A cache bounded in bytes, for things that never change."""
+
+    def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
+        """The value of a key, made where it is not kept."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class VectorBlock:
+    """Vectors of rows of one fragment; rows without a vector are left out.
+
+    Attributes:
+        addresses: row addresses, uint64, ascending.
+        vectors: one a row.
+    """
+
+    addresses: np.ndarray
+    vectors: np.ndarray
+
+    @property
+    def fragment_id(self) -> int:
+        """Of all its rows."""
+        return int(self.addresses[0]) >> OFFSET_BITS
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.addresses.nbytes + self.vectors.nbytes)
+
+
+Blocks = tuple[VectorBlock, ...]
+
+
+def vector_blocks(
+    source: SearchSource, column: str, keep: Keep, fragments: Iterable[int] | None = None
+) -> Iterator[VectorBlock]:
+    """All rows of a source that have a vector and are not deleted, whether they are live or not.
+
+    Args:
+        source: where.
+        column: of the table; a fixed-size list of numbers.
+        keep: holds vectors.
+        fragments: ids of those that are wanted; None for all of the source.
+    """
+    rows = source.rows
+    if isinstance(rows, MemTableSource):
+        of_memory = ("vectors of rows", source.identity, column)
+        yield from keep.compute(of_memory, partial(_all, partial(_of_memory, rows, column)), _size)
+        return
+    if column not in rows.stored:
+        return
+    for fragment_id in source.fragments if fragments is None else fragments:
+        scanned = partial(scanned_blocks, rows, column, (fragment_id,), None)
+        if is_kept(rows, column, fragment_id):
+            key = ("vectors", source.identity, fragment_id, column)
+            yield from keep.compute(key, partial(_all, scanned), _size)
+        else:
+            yield from scanned()
+
+
+def is_kept(rows: LanceSource, column: str, fragment_id: int) -> bool:
+    """Whether the vectors of a fragment are few enough to be kept."""
+    dataset: Any = rows.dataset
+    kind = rows.schema.field(column).type
+    row_bytes = kind.list_size * kind.value_type.bit_width // 8
+    return bool(dataset.get_fragment(fragment_id).physical_rows * row_bytes <= MAX_KEPT_BYTES)
+
+
+def scanned_blocks(
+    rows: LanceSource, column: str, fragments: Iterable[int], condition: str | None
+) -> Iterator[VectorBlock]:
+    """Read vectors.
+
+    Args:
+        rows: the dataset.
+        column: of the table.
+        fragments: ids of those to read.
+        condition: in Lance's filter language; rows that don't fulfil it are not read.
+    """
+    dataset: Any = rows.dataset
+    scanner = dataset.scanner(
+        columns=[rows.stored_names[column]],
+        filter=condition,
+        fragments=[dataset.get_fragment(fragment_id) for fragment_id in fragments],
+        batch_size=BLOCK_ROWS,
+        with_row_address=True,
+    )
+    field = rows.schema.field(column)
+    for batch in scanner.to_batches():
+        (vectors,) = read_as(batch, (field,), rows.stored)
+        yield from _blocks(vectors, batch.column(ROW_ADDRESS).to_numpy())
+
+
+def _all(blocks: Callable[[], Iterator[VectorBlock]]) -> Blocks:
+    return tuple(blocks())
+
+
+def _of_memory(rows: MemTableSource, column: str) -> Iterator[VectorBlock]:
+    start = 0
+    for vectors in rows.rows.column(column).chunks:
+        yield from _blocks(vectors, np.arange(start, start + len(vectors), dtype=np.uint64))
+        start += len(vectors)
+
+
+def _blocks(vectors: pa.FixedSizeListArray, addresses: np.ndarray) -> Iterator[VectorBlock]:
+    """At most one block, in which every row has a vector."""
+    if vectors.null_count:
+        valid = vectors.is_valid()
+        vectors, addresses = vectors.filter(valid), addresses[valid.to_numpy(zero_copy_only=False)]
+    if not len(vectors):
+        return
+    matrix, whole = _matrix(vectors)
+    if whole is not None:
+        matrix, addresses = matrix[whole], addresses[whole]
+    if len(addresses):
+        yield VectorBlock(addresses, matrix)
+
+
+def _matrix(vectors: pa.FixedSizeListArray) -> tuple[np.ndarray, np.ndarray | None]:
+    """One row a vector, and which rows have all of their elements; None where all have."""
+    size = vectors.type.list_size
+    elements = vectors.flatten()
+    whole = None
+    if elements.null_count:
+        whole = elements.is_valid().to_numpy(zero_copy_only=False).reshape(-1, size).all(axis=1)
+        elements = elements.fill_null(0)
+    return elements.to_numpy(zero_copy_only=False).reshape(-1, size), whole
+
+
+def _size(blocks: Blocks) -> int:
+    return sum(block.nbytes for block in blocks) + _OVERHEAD
