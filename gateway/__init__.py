@@ -24,3 +24,8 @@ Metadata families are `listings`, which callers narrow by `patterns`; `sql_types
 are; `streams` sends results; `errors` decides what a client sees of a failure; `keeping` bounds what is
 remembered. `cli`, `serve`, `shell`, `client` and `render` are the command line.
 """
+
+import os
+
+# Lance reads it as it is imported, and else tells of every text search that the MemWAL index has no fields.
+os.environ.setdefault("LANCE_LOG", "warn,lance::index=off")
