@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, Un
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
 from memwal.layout import base_manifest_paths
 from memwal.storage import FileIdentity, Storage
+from planner.dataset_indexes import DatasetIndex, dataset_indexes
 from planner.stored_fields import StoredField, fields_of_dataset
 
 Place = tuple[str, int]
@@ -152,6 +153,16 @@ class BaseTable:
         return {}
 
     @cached_property
+    def indexes(self) -> tuple[DatasetIndex, ...]:
+        """Its indexes, by name."""
+        return dataset_indexes(self.dataset)
+
+    @cached_property
+    def searched_as(self) -> dict[Hashable, Any]:
+        """What searches found out about this version and keep for the next one."""
+        return {}
+
+    @cached_property
     def key_index(self) -> bool:
         """Whether a BTREE index on a single-column primary key covers every fragment."""
         if len(self.primary_key) != 1:
@@ -159,10 +170,9 @@ class BaseTable:
         everything = {fragment.fragment_id for fragment in self.fragments}
         covered = {
             fragment_id
-            for index in self.dataset.describe_indices()
-            if index.index_type == "BTree" and index.field_names == list(self.primary_key)
-            for segment in index.segments
-            for fragment_id in segment.fragment_ids
+            for index in self.indexes
+            if index.type == "BTree" and index.columns == self.primary_key
+            for fragment_id in index.fragments
         }
         return everything <= covered
 

@@ -17,6 +17,7 @@ from execnodes.source import LanceSource, MemTableSource, read_as
 from memwal.errors import CorruptDataError
 from memwal.wal import WalEntry
 from planner.base_table import BaseTable, brief
+from planner.dataset_indexes import DatasetIndex, dataset_indexes
 from planner.key_column import key_column
 from planner.stored_fields import StoredField, fields_of_dataset, fields_of_entry
 
@@ -88,6 +89,11 @@ class GenerationDataset:
     def fields(self) -> tuple[StoredField, ...]:
         """Columns with their field ids."""
         return fields_of_dataset(self.dataset)
+
+    @cached_property
+    def indexes(self) -> tuple[DatasetIndex, ...]:
+        """Its own indexes, by name."""
+        return dataset_indexes(self.dataset)
 
     @cached_property
     def has_tombstones(self) -> bool:
