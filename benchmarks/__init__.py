@@ -12,9 +12,17 @@ parameters match), runs the families below and writes one Markdown report: media
 - `generations_cost`: the same fresh rows in 1, 10 and 100 generations
 - `streaming`: a whole-table result by Flight, against a bare Flight server that holds it in memory
 - `memory`: resident memory of the server while it streams
+- `vector_search`, `text_search`, `hybrid_search`: top-10 in process and by ADBC, warm and cold, with recall
+- `search_curves`: recall and latency by effort, index type and number of generations, drawn in `docs/plots`
+- `search_memory`: resident memory of the server while a thousand searches meet ever new rows
 - `roapi`: latency, throughput of many clients and streaming by ADBC, against ROAPI on the same rows
 
 The floor is base-only DataFusion over `lance.FFILanceTableProvider`: what the same engine does with the same
-files when it ignores fresh rows, so its answer is stale. Peers are Lance's own `LsmScanner` and
-`LsmPointLookupPlanner`, and ROAPI.
+files when it ignores fresh rows, so its answer is stale; for searches it is Lance's own search of the base.
+Peers are Lance's own `LsmScanner`, `LsmPointLookupPlanner` and `LsmVectorSearchPlanner`, and ROAPI.
 """
+
+import os
+
+# Lance says of every full-text search on a table with MemWAL that the MemWAL index has no fields.
+os.environ.setdefault("LANCE_LOG", "error,lance::index=off")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.settings import DEFAULT_DATA_DIR, DEFAULT_REPORT, BenchSettings
+from benchmarks.settings import DEFAULT_DATA_DIR, DEFAULT_PLOTS_DIR, DEFAULT_REPORT, BenchSettings
 from benchmarks.suite import FAMILIES, run_families
 from memwal.errors import InvalidInputError
 
@@ -25,6 +25,11 @@ def main(
         int, typer.Option(help="Repetitions of a scan; lookups repeat 20 times as often.")
     ] = 15,
     stream_rows: Annotated[int, typer.Option(help="Rows streamed while memory is watched.")] = 10_000_000,
+    search_rows: Annotated[int, typer.Option(help="Rows of the base tables that are searched.")] = 200_000,
+    large_search_rows: Annotated[
+        int, typer.Option(help="Rows of the larger one; 0 leaves it out.")
+    ] = 1_000_000,
+    plots_dir: Annotated[Path, typer.Option(help="Where curves are drawn.")] = DEFAULT_PLOTS_DIR,
 ) -> None:
     """Measures Lance Gateway against its floors and peers, in ratios of one run."""
     try:
@@ -36,6 +41,9 @@ def main(
             data_dir=data_dir.resolve(),
             rounds=rounds,
             stream_rows=stream_rows,
+            search_rows=search_rows,
+            large_search_rows=large_search_rows,
+            plots_dir=plots_dir,
         )
         run_families(settings, tuple(only or ()), out)
     except InvalidInputError as error:

@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from memwal.errors import LanceGatewayError
 
+_SCORE_TOLERANCE = 1e-3
+
 
 class WrongAnswerError(LanceGatewayError):
     """A measured query did not return what was written; its time means nothing."""
@@ -59,7 +61,26 @@ def check_same_row(got: pa.Table, expected: pa.Table, key: int) -> None:
         raise WrongAnswerError(f"the lookup of key {key} gave {got.to_pylist()} instead of {right}")
 
 
-def _close(got: list[float], expected: tuple[float, ...]) -> bool:
+def check_same_ranking(got: pa.Table, expected: pa.Table, query: str) -> None:
+    """Raises WrongAnswerError unless a search gave the expected scores and, but for equal scores, rows.
+
+    Args:
+        got: The columns `id` and `_score`, best first.
+        expected: The same, of the search that is right.
+        query: For the message.
+    """
+    scores = expected.column("_score").to_pylist()
+    lowest = scores[-1] if scores else 0.0
+    # Rows that score like the last one may be exchanged for others that do.
+    sure, found = (
+        {row["id"] for row in side.to_pylist() if row["_score"] > lowest * (1 + _SCORE_TOLERANCE)}
+        for side in (expected, got)
+    )
+    if sure != found or not _close(got.column("_score").to_pylist(), tuple(scores), _SCORE_TOLERANCE):
+        raise WrongAnswerError(f"the search for {query!r} gave {got.to_pylist()}, not {expected.to_pylist()}")
+
+
+def _close(got: list[float], expected: tuple[float, ...], tolerance: float = 1e-9) -> bool:
     return len(got) == len(expected) and all(
-        math.isclose(one, other, rel_tol=1e-9) for one, other in zip(got, expected, strict=True)
+        math.isclose(one, other, rel_tol=tolerance) for one, other in zip(got, expected, strict=True)
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from benchmarks.report import Finding
+from benchmarks.search_table import SearchShape, SearchTable, ensure_search_table
 from benchmarks.settings import BenchSettings
 from benchmarks.table import BenchTable, TableShape, ensure_table
 from planner.catalog import Catalog
@@ -26,10 +27,26 @@ class BenchContext:
         """The table of a shape."""
         return ensure_table(self.settings.data_dir, shape)
 
+    def search_table(self) -> SearchTable:
+        """The table that most searches share: four generations, a few rows in the log."""
+        settings = self.settings
+        rows, fresh = settings.search_rows, settings.search_fresh_rows
+        return self.searched(SearchShape(rows, 64, fresh, 4, 4, settings.search_tail_rows))
+
+    def large_search_table(self) -> SearchTable:
+        """As many fresh rows on a larger base of longer vectors, without texts."""
+        settings = self.settings
+        rows, fresh = settings.large_search_rows, settings.search_fresh_rows
+        return self.searched(SearchShape(rows, 128, fresh, 4, 4, settings.search_tail_rows, text_index=False))
+
+    def searched(self, shape: SearchShape) -> SearchTable:
+        """The table of a shape that is searched."""
+        return ensure_search_table(self.settings.data_dir, shape)
+
 
 Family = Callable[[BenchContext], Iterable[Finding]]
 
 
-def open_engine(table: BenchTable) -> QueryEngine:
+def open_engine(table: BenchTable | SearchTable) -> QueryEngine:
     """A fresh engine, with empty caches, on the table's root."""
     return QueryEngine(Catalog.open(str(table.root)))

@@ -15,7 +15,7 @@ import psutil  # type: ignore[import-untyped]
 
 from benchmarks.settings import REPOSITORY, BenchSettings
 
-Unit = Literal["x", "ms", "MiB"]
+Unit = Literal["x", "ms", "MiB", "recall"]
 _VERSIONS_OF = ("pylance", "datafusion", "pyarrow", "sqlglot", "numpy", "adbc-driver-flightsql", "roapi")
 
 
@@ -110,6 +110,8 @@ def milliseconds(value: float) -> str:
 
 
 def _quantity(value: float, unit: Unit) -> str:
+    if unit == "recall":
+        return f"{value:.3f}"
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}{'' if unit == 'x' else ' '}{unit}"
 

@@ -7,6 +7,7 @@ from memwal.errors import InvalidInputError
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEFAULT_DATA_DIR = REPOSITORY / "bench-data"
+DEFAULT_PLOTS_DIR = REPOSITORY / "docs" / "plots"
 DEFAULT_REPORT = REPOSITORY / "benchmarks" / "RESULTS.md"
 
 
@@ -25,6 +26,10 @@ class BenchSettings:
         generation_counts: Generation counts of the generations family, ascending.
         stream_rows: Rows streamed while the server's memory is watched; rounded up to whole tables.
         load_seconds: Length of one round of many clients.
+        search_rows: Rows of the base tables that are searched.
+        large_search_rows: Rows of the larger one; 0 leaves it out.
+        search_generation_counts: Generation counts of the search curves, ascending.
+        plots_dir: Where the curves are drawn.
     """
 
     rows: int = 5_000_000
@@ -37,16 +42,24 @@ class BenchSettings:
     generation_counts: tuple[int, ...] = (1, 10, 100)
     stream_rows: int = 10_000_000
     load_seconds: float = 1.0
+    search_rows: int = 200_000
+    large_search_rows: int = 1_000_000
+    search_generation_counts: tuple[int, ...] = (1, 4, 16, 64)
+    plots_dir: Path = DEFAULT_PLOTS_DIR
 
     def __post_init__(self) -> None:
-        for name in ("rows", "generations", "regions", "rounds", "stream_rows"):
+        for name in ("rows", "generations", "regions", "rounds", "stream_rows", "search_rows"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if self.large_search_rows < 0:
+            raise InvalidInputError(
+                f"large_search_rows is {self.large_search_rows}: it must be positive, or 0 for no such table"
+            )
         if self.load_seconds <= 0:
             raise InvalidInputError(f"load_seconds is {self.load_seconds}: it must be positive")
         if not 0 < self.upsert_fraction <= 1:
             raise InvalidInputError(f"upsert_fraction is {self.upsert_fraction}: it must be in (0, 1]")
-        for name in ("region_counts", "generation_counts"):
+        for name in ("region_counts", "generation_counts", "search_generation_counts"):
             counts = getattr(self, name)
             if not counts or min(counts) < 1 or list(counts) != sorted(set(counts)):
                 raise InvalidInputError(
@@ -57,6 +70,21 @@ class BenchSettings:
     def fresh_rows(self) -> int:
         """Rows put through MemWAL on top of the base table."""
         return max(self.generations, round(self.rows * self.upsert_fraction))
+
+    @property
+    def search_fresh_rows(self) -> int:
+        """Rows on top of a searched base: 15 % of it, 30,000 by default; as many on the larger one."""
+        return max(4, round(self.search_rows * 0.15))
+
+    @property
+    def search_tail_rows(self) -> int:
+        """Rows of a searched table that only the write-ahead log holds."""
+        return max(4, self.search_rows // 400)
+
+    @property
+    def search_rounds(self) -> int:
+        """Repetitions of a search."""
+        return 20 * self.rounds
 
     @property
     def lookup_rounds(self) -> int:

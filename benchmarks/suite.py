@@ -7,13 +7,18 @@ from benchmarks import (
     adbc_lookups,
     first_touch,
     generations_cost,
+    hybrid_search,
     lookups,
     lsm_scanner,
     memory,
     planning,
     roapi,
     scans,
+    search_curves,
+    search_memory,
     streaming,
+    text_search,
+    vector_search,
 )
 from benchmarks.context import BenchContext, Family
 from benchmarks.report import FamilyResult, write_report
@@ -30,6 +35,11 @@ FAMILIES: dict[str, Family] = {
     "generations_cost": generations_cost.run,
     "streaming": streaming.run,
     "memory": memory.run,
+    "vector_search": vector_search.run,
+    "text_search": text_search.run,
+    "hybrid_search": hybrid_search.run,
+    "search_curves": search_curves.run,
+    "search_memory": search_memory.run,
     "roapi": roapi.run,
 }
 

@@ -128,7 +128,7 @@ def _build(root: Path, shape: TableShape) -> tuple[Answers, npt.NDArray[np.int64
         0
     )
     buckets = buckets.to_numpy(zero_copy_only=False)
-    for region, region_id in enumerate(_create_regions(uri, dataset.version, shape.regions)):
+    for region, region_id in enumerate(create_regions(uri, dataset.version, shape.regions)):
         parts = np.array_split(keys[buckets == region], shape.generations_of(region))
         for generation, part in enumerate(parts, start=1):
             # Closing the writer flushes its MemTable: each part becomes one generation.
@@ -138,7 +138,7 @@ def _build(root: Path, shape: TableShape) -> tuple[Answers, npt.NDArray[np.int64
     return content.answers(), np.unique(keys)
 
 
-def _create_regions(uri: str, version: int, regions: int) -> Iterator[str]:
+def create_regions(uri: str, version: int, regions: int) -> Iterator[str]:
     """Commits every region's first manifest, with its recorded bucket; Lance's writer adopts it."""
     storage = Storage.open(uri)
     details = read_index_details(storage, version)

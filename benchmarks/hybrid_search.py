@@ -1,0 +1,71 @@
+"""Hybrid top-10 over base, generations and log, against the two searches of the base alone."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from benchmarks.context import BenchContext, open_engine
+from benchmarks.queries import hybrid_search
+from benchmarks.report import Finding, milliseconds
+from benchmarks.search_content import Vectors
+from benchmarks.search_sides import Effort, adbc_search, as_parameter, base_knn, base_text
+from benchmarks.search_table import K, SearchTable
+from benchmarks.server import gateway_server
+from benchmarks.timing import interleave
+from benchmarks.vector_search import adbc_finding
+
+
+def run(context: BenchContext) -> Iterator[Finding]:
+    """Reciprocal rank fusion; Lance on the base alone runs the vector search, then the full-text search."""
+    table = context.search_table()
+    effort = Effort()
+    knn, text = base_knn(table.uri, effort), base_text(table.uri)
+    sql = hybrid_search("$1", "$2", k=K, nprobes=effort.nprobes, refine_factor=effort.refine_factor)
+
+    def base(number: int) -> None:
+        vector, words = _query(table, number)
+        knn(vector)
+        text(words)
+
+    engine = open_engine(table)
+    try:
+        prepared = engine.prepare(sql)
+
+        def gateway(number: int) -> pa.Table:
+            vector, words = _query(table, number)
+            return prepared.execute((as_parameter(vector), pa.scalar(words))).read_all()
+
+        samples = interleave(
+            {"gateway": gateway, "base": base}, rounds=context.settings.search_rounds, warmups=20
+        )
+    finally:
+        engine.close()
+    yield Finding(
+        f"hybrid top-{K}, against both searches of the base alone",
+        milliseconds(samples.median_ms("gateway")),
+        f"base only {milliseconds(samples.median_ms('base'))}",
+        samples.ratio("gateway", "base"),
+        "x",
+        None,
+        f"p99 {milliseconds(samples.percentile_ms('gateway', 99))}",
+    )
+    with (
+        gateway_server(table.root) as server,
+        adbc_search(server.uri, sql) as bound,
+        adbc_search(server.uri, "SELECT 1") as nothing,
+    ):
+
+        def by_adbc(number: int) -> pa.Table:
+            vector, words = _query(table, number)
+            return bound(vector.tolist(), words)
+
+        samples = interleave(
+            {"gateway": by_adbc, "nothing": lambda _: nothing(), "base": base},
+            rounds=context.settings.search_rounds,
+            warmups=20,
+        )
+    yield adbc_finding(f"hybrid top-{K} by ADBC", samples)
+
+
+def _query(table: SearchTable, number: int) -> tuple[Vectors, str]:
+    return table.vectors[number % len(table.vectors)], table.texts[number % len(table.texts)]

@@ -1,0 +1,99 @@
+"""Who answers the searches: Lance on the base alone, Lance's LSM planner, and the gateway."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import adbc_driver_flightsql.dbapi as flight_sql
+import lance
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.baselines import region_snapshots
+from benchmarks.queries import vector_search
+from benchmarks.search_content import Keys, Vectors
+from benchmarks.search_table import K, SearchTable
+from planner.engine import QueryEngine
+
+VectorSearch = Callable[[Vectors], pa.Table]
+"""One vector to a table of the columns `id` and `_distance`, nearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard an index is searched, by all sides alike.
+
+    Attributes:
+        nprobes: Partitions to look at.
+        refine_factor: So many times k candidates are ranked by their true distances.
+    """
+
+    nprobes: int = 20
+    refine_factor: int = 4
+
+
+def base_knn(uri: str, effort: Effort) -> VectorSearch:
+    """Lance's own search of one dataset. It does not see generations."""
+    dataset = lance.dataset(uri)
+
+    def search(vector: Vectors) -> pa.Table:
+        nearest = {"column": "vec", "q": vector, "k": K}
+        nearest |= {"nprobes": effort.nprobes, "refine_factor": effort.refine_factor}
+        return dataset.scanner(columns=["id", "_distance"], nearest=nearest).to_table()
+
+    return search
+
+
+def lsm_knn(table: SearchTable, effort: Effort, overfetch: float = 1.0) -> VectorSearch:
+    """Lance's LSM planner over base and generations, refining as it does by itself."""
+    planner = lance.LsmVectorSearchPlanner(lance.dataset(table.uri), region_snapshots(table.uri), "vec")
+    options = {"k": K, "nprobes": effort.nprobes, "overfetch_factor": overfetch}
+
+    def search(vector: Vectors) -> pa.Table:
+        return planner.plan_search(pa.array(vector), columns=["id", "_distance"], **options).to_table()
+
+    return search
+
+
+def gateway_knn(engine: QueryEngine, effort: Effort) -> VectorSearch:
+    """The gateway in process, by a statement that is prepared once."""
+    sql = vector_search("$1", k=K, nprobes=effort.nprobes, refine_factor=effort.refine_factor)
+    prepared = engine.prepare(sql)
+
+    def search(vector: Vectors) -> pa.Table:
+        return prepared.execute((as_parameter(vector),)).read_all()
+
+    return search
+
+
+def base_text(uri: str) -> Callable[[str], pa.Table]:
+    """Lance's own full-text search of one dataset. It does not see generations."""
+    dataset = lance.dataset(uri)
+
+    def search(text: str) -> pa.Table:
+        return dataset.scanner(columns=["id", "_score"], full_text_query=text, limit=K).to_table()
+
+    return search
+
+
+@contextmanager
+def adbc_search(uri: str, sql: str) -> Iterator[Callable[..., pa.Table]]:
+    """A statement at a server, prepared once and given new parameters with each call."""
+    with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
+
+        def search(*parameters: object) -> pa.Table:
+            # The cursor prepares a text once and only binds while the text stays the same.
+            cursor.execute(sql, parameters or None)
+            return cursor.fetch_arrow_table()
+
+        yield search
+
+
+def as_parameter(vector: Vectors) -> pa.Scalar:
+    """A vector as drivers bind it: a list of numbers."""
+    return pa.scalar(vector, pa.list_(pa.float32()))
+
+
+def keys_of(search: VectorSearch, table: SearchTable) -> list[Keys]:
+    """What a side finds for each of the table's vectors."""
+    return [np.asarray(search(vector).column("id").to_numpy()) for vector in table.vectors]
