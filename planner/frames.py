@@ -76,6 +76,7 @@ class Frames:
         catalog: VisibleCatalog,
         *,
         pushdown: bool = True,
+        typing: bool = False,
     ) -> DataFrame:
         """The statement as DataFusion plans it.
 
@@ -85,6 +86,7 @@ class Frames:
             parameters: their values; None leaves placeholders in place.
             catalog: with which the statement's names were resolved.
             pushdown: whether leaves are handed their conjuncts.
+            typing: whether the plan is for its types alone, and the values stand for their types.
 
         Raises:
             LanceGatewayError: DataFusion refuses it.
@@ -92,13 +94,15 @@ class Frames:
         if isinstance(bound, BoundPlan):
             return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
         text, values = (bound.render(), None) if parameters is None else bound.with_values(parameters)
-        is_typing = parameters is None and bound.parameter_count > 0
-        context = self._context(typing=is_typing, pushdown=pushdown)
+        untyped = parameters is None and bound.parameter_count > 0
+        context = self._context(typing=untyped, pushdown=pushdown)
         tables = list(dict.fromkeys(reference.table for reference in bound.references))
         for reference in bound.references:
             leaf: TableLeaf
             if reference.search is not None:
-                leaf = search_leaf(run, reference.search, None if is_typing else parameters or (), catalog)
+                leaf = search_leaf(
+                    run, reference.search, None if typing or untyped else parameters or (), catalog
+                )
             else:
                 # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
                 marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)

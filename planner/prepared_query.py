@@ -95,7 +95,8 @@ class PreparedQuery:
             if isinstance(bound, BoundStatement):
                 types = bound.argument_types(types)
             # Only with typed values is the type known of what is made of parameters alone.
-            frame = frames.plan(bound, run, [pa.scalar(None, kind) for kind in types], catalog)
+            nulls = [pa.scalar(None, kind) for kind in types]
+            frame = frames.plan(bound, run, nulls, catalog, typing=True)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
             self._planned.append((time.monotonic(), frame, run))
         self.schema = normalised(frames.schema(frame), settings.type_set)

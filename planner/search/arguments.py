@@ -173,7 +173,9 @@ def _vectors(
     arguments: Arguments, name: str, column: str, dimension: int, element: pa.DataType
 ) -> np.ndarray:
     """One row per query."""
-    value = arguments.values.get(name)
+    if name not in arguments.values:  # a parameter whose value is not known yet
+        return np.zeros((1, dimension), np.uint8 if element == pa.uint8() else np.float32)
+    value = arguments.values[name]
     if isinstance(value, str):
         try:
             value = json.loads(value, parse_constant=float)

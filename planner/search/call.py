@@ -109,9 +109,14 @@ class SearchCall:
             return _VECTOR
         return _TYPES.get(name, pa.string())
 
-    def with_values(self, values: Sequence[Value]) -> Mapping[str, Value]:
-        """The arguments, with the values of parameters in their places."""
-        return {name: _filled(value, values) for name, value in self.arguments.items()}
+    def with_values(self, values: Sequence[Value] | None) -> Mapping[str, Value]:
+        """The arguments with the values of parameters in their places; None leaves out what needs them."""
+        known = {
+            name: value
+            for name, value in self.arguments.items()
+            if values is not None or not [*_parameters_of(value)]
+        }
+        return {name: _filled(value, values or ()) for name, value in known.items()}
 
 
 def _parameters_of(value: Argument) -> Iterator[int]:

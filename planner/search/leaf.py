@@ -23,10 +23,10 @@ class SearchLeaf(TableLeaf):
         run: the statement's execution.
         table: that is searched, with what may be seen of it.
         call: as it stands in the statement.
-        search: what it asks for; None where only types are wanted.
+        search: what it asks for.
     """
 
-    def __init__(self, run: QueryRun, table: SecuredTable, call: SearchCall, search: Search | None) -> None:
+    def __init__(self, run: QueryRun, table: SecuredTable, call: SearchCall, search: Search) -> None:
         super().__init__(run, table, 1)
         self._search = search
         self._schema = result_schema(call, self._schema)
@@ -39,7 +39,6 @@ class SearchLeaf(TableLeaf):
             columns: to produce.
             conjuncts: conditions on the rows; None for all of them.
         """
-        assert self._search is not None  # noqa: S101 (what is planned for its types alone never runs)
         scan = SearchScan(self._run, self._table, self._base, self._search, self._schema, columns, conjuncts)
         self._run.scans.append(scan)
         return scan
@@ -56,16 +55,13 @@ def search_leaf(
     Args:
         run: the statement's execution.
         call: as it stands in the statement.
-        parameters: values of the statement's; None where only types are wanted.
+        parameters: values of the statement's; None where the leaf is planned for its types alone.
         catalog: with which the statement's names were resolved.
 
     Raises:
         LanceGatewayError: an argument that can't be, with its name and value.
     """
     table = catalog.table(call.table)
-    search = None
-    if parameters is not None:
-        values = [value.as_py() for value in parameters]
-        schema = table.visible_schema(table.base())
-        search = read_search(call, schema, values, table.access.masks.keys())
+    values = None if parameters is None else [value.as_py() for value in parameters]
+    search = read_search(call, table.visible_schema(table.base()), values, table.access.masks.keys())
     return SearchLeaf(run, table, call, search)

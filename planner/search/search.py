@@ -62,20 +62,23 @@ def result_schema(call: SearchCall, schema: pa.Schema) -> pa.Schema:
 
 
 def read_search(
-    call: SearchCall, schema: pa.Schema, values: Sequence[Value], masked: AbstractSet[str] = frozenset()
+    call: SearchCall,
+    schema: pa.Schema,
+    values: Sequence[Value] | None,
+    masked: AbstractSet[str] = frozenset(),
 ) -> Search:
     """What a call asks for.
 
     Args:
         call: of a search function.
         schema: columns of its table that the caller may see.
-        values: of the statement's parameters.
+        values: of the statement's parameters; None checks what does not depend on them.
         masked: columns whose true values the caller may not see.
 
     Raises:
         LanceGatewayError: an argument that can't be, with its name and value.
     """
     arguments = Arguments(call.function.value, call.table, schema, call.with_values(values), masked)
-    k = arguments.k()
+    k = arguments.k() if values is not None or "k" in arguments.values else 1
     prefilter = arguments.boolean("prefilter", default=True)
     return Search(k, prefilter, vector_request(arguments, k))

@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from execnodes import ExecNode, RowFilter
 from execnodes.search.source import SearchSource
+from execnodes.search.take_rows import TakeRowsExec
 from planner.search.search import Search
+from planner.search.vector import plan_vector
 from planner.table import Table
 
 
@@ -30,10 +32,6 @@ def plan_search(
         output: columns to produce.
         table: whose caches are used.
     """
-    from execnodes.search.take_rows import TakeRowsExec  # noqa: PLC0415
-
-    from planner.search.vector import plan_vector  # noqa: PLC0415
-
     assert search.vector is not None  # noqa: S101
     found = plan_vector(tuple(sources), search.vector, before, table.cache)
     return TakeRowsExec(found, tuple(sources), output, after, table.cache)
