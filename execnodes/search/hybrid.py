@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
+from execnodes.search.candidates import gathered
 from execnodes.search.request import Fusion, HybridRequest
+from execnodes.search.side_by_side import side_by_side
 from execnodes.search.source import DISTANCE, HYBRID_CANDIDATES, QUERY_INDEX, SCORE, SOURCE
 
 _PLACE = np.dtype([("query", np.int32), ("source", np.int32), ("address", np.uint64)])
+_SAME = float(np.finfo(np.float32).eps)
+"""Numbers no further apart than this are equal: nothing is to be made of their differences."""
+_MIDDLE = 0.5
+"""What they all scale to."""
 
 
 @dataclass(frozen=True, eq=False)
 class HybridExec(ExecNode):
-    """The k best rows of each query by what both branches say of them, best first.
+    """The candidates of both branches, ranked by what both say of them: query by query, best first.
 
-    A row that one branch did not find has NULL for that branch's number and gets no points from it. Ties are
+    A row that one branch did not find has NULL for that branch's number, and no points from it. Ties are
     decided by the number of the branch that weighs more, then by the other one, then by the row's place.
 
     Args:
         vector: `VECTOR_CANDIDATES`, nearest first within a query.
-        text: `TEXT_CANDIDATES`, best first; of one query, which counts for every vector.
+        text: `TEXT_CANDIDATES` of one query, best first; they count for every vector.
         request: how they are fused.
         queries: how many query vectors there are.
         vector_sources: number of a source in the vector branch -> number in the result.
-        text_sources: the same for the text branch; equal numbers in the result are the same rows.
-        executor: runs one branch while this thread runs the other; None runs one after the other.
+        text_sources: the same for the text branch; equal numbers in the result mean the same rows.
     """
 
     vector: ExecNode
@@ -39,7 +44,12 @@ class HybridExec(ExecNode):
     queries: int
     vector_sources: Mapping[int, int]
     text_sources: Mapping[int, int]
-    executor: Executor | None = None
+
+    def __post_init__(self) -> None:
+        for branch, column in ((self.vector, DISTANCE), (self.text, SCORE)):
+            if column not in branch.schema.names:
+                msg = f"HybridExec needs {column} of {branch.describe()}, which gives {branch.schema.names}"
+                raise ValueError(msg)
 
     @property
     def schema(self) -> pa.Schema:
@@ -54,22 +64,106 @@ class HybridExec(ExecNode):
         """How they are fused."""
         request = self.request
         how = f"alpha={request.alpha:g}" if request.fusion is Fusion.WEIGHTED else f"rrf_k={request.rrf_k:g}"
-        return f"HybridExec: {request.fusion.value}, {how}, fetch={request.k}"
+        return f"HybridExec: {request.fusion.value}, {how}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """One batch, which may be empty."""
+        """One batch with all candidates."""
 
-        def candidates(branch: ExecNode) -> pa.Table:
-            return pa.Table.from_batches(branch.execute(partition, context), schema=branch.schema)
+        def candidates(branch: ExecNode) -> pa.RecordBatch:
+            return gathered(branch.execute(partition, context), branch.schema)
 
-        if self.executor is None:
-            texts = candidates(self.text)
-            vectors = candidates(self.vector)
-        else:
-            running = self.executor.submit(candidates, self.text)
-            vectors = candidates(self.vector)
-            texts = running.result()
+        vectors, texts = side_by_side([partial(candidates, self.vector), partial(candidates, self.text)])
         context.check()
         fused = self._fused(vectors, texts)
-        context.count(self, "both_branches", int(fused.column(DISTANCE).is_valid().sum().as_py() or 0))
-        yield fused
+        if fused.num_rows:
+            context.count(
+                self, "found_by_both", vectors.num_rows + texts.num_rows * self.queries - fused.num_rows
+            )
+            yield fused
+
+    def _fused(self, vectors: pa.RecordBatch, texts: pa.RecordBatch) -> pa.RecordBatch:
+        near = _places(vectors, vectors.column(QUERY_INDEX).to_numpy(), self.vector_sources)
+        every = np.repeat(np.arange(self.queries, dtype=np.int32), texts.num_rows)
+        matching = np.tile(
+            _places(texts, np.zeros(texts.num_rows, np.int32), self.text_sources), self.queries
+        )
+        matching["query"] = every
+        places, rows = np.unique(np.concatenate((near, matching)), return_inverse=True)
+        near_rows, matching_rows = rows[: len(near)], rows[len(near) :]
+        distances = _column(len(places), near_rows, vectors.column(DISTANCE).to_numpy(zero_copy_only=False))
+        scores = _column(
+            len(places),
+            matching_rows,
+            np.tile(texts.column(SCORE).to_numpy(zero_copy_only=False), self.queries),
+        )
+        if self.request.fusion is Fusion.WEIGHTED:
+            points = self._weighted(places["query"], distances, scores)
+        else:
+            points = self._reciprocal(len(places), (near, near_rows), (matching, matching_rows))
+        hybrid = points.astype(np.float32)
+        by_distance, by_score = np.nan_to_num(distances, nan=np.inf), np.nan_to_num(-scores, nan=np.inf)
+        vector_first = self.request.fusion is Fusion.RRF or self.request.alpha >= _MIDDLE
+        ties = (by_score, by_distance) if vector_first else (by_distance, by_score)
+        # Places are in order already, and the sort is stable: what remains is decided by them.
+        order = np.lexsort((*ties, -hybrid, places["query"]))
+        columns = [places["query"], places["source"], places["address"], distances, scores, hybrid]
+        return pa.RecordBatch.from_arrays(
+            [
+                _nullable(column[order], field)
+                for column, field in zip(columns, HYBRID_CANDIDATES, strict=True)
+            ],
+            schema=HYBRID_CANDIDATES,
+        )
+
+    def _weighted(self, queries: np.ndarray, distances: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        points = np.zeros(len(queries), dtype=np.float64)
+        alpha = self.request.alpha
+        for query in range(self.queries):
+            mine = queries == query
+            nearness = 1 - _scaled(distances[mine])
+            points[mine] = alpha * np.nan_to_num(nearness) + (1 - alpha) * np.nan_to_num(
+                _scaled(scores[mine])
+            )
+        return points
+
+    def _reciprocal(self, count: int, *branches: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        points = np.zeros(count, dtype=np.float64)
+        for places, rows in branches:
+            for query in range(self.queries):
+                mine = rows[places["query"] == query]
+                points[mine] += 1 / (self.request.rrf_k + np.arange(1, len(mine) + 1))
+        return points
+
+
+def _places(candidates: pa.RecordBatch, queries: np.ndarray, sources: Mapping[int, int]) -> np.ndarray:
+    """What identifies each candidate in both branches."""
+    places = np.empty(candidates.num_rows, dtype=_PLACE)
+    places["query"] = queries
+    places["source"] = [sources[number] for number in candidates.column(SOURCE).to_pylist()]
+    places["address"] = candidates.column(ROW_ADDRESS).to_numpy()
+    return places
+
+
+def _column(count: int, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """One value a row, NaN where the branch did not find it."""
+    column = np.full(count, np.nan, dtype=np.float32)
+    column[rows] = values
+    return column
+
+
+def _scaled(values: np.ndarray) -> np.ndarray:
+    """The least as 0, the greatest as 1; NaN stays what it is, and infinite values are worth nothing."""
+    numbers = values.astype(np.float64)
+    numbers[~np.isfinite(numbers)] = np.nan
+    known = numbers[~np.isnan(numbers)]
+    if not len(known):
+        return numbers
+    least, width = known.min(), np.ptp(known)
+    if width < _SAME:
+        return np.where(np.isnan(numbers), np.nan, _MIDDLE)
+    scaled: np.ndarray = (numbers - least) / width
+    return scaled
+
+
+def _nullable(column: np.ndarray, field: pa.Field) -> pa.Array:
+    return pa.array(column, field.type, from_pandas=pa.types.is_floating(field.type))
