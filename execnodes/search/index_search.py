@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
 from execnodes.row_filter import RowFilter
-from execnodes.search.block_list import block_list
 from execnodes.search.nearest import Found
+from execnodes.search.restriction import restriction
 from execnodes.search.source import DISTANCE, QUERY_INDEX, SearchSource
 from execnodes.search.vector_blocks import Keep
 from execnodes.source import LanceSource
@@ -67,7 +67,7 @@ class IndexSearch:
         rows = source.rows
         assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
         dataset: Any = rows.dataset
-        blocked = block_list(source, keep)
+        live = restriction(source, keep)
         condition = None if row_filter is None else row_filter.sql(rows.stored_names)
         options: dict[str, Any] = {"column": rows.stored_names[column], "k": k, "metric": metric}
         if self.nprobes is not None:
@@ -86,7 +86,7 @@ class IndexSearch:
                 fast_search=True,
                 with_row_address=True,
                 disable_scoring_autoprojection=True,
-                row_addr_blocklist=blocked,
+                **live,
             ).to_table()
 
         if len(queries) == 1 or QUERY_INDEX in dataset.schema.names:

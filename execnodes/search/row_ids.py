@@ -1,7 +1,7 @@
 """Row addresses as the ids by which Lance knows rows.
 
-They are the same, except in datasets with stable row ids. There, `row_addr_blocklist` holds ids whatever its
-name says, and so does what is taken by `_take_rows`.
+They are the same, except in datasets with stable row ids. There, `row_addr_allowlist` and `row_addr_blocklist`
+list ids whatever their names say, and `_take_rows` takes ids.
 """
 
 from __future__ import annotations
@@ -57,4 +57,4 @@ def fragment_ids(source: SearchSource, fragment_id: int, keep: Keep) -> np.ndarr
         ids[found.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = found.column(_ROW_ID).to_numpy()
         return ids
 
-    return keep.compute(("row ids", source.identity, fragment_id), make, lambda ids: int(ids.nbytes))
+    return keep.compute(("row ids", source.fragment_identity(fragment_id)), make, lambda ids: int(ids.nbytes))

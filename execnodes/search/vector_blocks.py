@@ -82,7 +82,7 @@ def vector_blocks(
     for fragment_id in source.fragments if fragments is None else fragments:
         scanned = partial(scanned_blocks, rows, column, (fragment_id,), None)
         if is_kept(rows, column, fragment_id):
-            key = ("vectors", source.identity, fragment_id, column)
+            key = ("vectors", source.fragment_identity(fragment_id), column)
             yield from keep.compute(key, partial(_all, scanned), _size)
         else:
             yield from scanned()
