@@ -33,16 +33,16 @@ def weight(frequencies: np.ndarray, lengths: np.ndarray, average_length: float) 
     Returns:
         Float64, same shape.
     """
-    frequencies = frequencies.astype(np.float64)
-    norm = K1 * (1.0 - B + B * lengths / average_length) if average_length else K1
-    return frequencies * (K1 + 1.0) / (frequencies + norm)
+    relative = lengths / average_length if average_length else np.zeros(len(lengths))
+    worth: np.ndarray = frequencies * (K1 + 1.0) / (frequencies + K1 * (1.0 - B + B * relative))
+    return worth
 
 
 def quantized(lengths: np.ndarray) -> np.ndarray:
     """Lengths (int64) as indexes with blocks of 256 documents score them: the top four bits remain."""
     values = lengths.astype(np.int64)
-    shift = np.maximum(np.frexp(values)[1] - _EXACT_BITS, 0)
-    return (values >> shift) << shift
+    shift = np.maximum(np.frexp(values)[1].astype(np.int64) - _EXACT_BITS, 0)
+    return np.left_shift(np.right_shift(values, shift), shift)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,10 @@ class Tokenizer:
         """The words of a fuzzy match: neither folded nor stemmed, none removed."""
         return _terms(Tokenizer(_AS_WRITTEN), text)
 
+    def surface(self, term: str) -> str | None:
+        """A text of which a term alone is made, where the term itself is one."""
+        return term if [text for text, _ in self._made(term)] == [term] else None
+
     def tokenize(self, documents: pa.Array | pa.ChunkedArray) -> TokenizedDocuments:
         """The terms of documents.
 

@@ -1,0 +1,106 @@
+"""From texts to terms: what a query asks of its columns, by their tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+from itertools import groupby
+
+from execnodes.text.clauses import (
+    BestClause,
+    BooleanClause,
+    BoostClause,
+    Clause,
+    CombinedClause,
+    FuzzyClause,
+    Group,
+    TermsClause,
+)
+from execnodes.text.query import (
+    BooleanQuery,
+    BoostQuery,
+    CombinedFieldsQuery,
+    MatchQuery,
+    MultiMatchQuery,
+    PhraseQuery,
+    TextQuery,
+)
+from execnodes.text.tokenizer import Token, Tokenizer
+from memwal.errors import InvalidInputError
+
+Tokenizers = Mapping[str, Tokenizer]
+
+
+@singledispatch
+def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
+    """What a query comes down to.
+
+    Args:
+        query: any kind.
+        tokenizers: of each of its columns.
+
+    Raises:
+        InvalidInputError: combined columns have different tokenizers.
+    """
+    raise TypeError(f"no text query: {query!r} for {tokenizers!r}")
+
+
+@analyze.register
+def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
+    tokenizer = tokenizers[query.column]
+    if not query.fuzziness:
+        return TermsClause(query.column, grouped(tokenizer.terms(query.text)), query.operator, query.boost)
+    return FuzzyClause(
+        query.column,
+        tokenizer,
+        tokenizer.words_as_written(query.text),
+        query.fuzziness,
+        query.prefix_length,
+        query.max_expansions,
+        query.operator,
+        query.boost,
+    )
+
+
+@analyze.register
+def _phrase(query: PhraseQuery, tokenizers: Tokenizers) -> Clause:
+    groups = grouped(tokenizers[query.column].terms(query.text))
+    return TermsClause(query.column, groups, phrase=query)
+
+
+@analyze.register
+def _multi_match(query: MultiMatchQuery, tokenizers: Tokenizers) -> Clause:
+    return BestClause(tuple(_match(match, tokenizers) for match in query.matches))
+
+
+@analyze.register
+def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clause:
+    first, *others = query.columns
+    for column in others:
+        if tokenizers[column] != tokenizers[first]:
+            raise InvalidInputError(
+                f"columns {first} and {column} are tokenized differently, and combined fields must not be; "
+                "multi_match searches them"
+            )
+    terms = grouped(tokenizers[first].terms(query.text))
+    return CombinedClause(query.columns, query.weights, terms, query.operator)
+
+
+@analyze.register
+def _boolean(query: BooleanQuery, tokenizers: Tokenizers) -> Clause:
+    must, should, must_not = (
+        tuple(analyze(part, tokenizers) for part in parts)
+        for parts in (query.must, query.should, query.must_not)
+    )
+    return BooleanClause(must, should, must_not)
+
+
+@analyze.register
+def _boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
+    positive, negative = (analyze(part, tokenizers) for part in (query.positive, query.negative))
+    return BoostClause(positive, negative, query.negative_boost)
+
+
+def grouped(tokens: Sequence[Token]) -> tuple[Group, ...]:
+    """Terms by their place in the text."""
+    return tuple(tuple(group) for _, group in groupby(tokens, key=lambda token: token.position))
