@@ -83,15 +83,22 @@ class TextSource:
 
 
 class SearchContent:
-    """The newest version of every row, while versions are drawn one after the other."""
+    """The newest version of every row, while versions are drawn one after the other.
 
-    def __init__(self, rows: int, dimension: int) -> None:
+    Args:
+        rows: of the base table.
+        dimension: of the vectors.
+        texts: whether rows have texts; otherwise these are empty.
+    """
+
+    def __init__(self, rows: int, dimension: int, *, texts: bool = True) -> None:
         rng = np.random.default_rng(0)
         self._vector_source = VectorSource(rows, dimension, rng)
         self._text_source = TextSource(rng)
         self._dimension = dimension
+        self._has_texts = texts
         self.vectors = self._vector_source.draw(rows)
-        self.texts = np.asarray(self._text_source.draw(rows).to_pylist(), dtype=object)
+        self.texts = self._draw_texts(rows)
 
     def table(self) -> pa.Table:
         """All rows as they are now, by ascending key."""
@@ -99,11 +106,11 @@ class SearchContent:
 
     def put(self, ids: Keys) -> pa.Table:
         """New versions of these distinct rows, far from where they were; keys at the end grow the table."""
-        vectors, texts = self._vector_source.draw(len(ids)), self._text_source.draw(len(ids)).to_pylist()
+        vectors, texts = self._vector_source.draw(len(ids)), self._draw_texts(len(ids))
         missing = int(ids.max(initial=-1)) + 1 - len(self.vectors)
         if missing > 0:
             self.vectors = np.concatenate([self.vectors, np.zeros((missing, self._dimension), np.float32)])
-            self.texts = np.concatenate([self.texts, np.full(missing, "", dtype=object)])
+            self.texts = np.concatenate([self.texts, _empty(missing)])
         self.vectors[ids] = vectors
         self.texts[ids] = texts
         return self._table(ids, vectors, texts)
@@ -112,7 +119,12 @@ class SearchContent:
         """So many vectors that no row holds, from among the same clusters, and texts to search for."""
         return self._vector_source.draw(count), self._text_source.queries(count)
 
-    def _table(self, ids: Keys, vectors: Vectors, texts: object) -> pa.Table:
+    def _draw_texts(self, count: int) -> npt.NDArray[np.object_]:
+        if not self._has_texts:
+            return _empty(count)
+        return np.asarray(self._text_source.draw(count).to_pylist(), dtype=object)
+
+    def _table(self, ids: Keys, vectors: Vectors, texts: npt.NDArray[np.object_]) -> pa.Table:
         flat = pa.array(np.ascontiguousarray(vectors).ravel())
         columns = {
             "id": ids,
@@ -138,6 +150,10 @@ def nearest(vectors: Vectors, queries: Vectors, k: int) -> Keys:
         best_distances = np.take_along_axis(distances, chosen, axis=1)
         best = np.take_along_axis(rows, chosen, axis=1)
     return np.take_along_axis(best, np.argsort(best_distances, axis=1, kind="stable"), axis=1)
+
+
+def _empty(count: int) -> npt.NDArray[np.object_]:
+    return np.full(count, "", dtype=object)
 
 
 def _vocabulary() -> list[str]:

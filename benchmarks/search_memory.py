@@ -12,7 +12,6 @@ import psutil  # type: ignore[import-untyped]
 from benchmarks.context import BenchContext
 from benchmarks.queries import hybrid_search, text_search, vector_search
 from benchmarks.report import Bar, Finding
-from benchmarks.search_content import SearchContent
 from benchmarks.search_sides import adbc_search
 from benchmarks.search_table import K, SearchTable, copy_base
 from benchmarks.server import gateway_server
@@ -54,7 +53,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
 def _search_while_writing(table: SearchTable, root: Path) -> tuple[int, int, int]:
     """Resident bytes after the first generation, at the end, and at their highest."""
     uri = str(root / Path(table.uri).name)
-    content = SearchContent(table.shape.rows, table.shape.dimension)
+    content = table.shape.content()
     rng = np.random.default_rng(2)
     lance.dataset(uri).initialize_mem_wal(bucket_column="id", num_buckets=1)
     dataset = lance.dataset(uri)

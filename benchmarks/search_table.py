@@ -78,6 +78,10 @@ class SearchShape:
         """Partitions of the base table's vector index."""
         return int(np.clip(self.rows // _ROWS_PER_PARTITION, 1, _MOST_PARTITIONS))
 
+    def content(self) -> SearchContent:
+        """The base's rows, to be changed."""
+        return SearchContent(self.rows, self.dimension, texts=self.text_index)
+
     def generations_of(self, region: int) -> int:
         """Generations of one region: an even share, the first regions take the rest."""
         return self.generations // self.regions + (region < self.generations % self.regions)
@@ -145,7 +149,7 @@ def ensure_merged(table: SearchTable) -> str:
         directory.mkdir()
         print(f"building {directory}", flush=True)
         shape = table.shape
-        content = SearchContent(shape.rows, shape.dimension)
+        content = shape.content()
         content.queries(QUERIES)
         for write in _writes(shape, lance.dataset(table.uri)):
             content.put(write.keys)
@@ -164,7 +168,7 @@ def copy_base(data_dir: Path, shape: SearchShape, root: Path) -> None:
         shutil.rmtree(base, ignore_errors=True)
         base.mkdir(parents=True)
         print(f"building {base}", flush=True)
-        content = SearchContent(shape.rows, shape.dimension)
+        content = shape.content()
         _write_indexed(str(base / f"{TABLE_NAME}.lance"), content.table(), shape)
         (base / _MARKER).touch()
     shutil.copytree(base, root, copy_function=os.link, ignore=shutil.ignore_patterns(_MARKER))
@@ -204,7 +208,7 @@ def _writes(shape: SearchShape, dataset: lance.LanceDataset) -> list[_Write]:
 
 
 def _write_fresh(root: Path, queries_file: Path, shape: SearchShape) -> None:
-    content = SearchContent(shape.rows, shape.dimension)
+    content = shape.content()
     vectors, texts = content.queries(QUERIES)
     uri = str(root / f"{TABLE_NAME}.lance")
     lance.dataset(uri).initialize_mem_wal(bucket_column="id", num_buckets=shape.regions)
