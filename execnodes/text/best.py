@@ -1,0 +1,57 @@
+"""The best of many documents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.search.source import TEXT_CANDIDATES
+
+
+class BestDocuments:
+    """Collects the k documents with the highest scores; of equal ones, by source, then by row address.
+
+    Args:
+        k: how many are kept.
+    """
+
+    def __init__(self, k: int) -> None:
+        if k < 1:
+            raise ValueError(f"k={k} is no number of documents to keep: give 1 or more")
+        self.k = k
+        self._scores = np.empty(0, dtype=np.float32)
+        self._sources = np.empty(0, dtype=np.int32)
+        self._addresses = np.empty(0, dtype=np.uint64)
+
+    @property
+    def count(self) -> int:
+        """How many there are so far."""
+        return len(self._scores)
+
+    @property
+    def least(self) -> float:
+        """The score that a document must exceed to be added; minus infinity while there is room."""
+        return float(self._scores[-1]) if self.count == self.k else -np.inf
+
+    def add(self, source: int, addresses: np.ndarray, scores: np.ndarray) -> None:
+        """Consider documents of one source.
+
+        Args:
+            source: its number.
+            addresses: of rows (uint64).
+            scores: float32.
+        """
+        good = scores >= self.least
+        if good.sum() > self.k:
+            good &= scores >= np.partition(scores, len(scores) - self.k)[len(scores) - self.k]
+        scores = np.concatenate((self._scores, scores[good]))
+        addresses = np.concatenate((self._addresses, addresses[good]))
+        sources = np.concatenate((self._sources, np.full(int(good.sum()), source, dtype=np.int32)))
+        order = np.lexsort((addresses, sources, -scores))[: self.k]
+        self._scores, self._sources, self._addresses = scores[order], sources[order], addresses[order]
+
+    def batch(self) -> pa.RecordBatch:
+        """`TEXT_CANDIDATES`, best first."""
+        query = pa.array(np.zeros(self.count, dtype=np.int32))
+        arrays = [query, pa.array(self._sources), pa.array(self._addresses), pa.array(self._scores)]
+        return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)

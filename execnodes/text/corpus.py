@@ -1,0 +1,91 @@
+"""All live documents of a text search, and what they together say of its terms."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from execnodes.text.analysis import analyze
+from execnodes.text.bm25 import ColumnStatistics
+from execnodes.text.clauses import Clause, FuzzyClause, TermsClause
+from execnodes.text.query import TextQuery
+from execnodes.text.source_text import SourceText
+from execnodes.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Analysis:
+    """A query in the terms of a corpus.
+
+    Attributes:
+        clause: the query; what fuzzy words stand for are terms of live documents.
+        statistics: of each column, over live documents of all sources.
+        counted: frequencies of a term in a source that had to be counted for it.
+        known: those that were known already.
+    """
+
+    clause: Clause
+    statistics: Mapping[str, ColumnStatistics]
+    counted: int
+    known: int
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """The documents over which one query is scored.
+
+    Args:
+        query: what is searched for.
+        tokenizers: of each of its columns.
+        texts: every source of the table, those without candidates included.
+        quantizes: columns whose index scores with rounded lengths.
+    """
+
+    query: TextQuery
+    tokenizers: Mapping[str, Tokenizer]
+    texts: Sequence[SourceText]
+    quantizes: frozenset[str] = frozenset()
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _analyzed: list[Analysis] = field(default_factory=list)
+
+    @property
+    def known(self) -> Analysis | None:
+        """The analysis where it was made already."""
+        return self._analyzed[0] if self._analyzed else None
+
+    def analysis(self) -> Analysis:
+        """The query and its statistics, worked out once."""
+        with self._lock:
+            if not self._analyzed:
+                self._analyzed.append(self._analyze())
+            return self._analyzed[0]
+
+    def _analyze(self) -> Analysis:
+        clause = analyze(self.query, self.tokenizers).expanded(self._expand)
+        statistics = {}
+        counted = known = 0
+        for column in self.query.columns:
+            frequencies = {}
+            for term, surface in clause.terms.get(column, {}).items():
+                for text in self.texts:
+                    at_hand = text.knows_frequency(column, term)
+                    known += at_hand
+                    counted += not at_hand
+                    if not at_hand:
+                        text.columns[column].postings(term, surface)
+                frequencies[term] = sum(text.frequency(column, term) for text in self.texts)
+            sizes = [text.size(column) for text in self.texts]
+            documents, tokens = (sum(parts) for parts in zip((0, 0), *sizes, strict=True))
+            statistics[column] = ColumnStatistics(documents, tokens, frequencies, column in self.quantizes)
+        return Analysis(clause, statistics, counted, known)
+
+    def _expand(self, fuzzy: FuzzyClause) -> TermsClause:
+        terms: set[str] = set()
+        for text in self.texts:
+            for word in fuzzy.words:
+                near = text.columns[fuzzy.column].near(
+                    word.text, fuzzy.fuzziness, fuzzy.prefix_length, text.live
+                )
+                terms |= near
+        return fuzzy.among(terms)

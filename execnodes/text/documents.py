@@ -1,0 +1,65 @@
+"""What a search knows of the documents of one column, and where it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from execnodes.text.bm25 import Postings
+from execnodes.text.query import PhraseQuery
+
+Value = TypeVar("Value")
+
+
+class Cache(Protocol):
+    """Keeps what is costly to find, within a budget in bytes; keys name immutable things."""
+
+    def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
+        """The value, or None."""
+
+    def put(self, key: Hashable, value: object, nbytes: int) -> None:
+        """Keep a value."""
+
+    def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
+        """The value that is kept, or what `make` returns."""
+
+
+class ColumnDocuments(Protocol):
+    """The documents of one column of a source, by row number.
+
+    They are those of all physical rows that Lance has not deleted, some perhaps of deleted ones: whoever
+    asks knows which rows are live.
+    """
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row (int32); a row without any is no document."""
+
+    def postings(self, term: str, surface: str | None = None) -> Postings:
+        """Rows that have a term, ascending, and how often.
+
+        Args:
+            term: as the tokenizer makes it.
+            surface: a text of which this term alone is made, if there is one.
+        """
+
+    def is_known(self, term: str) -> bool:
+        """Whether the postings of a term are at hand."""
+
+    def with_positions(self, rows: np.ndarray) -> ColumnDocuments:
+        """The same documents, whose postings have positions, at least for these rows."""
+
+    def phrase(self, query: PhraseQuery) -> np.ndarray | None:
+        """Rows that have a phrase, ascending, where that is known without positions."""
+
+    def near(self, word: str, fuzziness: int, prefix_length: int, live: np.ndarray) -> frozenset[str]:
+        """Terms of live rows, among them all that are so near to a word.
+
+        Args:
+            word: of a fuzzy match.
+            fuzziness: edits that may lie between.
+            prefix_length: first characters that take no edits.
+            live: one bool per row.
+        """

@@ -1,0 +1,137 @@
+"""Find documents of one source that may rank high."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ExecNode, TaskContext
+from execnodes.search.source import PLACE_FIELDS, SearchSource
+from execnodes.text.admission import AdmittedRows
+from execnodes.text.candidates import bound, candidates
+from execnodes.text.clauses import BooleanClause, Clause, TermsClause
+from execnodes.text.corpus import Analysis, Corpus
+from execnodes.text.impacts import impacts
+from execnodes.text.query import Operator
+from execnodes.text.source_text import SourceText
+
+BOUND = "_bound"
+FTS_CANDIDATES = pa.schema([*PLACE_FIELDS, pa.field(BOUND, pa.float64())])
+"""Candidates without a score; `_bound`: no later candidate of the source has a higher one."""
+
+FEW_DOCUMENTS = 1_024
+"""Up to so many documents that have one of the terms, all of them are candidates at once."""
+GROWTH = 4
+
+
+@dataclass(frozen=True, eq=False)
+class FtsExec(ExecNode):
+    """Documents of one source that may match, in rounds, those that may score high first.
+
+    Each batch is a round. Whoever reads them stops when no later candidate can be among the best.
+
+    Args:
+        text: the documents.
+        corpus: of the query.
+        k: rows wanted.
+        admitted: rows that may be found; all live rows count in the statistics.
+    """
+
+    text: SourceText
+    corpus: Corpus
+    k: int
+    admitted: AdmittedRows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """`FTS_CANDIDATES`."""
+        return FTS_CANDIDATES
+
+    @property
+    def source(self) -> SearchSource:
+        """Where candidates are found."""
+        return self.text.source
+
+    def children(self) -> tuple[ExecNode, ...]:
+        """None: a leaf."""
+        return ()
+
+    def describe(self) -> str:
+        """Source, how it is searched, and what is kept out."""
+        source = self.source
+        how = "tokenized" if source.index is None else f"index={source.index.name}"
+        columns = ", ".join(self.corpus.query.columns)
+        parts = [source.label, f"columns=[{columns}]", how, *self.admitted.described]
+        return f"FtsExec: {', '.join(parts)}"
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """One batch a round."""
+        if partition:
+            return
+        analysis = self.corpus.analysis()
+        for rows, highest in self._rounds(analysis, context):
+            count = len(rows)
+            arrays = [
+                pa.array(np.zeros(count, dtype=np.int32)),
+                pa.array(np.full(count, self.source.number, dtype=np.int32)),
+                pa.array(self.text.numbers.addresses(rows)),
+                pa.array(np.full(count, highest)),
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=FTS_CANDIDATES)
+
+    def _rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
+        """Row numbers, ascending, and what later ones score at most."""
+        clause = analysis.clause
+        terms = [(column, term) for column, terms in clause.terms.items() for term in terms]
+        documents = sum(len(self.text.postings(*term).documents) for term in terms)
+        context.count(self, "postings", documents)
+        if documents <= FEW_DOCUMENTS or is_narrow(clause) or bound(clause, {}) is None:
+            rows = candidates(clause, lambda *term: self.text.postings(*term).documents)
+            yield self._shown(rows), -np.inf
+            return
+        yield from self._by_impact(terms, analysis)
+
+    def _by_impact(
+        self, terms: list[tuple[str, str]], analysis: Analysis
+    ) -> Iterator[tuple[np.ndarray, float]]:
+        """The best documents of each term, then the next best: what is in none of them is worth less."""
+        clause, statistics = analysis.clause, analysis.statistics
+        lists = {
+            (column, term): impacts(self.text, column, term, statistics[column]) for column, term in terms
+        }
+        done, count = 0, max(256, 8 * self.k)
+        wanted = self._flags.copy()
+        while True:
+            drawn = np.concatenate([one.documents[done:count] for one in lists.values()])
+            fresh = np.unique(drawn[wanted[drawn]])
+            wanted[fresh] = False
+            if all(count >= len(one.documents) for one in lists.values()):
+                yield fresh, -np.inf
+                return
+            bounds: dict[str, dict[str, float]] = {}
+            for (column, term), one in lists.items():
+                of = statistics[column]
+                bounds.setdefault(column, {})[term] = of.idf(term) * one.bound(count, of.average_length)
+            yield fresh, bound(clause, bounds) or 0.0
+            done, count = count, count * GROWTH
+
+    @cached_property
+    def _flags(self) -> np.ndarray:
+        return self.admitted.flags(self.text)
+
+    def _shown(self, rows: np.ndarray) -> np.ndarray:
+        shown: np.ndarray = rows[self._flags[rows]]
+        return shown
+
+
+def is_narrow(clause: Clause) -> bool:
+    """Whether far fewer documents match than have one of the terms: then all that match are looked at."""
+    if isinstance(clause, BooleanClause):
+        return bool(clause.must) or any(map(is_narrow, clause.should))
+    if isinstance(clause, TermsClause):
+        return len(clause.groups) > 1 and (clause.operator is Operator.AND or clause.phrase is not None)
+    return any(is_narrow(part) for part in clause.parts)

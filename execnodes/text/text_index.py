@@ -1,0 +1,253 @@
+"""Documents whose terms an inverted index of Lance knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from lance import query as lance_queries
+
+from execnodes.search.source import SCORE
+from execnodes.source import LanceSource, read_as
+from execnodes.text.bm25 import K1, ColumnStatistics, Postings
+from execnodes.text.documents import Cache
+from execnodes.text.postings import NO_POSTINGS, TokenPostings
+from execnodes.text.query import PhraseQuery, lance_query
+from execnodes.text.rows import RowNumbers
+from execnodes.text.tokenizer import Tokenizer
+
+ROW_ID = "_rowid"
+WITNESSES = 4
+"""Documents of a term that are read, to see that Lance found that very term, and what its scores mean."""
+CERTAIN_FREQUENCY = 500
+"""Up to so many occurrences, a score tells how many there are."""
+TOLERANCE = 0.02
+ENTRY_BYTES = 512
+_ALL_AT_ONCE = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class IndexedDocuments:
+    """A `ColumnDocuments` of a Lance dataset without stable row ids: the id of a row is its address.
+
+    A term's postings are asked of Lance once: all rows that match it, with scores. As a score says how often
+    the term occurs in a document of known length, no text need be read for them.
+
+    Args:
+        rows: the dataset.
+        column: of the table.
+        index: name of the inverted index, which covers all fragments of `numbers`.
+        quantizes: whether the index scores with rounded lengths.
+        tokenizer: of the index.
+        numbers: of the rows.
+        identity: names the rows in the cache.
+        cache: keeps postings.
+    """
+
+    rows: LanceSource
+    column: str
+    index: str
+    quantizes: bool
+    tokenizer: Tokenizer
+    numbers: RowNumbers
+    identity: Hashable
+    cache: Cache
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """See `ColumnDocuments.lengths`."""
+        return self._corpus.lengths
+
+    def postings(self, term: str, surface: str | None = None) -> Postings:
+        """See `ColumnDocuments.postings`; without positions."""
+        return self.cache.compute(self._key("postings", term), lambda: self._find(term, surface), _size)
+
+    def is_known(self, term: str) -> bool:
+        """See `ColumnDocuments.is_known`."""
+        return self.cache.get(self._key("postings", term)) is not None
+
+    def with_positions(self, rows: np.ndarray) -> TokenPostings:
+        """See `ColumnDocuments.with_positions`."""
+        return self._tokenized(rows)
+
+    def phrase(self, query: PhraseQuery) -> np.ndarray | None:
+        """See `ColumnDocuments.phrase`."""
+
+        def find() -> np.ndarray:
+            stored = PhraseQuery(query.text, self._stored, query.slop)
+            return np.sort(self._matches(lance_query(stored))[0])
+
+        return self.cache.compute(self._key("phrase", query), find, lambda found: found.nbytes + ENTRY_BYTES)
+
+    def near(self, word: str, fuzziness: int, prefix_length: int, live: np.ndarray) -> frozenset[str]:
+        """See `ColumnDocuments.near`."""
+
+        def find() -> TokenPostings:
+            query = lance_queries.MatchQuery(
+                word,
+                self._stored,
+                fuzziness=fuzziness,
+                prefix_length=prefix_length,
+                max_expansions=_ALL_AT_ONCE,
+            )
+            return self._tokenized(np.sort(self._matches(query)[0]))
+
+        key = self._key("near", word, fuzziness, prefix_length)
+        found = self.cache.compute(key, find, lambda one: one.nbytes)
+        return found.near(word, fuzziness, prefix_length, live)
+
+    @property
+    def _dataset(self) -> Any:  # noqa: ANN401 (lance types)
+        return self.rows.dataset
+
+    @property
+    def _stored(self) -> str:
+        return self.rows.stored_names[self.column]
+
+    def _key(self, kind: str, *more: Hashable) -> Hashable:
+        return (f"text {kind}", self.identity, self.column, self.tokenizer, *more)
+
+    @cached_property
+    def _corpus(self) -> _Corpus:
+        return self.cache.compute(self._key("corpus"), self._read_corpus, lambda one: one.lengths.nbytes)
+
+    def _read_corpus(self) -> _Corpus:
+        """Documents of all segments, as Lance itself keeps them beside their terms."""
+        lengths = np.zeros(self.numbers.count, dtype=np.int32)
+        tokens = documents = 0
+        session = self._dataset.new_file_session()
+        for segment in self._segments():
+            place = f"_indices/{segment.uuid}"
+            about = session.open_reader(f"{place}/metadata.lance").metadata().schema.metadata
+            for partition in json.loads(about[b"partitions"]):
+                reader = session.open_reader(f"{place}/part_{partition}_docs.lance")
+                found = reader.read_all(batch_size=_ALL_AT_ONCE).to_table()
+                counts = found.column("_num_tokens").to_numpy()
+                numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
+                tokens += int(counts.sum())
+                documents += len(counts)
+                lengths[numbers[numbers >= 0]] = counts[numbers >= 0]
+        return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.quantizes))
+
+    def _segments(self) -> Iterable[Any]:
+        for index in self._dataset.describe_indices():
+            if index.name == self.index:
+                yield from index.segments
+
+    def _find(self, term: str, surface: str | None) -> Postings:
+        if term.isalnum():
+            # A fuzzy word is compared with the terms as it is written. Where no character of it may be edited
+            # and one expansion may be chosen, the first one is the term itself, if it is there.
+            query = lance_queries.MatchQuery(
+                term, self._stored, fuzziness=1, prefix_length=len(term), max_expansions=1
+            )
+        elif surface is not None:
+            query = lance_queries.MatchQuery(surface, self._stored)
+        else:
+            return self._read_all().postings(term)
+        numbers, scores = self._matches(query)
+        if not len(numbers):
+            return NO_POSTINGS
+        order = np.argsort(numbers)
+        return self._counted(term, numbers[order], scores[order])
+
+    def _matches(self, query: lance_queries.FullTextQuery) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers and scores of all matches."""
+        found = self._dataset.scanner(
+            columns=[ROW_ID, SCORE], full_text_query=query, fast_search=True
+        ).to_table()
+        numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
+        known = numbers >= 0
+        return numbers[known], found.column(SCORE).to_numpy()[known]
+
+    def _counted(self, term: str, numbers: np.ndarray, scores: np.ndarray) -> Postings:
+        """How often each document has a term, by its score: w = score / idf, tf = w * norm / (k1 + 1 - w)."""
+        statistics, lengths = self._corpus.statistics, self.lengths[numbers]
+        witnesses = np.unique(np.linspace(0, len(numbers) - 1, WITNESSES).astype(np.int64))
+        seen = self._frequencies(term, numbers[witnesses])
+        if not seen.any():
+            return NO_POSTINGS  # the first expansion is a longer term: this one isn't there
+        if not (seen.all() and lengths.all()):
+            return self._read_all().postings(term)
+        idf = float(np.median(scores[witnesses] / statistics.weight(seen, lengths[witnesses])))
+        once = np.ones(len(numbers), dtype=np.int32)
+        norms = (K1 + 1.0) / statistics.weight(once, lengths) - 1.0
+        weights = np.minimum(scores / idf, (K1 + 1.0) * (1.0 - 1e-9))
+        guesses = weights * norms / (K1 + 1.0 - weights)
+        frequencies = np.maximum(np.rint(guesses), 1.0)
+        unsure = np.abs(guesses - frequencies) > TOLERANCE * frequencies
+        unsure |= frequencies > CERTAIN_FREQUENCY
+        counts = np.where(unsure, 0, frequencies).astype(np.int32)
+        if unsure.any():
+            counts[unsure] = self._frequencies(term, numbers[unsure])
+        return Postings(numbers, counts)
+
+    def _frequencies(self, term: str, numbers: np.ndarray) -> np.ndarray:
+        """How often rows have a term, by their texts."""
+        frequencies = np.zeros(len(numbers), dtype=np.int32)
+        found = self._tokenized(numbers).postings(term)
+        frequencies[np.searchsorted(numbers, found.documents)] = found.frequencies
+        return frequencies
+
+    def _tokenized(self, numbers: np.ndarray) -> TokenPostings:
+        """Rows (ascending, none deleted) by their texts."""
+        if not len(numbers):
+            return TokenPostings.of(self.tokenizer, pa.array([], pa.string()), numbers, self.numbers.count)
+        addresses = pa.array(self.numbers.addresses(numbers))
+        read = self._dataset._take_rows(addresses, columns=[self._stored]).combine_chunks()  # noqa: SLF001
+        field = self.rows.schema.field(self.column)
+        texts = read_as(read.to_batches()[0], [field], self.rows.stored)[0]
+        return TokenPostings.of(self.tokenizer, texts, numbers, self.numbers.count)
+
+    def _read_all(self) -> TokenPostings:
+        """All documents by their texts, where the index can't be asked for a term alone."""
+        return self.cache.compute(
+            self._key("documents"),
+            lambda: read_documents(self.rows, self.column, self.tokenizer, self.numbers),
+            lambda found: found.nbytes,
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Corpus:
+    """What an index counts: by row, and altogether, rows that are deleted by now included."""
+
+    lengths: np.ndarray
+    statistics: ColumnStatistics
+
+
+def read_documents(
+    rows: LanceSource, column: str, tokenizer: Tokenizer, numbers: RowNumbers
+) -> TokenPostings:
+    """Tokenize a column of all rows that Lance has not deleted.
+
+    Args:
+        rows: the dataset.
+        column: of the table.
+        tokenizer: to use.
+        numbers: of the rows to read.
+    """
+    field = rows.schema.field(column)
+    stored = rows.stored.get(column)
+    if stored is None:
+        nothing = np.empty(0, dtype=np.int64)
+        return TokenPostings.of(tokenizer, pa.nulls(0, field.type), nothing, numbers.count)
+    dataset: Any = rows.dataset
+    fragments = [one for one in dataset.get_fragments() if one.fragment_id in numbers.physical_rows]
+    read = dataset.scanner(columns=[stored.name], fragments=fragments, with_row_address=True).to_table()
+    texts = [read_as(batch, [field], rows.stored)[0] for batch in read.to_batches()]
+    order = numbers.numbers(read.column("_rowaddr").to_numpy())
+    together = pa.chunked_array(texts, field.type)
+    if len(order) > 1 and not (order[1:] > order[:-1]).all():
+        sorting = np.argsort(order)
+        together, order = together.take(pa.array(sorting)), order[sorting]
+    return TokenPostings.of(tokenizer, together, order, numbers.count)
+
+
+def _size(postings: Postings) -> int:
+    return int(postings.documents.nbytes + postings.frequencies.nbytes) + ENTRY_BYTES
