@@ -88,14 +88,14 @@ def _lookups(
                 with_tombstone=generation.has_tombstones,
                 by_key=True,
             )
-            key_filter = _key_filter(base, generation, cache)
-            yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), key_filter)
+            guard = key_filter(base, generation, cache)
+            yield BloomFilterGuardExec(TakeLastExec(scan, base.primary_key), guard)
     fragments = tuple(fragment.fragment_id for fragment in base.fragments)
     locator = BaseKeyLocator(places, base)
     yield LanceScanExec(base.source, needed, (fragments,), column_cache, by_key=True, locator=locator)
 
 
-def _key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
+def key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache) -> KeyFilter:
     """Lance's own filter where it is whole and usable, else one built from the key columns."""
     types = [base.schema.field(name).type for name in base.primary_key]
 

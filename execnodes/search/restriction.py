@@ -53,6 +53,4 @@ def _treemap_of(ids: np.ndarray) -> bytes:
     starts = np.flatnonzero(np.diff(uppers)) + 1
     parts = np.split(ids.astype(np.uint32), starts)
     firsts = uppers[[0, *starts.tolist()]].tolist() if len(ids) else []
-    return roaring.treemap(
-        {upper: roaring.bitmap(part) for upper, part in zip(firsts, parts, strict=False)}
-    )
+    return roaring.treemap({upper: roaring.bitmap(part) for upper, part in zip(firsts, parts, strict=False)})

@@ -1,7 +1,7 @@
 """Row addresses as the ids by which Lance knows rows.
 
-They are the same, except in datasets with stable row ids. There, `row_addr_allowlist` and `row_addr_blocklist`
-list ids whatever their names say, and `_take_rows` takes ids.
+They are the same, except in datasets with stable row ids. There, `row_addr_allowlist` and
+`row_addr_blocklist` list ids whatever their names say, and `_take_rows` takes ids.
 """
 
 from __future__ import annotations

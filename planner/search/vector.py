@@ -6,22 +6,29 @@ from collections.abc import Sequence
 
 from execnodes import ExecNode, RowFilter
 from execnodes.search.distances import METRICS
+from execnodes.search.empty import EmptyExec
+from execnodes.search.filter_stale import FilterStaleExec
 from execnodes.search.index_search import IndexSearch
 from execnodes.search.knn import KnnExec
 from execnodes.search.limit import LimitExec
-from execnodes.search.request import VectorRequest
+from execnodes.search.request import Staleness, VectorRequest
 from execnodes.search.side_by_side import ConcurrentUnionExec
 from execnodes.search.sort import SortExec
-from execnodes.search.source import DISTANCE, SearchSource
+from execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, SearchSource
 from execnodes.search.vector_blocks import Keep
 from memwal.errors import InvalidInputError
+from planner.search.newer_rows import StaleRows
 
 _REFINE = {"IVF_FLAT": None, "IVF_HNSW_FLAT": None, "IVF_SQ": 2, "IVF_HNSW_SQ": 2}
 _REFINE_OTHERS = 10
 
 
 def plan_vector(
-    sources: Sequence[SearchSource], request: VectorRequest, row_filter: RowFilter | None, keep: Keep
+    sources: Sequence[SearchSource],
+    request: VectorRequest,
+    row_filter: RowFilter | None,
+    keep: Keep,
+    stale: StaleRows | None = None,
 ) -> ExecNode:
     """``LimitExec(SortExec(FilterStaleExec(UnionExec(KnnExec...))))``: `VECTOR_CANDIDATES`, nearest first.
 
@@ -30,13 +37,21 @@ def plan_vector(
         request: what for.
         row_filter: what rows must fulfil to be ranked.
         keep: holds vectors and row ids.
+        stale: tells which candidates are superseded; None where the sources' masks know all of them.
 
     Raises:
         InvalidInputError: there is no such metric.
     """
     metric = chosen_metric(sources, request)
     searches = tuple(_search(source, request, metric, row_filter, keep) for source in sources)
-    return LimitExec(SortExec(ConcurrentUnionExec(searches), DISTANCE), request.k)
+    if not searches:
+        return LimitExec(SortExec(EmptyExec(VECTOR_CANDIDATES), DISTANCE), request.k)
+    found = ConcurrentUnionExec(searches)
+    if stale is None:
+        filtered = FilterStaleExec(found, Staleness.EXACT, request.k)
+    else:
+        filtered = FilterStaleExec(found, request.staleness, request.k, stale.key, stale.newer)
+    return LimitExec(SortExec(filtered, DISTANCE), request.k)
 
 
 def chosen_metric(sources: Sequence[SearchSource], request: VectorRequest) -> str:
