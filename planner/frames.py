@@ -19,6 +19,8 @@ from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
 from planner.search.distance_functions import register_distances
 from planner.search.leaf import search_leaf
+from planner.search.nearest_leaf import NearestLeaf
+from planner.search.telling import tell_leaves
 from planner.settings import SessionSettings
 from planner.substrait import Bound, BoundPlan
 from planner.system_leaf import SystemLeaf
@@ -97,6 +99,7 @@ class Frames:
         untyped = parameters is None and bound.parameter_count > 0
         context = self._context(typing=untyped, pushdown=pushdown)
         tables = list(dict.fromkeys(reference.table for reference in bound.references))
+        leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:
             leaf: TableLeaf
             if reference.search is not None:
@@ -106,17 +109,22 @@ class Frames:
             else:
                 # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
                 marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
-                leaf = TableLeaf(run, catalog.table(reference.table), self.partitions + marker)
+                kind = NearestLeaf if bound.distances else TableLeaf
+                leaf = kind(run, catalog.table(reference.table), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
+            leaves[reference.private_name] = leaf
         if bound.system_tables or bound.lists_tables:
             self._add_system_tables(context, run, catalog)
         if bound.lists_tables:
             self._describe_everything(context, run, catalog)
         register_distances(context, bound.distances, run)
         try:
-            return context.sql(text, param_values=values or None)
+            frame = context.sql(text, param_values=values or None)
+            if not (typing or untyped):
+                tell_leaves(frame, leaves)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
+        return frame
 
     def _plan_of_relations(
         self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool

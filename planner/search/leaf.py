@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from planner.leaf import TableLeaf
 from planner.query import QueryRun, TableScan
 from planner.search.call import SearchCall
+from planner.search.row_conditions import Condition
 from planner.search.scan import SearchScan
 from planner.search.search import Search, read_search, result_schema
 from planner.secured import SecuredTable
@@ -28,9 +29,21 @@ class SearchLeaf(TableLeaf):
 
     def __init__(self, run: QueryRun, table: SecuredTable, call: SearchCall, search: Search) -> None:
         super().__init__(run, table, 1)
+        self.residual: tuple[Condition, ...] = ()
+        """Conditions of the statement that DataFusion does not hand over; see `planner.search.residual`."""
         self._search = search
         self._schema = result_schema(call, self._schema)
         self._columns = tuple(self._schema.names)
+
+    @property
+    def prefilters(self) -> bool:
+        """Whether conditions of the statement apply before ranking."""
+        return self._search is not None and self._search.prefilter
+
+    @property
+    def added_columns(self) -> frozenset[str]:
+        """Columns that the search adds to those of its table."""
+        return frozenset(self._schema.names) - frozenset(self._base.schema.names)
 
     def scan(self, columns: tuple[str, ...], conjuncts: pc.Expression | None) -> SearchScan:
         """What produces the rows.
@@ -40,6 +53,7 @@ class SearchLeaf(TableLeaf):
             conjuncts: conditions on the rows; None for all of them.
         """
         scan = SearchScan(self._run, self._table, self._base, self._search, self._schema, columns, conjuncts)
+        scan.residual = self.residual
         self._run.scans.append(scan)
         return scan
 

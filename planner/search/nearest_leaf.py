@@ -1,0 +1,138 @@
+"""A table reference of which a statement may need the nearest rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes import ExecNode, LanceSource
+from execnodes.search.fallback import FallbackExec
+from execnodes.search.request import VectorRequest
+from planner.base_table import BaseTable
+from planner.leaf import TableLeaf
+from planner.query import QueryRun, TableScan
+from planner.search.nearest import Nearest
+from planner.search.scan import SearchScan
+from planner.search.search import Search
+from planner.secured import SecuredTable
+
+__all__ = ["NearestLeaf"]
+
+_ENTRY_BYTES = 256
+
+
+class NearestLeaf(TableLeaf):
+    """One table reference of a statement that calls distance functions.
+
+    Attributes:
+        nearest: which rows the statement needs; None for all. Known once its plan is.
+    """
+
+    nearest: Nearest | None = None
+
+    def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+        request = None if self.nearest is None else self._request(self.nearest)
+        if self.nearest is None or request is None:
+            return super()._scan(conjuncts)
+        scan = _NearestScan(
+            self._run,
+            self._table,
+            self._base,
+            self.nearest,
+            request,
+            self._schema,
+            self._columns,
+            conjuncts,
+            self._partitions,
+        )
+        self._run.scans.append(scan)
+        return scan
+
+    def _request(self, nearest: Nearest) -> VectorRequest | None:
+        """The search that finds these rows; None where there is none for such a column or vector."""
+        ranking = nearest.ranking
+        kind = self._schema.field(ranking.column).type
+        if ranking.column in self._table.access.masks or not pa.types.is_fixed_size_list(kind):
+            return None
+        if kind.list_size != len(ranking.vector):
+            return None  # computing the distances tells the dimensions
+        wanted = np.array([ranking.vector])
+        with np.errstate(over="ignore"):
+            if pa.types.is_floating(kind.value_type) and ranking.metric != "hamming":
+                vectors = wanted.astype(np.float32)
+            elif kind.value_type == pa.uint8() and ranking.metric == "hamming":
+                vectors = wanted.astype(np.uint8)
+            else:
+                return None
+        if not np.isfinite(vectors).all():
+            return None
+        return VectorRequest(ranking.column, vectors, nearest.rows, ranking.metric)
+
+
+class _NearestScan(SearchScan):
+    """The nearest rows of a table, or all of them where there are too few."""
+
+    def __init__(
+        self,
+        run: QueryRun,
+        table: SecuredTable,
+        base: BaseTable,
+        nearest: Nearest,
+        request: VectorRequest,
+        output: pa.Schema,
+        columns: tuple[str, ...],
+        expression: pc.Expression | None,
+        partitions: int,
+    ) -> None:
+        search = Search(nearest.rows, prefilter=True, vector=request)
+        super().__init__(run, table, base, search, output, columns, expression)
+        self.residual = nearest.conditions
+        self.partitions = partitions
+        self._nearest = nearest
+        self._every = TableScan(run, table.table, base, self.policy, columns, expression, None, partitions)
+
+    @property
+    def needed_regions(self) -> tuple[str, ...]:
+        """See `TableScan.needed_regions`."""
+        return tuple(dict.fromkeys((*super().needed_regions, *self._every.needed_regions)))
+
+    def move_to(self, base: BaseTable) -> None:
+        """See `TableScan.move_to`."""
+        super().move_to(base)
+        self._every.move_to(base)
+
+    def _plan(self) -> ExecNode:
+        every = self._every.tree
+        if self._nearest.nulls_first and self._has_nulls(self._nearest.ranking.column):
+            return every
+        return FallbackExec(super()._plan(), every, self._nearest.rows, self.partitions)
+
+    def _has_nulls(self, column: str) -> bool:
+        """Whether a row, superseded ones included, may lack its vector."""
+        if not self.schema.field(column).nullable:
+            return False
+        snapshot = self.run.snapshot(self.table)
+        base, regions = snapshot.base, snapshot.regions.values()
+        if any(one.tail is not None and one.tail.source.rows[column].null_count for one in regions):
+            return True
+        generations = (one for region in regions for one in region.generations)
+        return self._lacks(("base", base.place, base.version), base.source, column) or any(
+            self._lacks(("generation", base.place, one.path), one.source(base), column) for one in generations
+        )
+
+    def _lacks(self, identity: Hashable, source: LanceSource, column: str) -> bool:
+        return self.table.cache.compute(
+            ("lacks vectors", identity, column), lambda: _lacks(source, column), lambda _: _ENTRY_BYTES
+        )
+
+
+def _lacks(source: LanceSource, column: str) -> bool:
+    name = source.stored_names.get(column)
+    if name is None:
+        return True
+    quoted = "`" + name.replace("`", "``") + "`"
+    found: int = source.dataset.count_rows(f"{quoted} IS NULL")  # type: ignore[attr-defined]
+    return found > 0

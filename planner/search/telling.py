@@ -1,0 +1,42 @@
+"""What a statement's plan tells its leaves beyond the conjuncts that DataFusion hands them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from datafusion import DataFrame
+
+from planner.leaf import TableLeaf
+from planner.search.leaf import SearchLeaf
+from planner.search.nearest import nearest_by_table
+from planner.search.nearest_leaf import NearestLeaf
+from planner.search.residual import residual_conditions
+
+
+def tell_leaves(frame: DataFrame, leaves: Mapping[str, TableLeaf]) -> None:
+    """Look at a plan, and tell leaves of which rows it needs the nearest only, and under which conditions.
+
+    Args:
+        frame: the planned statement; nothing is read yet.
+        leaves: its leaves by the names of their tables in the plan.
+
+    Raises:
+        UnsupportedError: a condition that a search can't meet before ranking.
+    """
+    searches = {
+        name: leaf.added_columns
+        for name, leaf in leaves.items()
+        if isinstance(leaf, SearchLeaf) and leaf.prefilters
+    }
+    ranked = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, NearestLeaf)}
+    if not searches and not ranked:
+        return
+    plan = frame.optimized_logical_plan()
+    if ranked:
+        for name, nearest in nearest_by_table(plan).items():
+            if name in ranked:
+                ranked[name].nearest = nearest
+    for name, conditions in residual_conditions(plan, searches).items():
+        leaf = leaves[name]
+        assert isinstance(leaf, SearchLeaf)  # noqa: S101 (searches are)
+        leaf.residual = conditions
