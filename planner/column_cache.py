@@ -169,9 +169,14 @@ def column_keys(dataset: Any, fragment: Any, columns: list[str]) -> list[tuple[o
     Not its name, because columns can swap names; and not its field id alone, because Lance gives the id of a
     dropped column without values to the next.
     """
-    ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
+    ids = field_ids(dataset)
     schema = dataset.schema
     return [(*files_of(fragment.metadata), ids[name], str(schema.field(name).type)) for name in columns]
+
+
+def field_ids(dataset: Any) -> dict[str, int]:  # noqa: ANN401 (lance types)
+    """Stored column -> the id that it keeps under every name."""
+    return {field.name(): field.id() for field in dataset.lance_schema.fields()}
 
 
 def files_of(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 (lance types)

@@ -29,7 +29,7 @@ from execnodes.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask
 from execnodes.search.source import SearchSource
 from execnodes.source import read_as
 from planner.byte_cache import ByteCache
-from planner.column_cache import column_keys, files_of
+from planner.column_cache import column_keys, field_ids, files_of
 from planner.predicates import TRUE, And, conjunction
 from planner.row_filter import PredicateFilter, columns_of, is_understood
 from planner.search.row_conditions import Condition, Policed, StoredCondition, shows_of
@@ -247,11 +247,13 @@ class _FailedForARow(Exception):  # noqa: N818 - never leaves this module
 
 def _read_as(source: SearchSource, condition: Condition) -> tuple[Hashable, ...]:
     """How the columns that a condition reads are made of stored ones: not the same in every version."""
-    rows = source.rows
+    rows, names = source.rows, sorted(condition.columns)
     if isinstance(rows, MemTableSource):
-        return tuple(str(rows.rows.schema.field(name)) for name in sorted(condition.columns))
+        return tuple(str(rows.rows.schema.field(name)) for name in names)
+    ids = field_ids(rows.dataset)
     return tuple(
-        (name, str(rows.schema.field(name).type), rows.stored.get(name)) for name in sorted(condition.columns)
+        (name, str(rows.schema.field(name).type), stored and (ids[stored.name], str(stored.type)))
+        for name, stored in ((name, rows.stored.get(name)) for name in names)
     )
 
 
