@@ -13,6 +13,7 @@ from execnodes.search.sort import SortExec
 from execnodes.search.source import SCORE, IndexDescription, SearchSource
 from execnodes.source import ColumnCache, LanceSource, MemTableSource
 from execnodes.text.admission import AdmittedRows
+from execnodes.text.analysis import analyze
 from execnodes.text.corpus import Corpus
 from execnodes.text.documents import ColumnDocuments
 from execnodes.text.fts import FtsExec
@@ -23,34 +24,34 @@ from execnodes.text.rows import RowNumbers
 from execnodes.text.source_text import SourceText
 from execnodes.text.text_index import IndexedDocuments, read_documents
 from execnodes.text.tokenizer import Tokenizer
-from memwal.errors import InvalidInputError
+from memwal.errors import PreconditionError
 from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
+from planner.dataset_indexes import dataset_indexes
+from planner.search.coverage import IndexKind, described, text_index
 
-INVERTED = "INVERTED"
 _QUANTIZED_BLOCK = 256
 
 
-def text_indexes(base: BaseTable, columns: Sequence[str]) -> dict[str, IndexDescription]:
-    """The base table's text index on each column: by its tokenizer all rows are searched.
+def text_indexes(base: BaseTable, query: TextQuery) -> dict[str, IndexDescription]:
+    """The base table's text index on each column of a query: by its tokenizer all rows are searched.
 
     Raises:
         InvalidInputError: a column has none.
+        UnsupportedError: a column's index tokenizes in a way that can't be repeated.
+        PreconditionError: an index that can't answer the query's phrases.
     """
-    found = {
-        index.field_names[0]: IndexDescription(index.name, index.index_type, index.details)
-        for index in base.dataset.describe_indices()
-        if index.index_type.upper() == INVERTED and len(index.field_names) == 1
-    }
-    for column in columns:
-        if column not in found:
-            others = f"{', '.join(map(repr, sorted(found)))} have one" if found else "no column has one"
+    found = {column: described(text_index(base, column)) for column in query.columns}
+    tokenizers = {column: Tokenizer.of(index.details) for column, index in found.items()}
+    for phrase in analyze(query, tokenizers).phrases:
+        if not found[phrase.column].details.get("with_position"):
             msg = (
-                f"column {column!r} of table {base.name!r} has no text index ({others}): build it with "
-                f"dataset.create_scalar_index({column!r}, 'INVERTED', with_position=True)"
+                f"the text index {found[phrase.column].name!r} on column {phrase.column!r} of table "
+                f"{base.name!r} doesn't know where words stand, which a phrase needs: build it anew with "
+                "with_position=True"
             )
-            raise InvalidInputError(msg)
-    return {column: found[column] for column in columns}
+            raise PreconditionError(msg)
+    return found
 
 
 def plan_text(
@@ -138,21 +139,17 @@ def _tokenized(
 
 
 def _own_index(source: SearchSource, column: str) -> IndexDescription | None:
-    """The index of the source's dataset on a column, where it covers the source and can be asked for terms."""
+    """The index of the source's dataset on a column, where it covers the source."""
     rows = source.rows
     if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
         return None
-    dataset: Any = rows.dataset
-    if dataset.has_stable_row_ids:
-        # Once rows are updated, their ids are found by what they were before, too.
-        return None
-    for index in dataset.describe_indices():
-        if index.index_type.upper() != INVERTED or index.field_names != [rows.stored_names[column]]:
-            continue
-        covered = {one for segment in index.segments for one in segment.fragment_ids}
-        own = all(segment.base_id is None for segment in index.segments)
-        if own and covered.issuperset(source.fragments):
-            return IndexDescription(index.name, index.index_type, index.details)
+    for index in dataset_indexes(rows.dataset):
+        if (
+            index.columns == (rows.stored_names[column],)
+            and IndexKind.TEXT.serves(index)
+            and index.fragments.issuperset(source.fragments)
+        ):
+            return described(index)
     return None
 
 
