@@ -84,7 +84,10 @@ class Arguments:
 
     def column(self, name: str) -> pa.Field:
         """The field of the column that an argument names."""
-        value = self.values.get(name)
+        return self.named_column(name, self.values.get(name))
+
+    def named_column(self, name: str, value: Value) -> pa.Field:
+        """The field of a column that is named in an argument."""
         if not isinstance(value, str):
             raise self.refused(f"{name} must be the name of a column, not {value!r}")
         if value not in self.schema.names:

@@ -43,7 +43,7 @@ class SearchFunction(Enum):
 
 _COMMON = ("k", "prefilter")
 _VECTOR_OPTIONS = ("use_index", "metric", "nprobes", "ef", "refine_factor", "staleness")
-_TEXT_OPTIONS = ("operator", "fuzziness", "max_expansions", "prefix_length", "boost", "phrase", "slop")
+TEXT_OPTIONS = ("operator", "fuzziness", "max_expansions", "prefix_length", "boost", "phrase", "slop")
 _POSITIONAL = {
     SearchFunction.VECTOR: ("table", "column", "query"),
     SearchFunction.TEXT: ("table", "column", "query"),
@@ -51,12 +51,12 @@ _POSITIONAL = {
 }
 _OPTIONS = {
     SearchFunction.VECTOR: (*_COMMON, *_VECTOR_OPTIONS),
-    SearchFunction.TEXT: (*_COMMON, *_TEXT_OPTIONS),
+    SearchFunction.TEXT: (*_COMMON, *TEXT_OPTIONS),
     SearchFunction.HYBRID: (
         *_COMMON,
         *("alpha", "oversample_factor", "fusion", "rrf_k"),
         *_VECTOR_OPTIONS,
-        *_TEXT_OPTIONS,
+        *TEXT_OPTIONS,
     ),
 }
 _ALIASES = {"nprobs": "nprobes"}

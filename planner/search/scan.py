@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import ExecNode, RowFilter, SecurityBarrierExec
+from execnodes.search.take_rows import TakeRowsExec
 from planner.base_table import BaseTable
 from planner.conditions import Conditions, PolicedRows
 from planner.query import QueryRun, TableScan
 from planner.search.admitted import Admission, below_policy
+from planner.search.branches import Branches, Found
 from planner.search.conjuncts import SearchConditions, divided_conditions
 from planner.search.row_conditions import Condition
 from planner.search.search import Search
-from planner.search.sources import IndexKind, search_sources
-from planner.search.tree import plan_search
 from planner.secured import SecuredTable
 
 
@@ -70,32 +70,40 @@ class SearchScan(TableScan):
         """What stored rows must fulfil to be ranked, as far as it may exclude regions."""
         return Conditions(below_policy(self.search_conditions.before, self.policy))
 
+    @property
+    def needed_regions(self) -> tuple[str, ...]:
+        """See `TableScan.needed_regions`; what a text scores depends on the rows of all regions."""
+        if self.search.text is not None:
+            return self.pruning.regions.region_ids
+        return super().needed_regions
+
     def _plan(self) -> ExecNode:
-        snapshot = self.run.snapshot(self.table)
-        base = snapshot.base
-        masks = None
-        if base.primary_key and snapshot.has_fresh_rows:
-            masks = self.run.visibility.masks(snapshot)
-        sources = search_sources(
-            snapshot, masks, self.kept_regions, self.search.vector.column, IndexKind.VECTOR
+        run = self.run
+        branches = Branches(
+            self.table,
+            run.snapshot(self.table),
+            run.visibility,
+            self.kept_regions,
+            self._admission(),
+            self.search_conditions.before,
+            self.residual,
         )
-        admission = self._admission()
-        candidates, before = admission.admitted(
-            admission.visible(sources), self.search_conditions.before, self.residual
-        )
+        found = branches.plan(self.search)
         after, policy = self.search_conditions.after, self.policy
         wanted = self._wanted(after)
         if policy is None or wanted.isdisjoint(policy.masks):
-            return plan_search(self.search, candidates, before, after, self._fields(self.columns), self.table)
+            return self._taken(found, self.columns, after)
         # Only rows that the policy shows were ranked: what is left to be done is to mask their values.
         masking = replace(policy, condition=None, condition_columns=frozenset())
         needed = masking.columns_for(wanted)
         stored = [name for name in (*self.schema.names, *self._output.names) if name in needed]
-        found = plan_search(
-            self.search, candidates, before, None, self._fields(dict.fromkeys(stored)), self.table
-        )
         rows = PolicedRows(self.table.name, masking, wanted)
-        return SecurityBarrierExec(found, rows, self._fields(self.columns), after)
+        taken = self._taken(found, dict.fromkeys(stored), None)
+        return SecurityBarrierExec(taken, rows, self._fields(self.columns), after)
+
+    def _taken(self, found: Found, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
+        """The rows that were found, with these columns."""
+        return TakeRowsExec(found.candidates, found.sources, self._fields(columns), after, self.table.cache)
 
     def _admission(self) -> Admission:
         run = self.run

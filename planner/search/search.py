@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from execnodes.search.request import VectorRequest
+from execnodes.search.request import HybridRequest, VectorRequest
 from execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
+from execnodes.text.query import TextQuery
 from memwal.errors import InvalidInputError
 from planner.search.arguments import Arguments, is_many, vector_request
 from planner.search.call import SearchCall, SearchFunction, Value
+from planner.search.hybrid import hybrid_request
+from planner.search.text_arguments import text_query
 
 _SCORES = {
     SearchFunction.VECTOR: (DISTANCE,),
@@ -29,11 +32,15 @@ class Search:
         k: rows wanted for each query.
         prefilter: whether conditions apply before ranking.
         vector: nearest neighbours; None in a text search.
+        text: matching texts; None in a vector search.
+        hybrid: how both are fused; None where there is one of them.
     """
 
     k: int
     prefilter: bool
     vector: VectorRequest | None = None
+    text: TextQuery | None = None
+    hybrid: HybridRequest | None = None
 
 
 def added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
@@ -81,4 +88,13 @@ def read_search(
     arguments = Arguments(call.function.value, call.table, schema, call.with_values(values), masked)
     k = arguments.k() if values is not None or "k" in arguments.values else 1
     prefilter = arguments.boolean("prefilter", default=True)
-    return Search(k, prefilter, vector_request(arguments, k))
+    match call.function:
+        case SearchFunction.VECTOR:
+            return Search(k, prefilter, vector=vector_request(arguments, k))
+        case SearchFunction.TEXT:
+            return Search(k, prefilter, text=text_query(arguments))
+        case SearchFunction.HYBRID:
+            hybrid = hybrid_request(arguments, k)
+            vector = vector_request(arguments, k, column="vector_column", query="vector_query")
+            text = text_query(arguments, column="text_column", query="text_query")
+            return Search(k, prefilter, vector, text, hybrid)
