@@ -142,6 +142,14 @@ class BaseTable:
         return digest.digest()
 
     @cached_property
+    def columns_identity(self) -> bytes:
+        """Names the columns, 16 bytes: two may swap their names, or one may get another type."""
+        digest = hashlib.blake2b(digest_size=16)
+        for field_id, name in self.field_names.items():
+            digest.update(f"{field_id} {name} {self.schema.field(name).type}\n".encode())
+        return digest.digest()
+
+    @cached_property
     def source(self) -> LanceSource:
         """The base table as a source of rows."""
         stored = {field.name: StoredColumn(field.name, field.type) for field in self.schema}

@@ -30,11 +30,14 @@ class RegionSnapshot:
         region_id: region.
         generations: flushed and not merged, oldest first.
         tail: rows that are in the WAL only; None where there are none or they were not asked for.
+        merged: flushed generations whose rows the base version has, as far as they are still listed. Their
+            indexes may have rows that the base table's indexes don't have yet.
     """
 
     region_id: str
     generations: tuple[GenerationDataset, ...]
     tail: Tail | None
+    merged: tuple[FlushedGeneration, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,7 +204,7 @@ class Table:
         self, kept: KnownState, base: BaseTable, description: RegionDescription
     ) -> RegionSnapshot:
         region_id, positions = description.region_id, description.wal_positions
-        generations = self._open_generations(base, region_id, description.generations)
+        generations = self.open_generations(base, region_id, description.generations)
         tail = None
         if positions:
             entries = self._described_entries(kept, region_id, positions)
@@ -255,7 +255,7 @@ class Table:
             GenerationVanishedError: it was merged and cleaned up.
             LanceGatewayError: it can't be read.
         """
-        return self._open_generations(self.base(), region_id, (flushed,))[0]
+        return self.open_generations(self.base(), region_id, (flushed,))[0]
 
     def _take(
         self, kept: KnownState, needed: tuple[str, ...], consistency: Consistency
@@ -282,16 +282,20 @@ class Table:
             manifest = manifests.get(region_id)
             newest_merged = merged.get(region_id, 0)
             generations: tuple[GenerationDataset, ...] = ()
+            merged_generations: tuple[FlushedGeneration, ...] = ()
             if manifest is not None:
+                merged_generations = tuple(
+                    one for one in manifest.flushed_generations if one.generation <= newest_merged
+                )
                 unmerged = [one for one in manifest.flushed_generations if one.generation > newest_merged]
-                generations = self._open_generations(base, region_id, unmerged)
+                generations = self.open_generations(base, region_id, unmerged)
             positions = [
                 position
                 for position, generation in (unflushed[region_id].entries if region_id in unflushed else ())
                 if generation is None or generation > newest_merged
             ]
             regions[region_id] = RegionSnapshot(
-                region_id, generations, self._tail(kept, base, region_id, positions)
+                region_id, generations, self._tail(kept, base, region_id, positions), merged_generations
             )
         return TableSnapshot(base, regions)
 
@@ -312,9 +316,16 @@ class Table:
                 kept.recorded_state = object()
         return newest
 
-    def _open_generations(
+    def open_generations(
         self, base: BaseTable, region_id: str, flushed: Iterable[FlushedGeneration]
     ) -> tuple[GenerationDataset, ...]:
+        """Open flushed generations of a region.
+
+        Raises:
+            GenerationVanishedError: the directory of one is gone.
+            LanceGatewayError: one can't be read.
+        """
+
         def opened(generation: int, path: str) -> GenerationDataset:
             return self.cache.compute(
                 # With the number: a description of a snapshot may give another one than the manifest does.

@@ -107,7 +107,7 @@ class Visibility:
             masks = []
             visible = self._visible_in_region(base, region.generations)
             for generation, newest_rows in zip(region.generations, visible, strict=True):
-                keys, kept = self._keys(base, generation), newest_rows
+                keys, kept = self.keys(base, generation), newest_rows
                 if tail_keys is not None:
                     in_tail = pc.is_in(keys.keys, value_set=tail_keys.keys)
                     kept = newest_rows & ~in_tail.to_numpy(zero_copy_only=False)
@@ -134,7 +134,12 @@ class Visibility:
             lambda mask: mask.nbytes + ENTRY_OVERHEAD,
         )
 
-    def _keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
+    def keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
+        """The keys of a generation.
+
+        Raises:
+            GenerationVanishedError: its files are gone.
+        """
         key = ("keys", base.place, generation.path, base.primary_key)
         return self._cache.compute(
             key, lambda: generation.read_keys(base), lambda keys: keys.nbytes + ENTRY_OVERHEAD
@@ -147,7 +152,7 @@ class Visibility:
         paths = tuple(generation.path for generation in generations)
 
         def compute() -> tuple[np.ndarray, ...]:
-            return newest_of_layers([self._keys(base, one) for one in generations])
+            return newest_of_layers([self.keys(base, one) for one in generations])
 
         return self._cache.compute(
             ("region", base.place, paths, base.primary_key),
@@ -176,7 +181,7 @@ class Visibility:
             if unknown:
                 missing.setdefault(tuple(unknown), []).append(fragment)
         for unknown_generations, fragments in missing.items():
-            probe = KeyProbe([self._keys(base, one).keys for one in unknown_generations])
+            probe = KeyProbe([self.keys(base, one).keys for one in unknown_generations])
             for fragment, per_layer in self._probe_fragments(base, fragments, probe):
                 for generation, offsets in zip(unknown_generations, per_layer, strict=True):
                     self._cache.put(key(fragment, generation), offsets, offsets.nbytes + ENTRY_OVERHEAD)
@@ -299,7 +304,12 @@ def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
 
 def _mask(layer: LayerKeys, visible: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
     """What a layer shows: from what is visible, since its keys are those of rows that are not deleted."""
-    shown = by_fragment(layer.addresses[visible])
+    return showing(layer.addresses[visible], fragment_rows)
+
+
+def showing(addresses: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
+    """The mask that shows rows at these addresses, none of which is deleted, and no others."""
+    shown = by_fragment(addresses)
     masks = {}
     for fragment_id, rows in fragment_rows.items():
         flags = np.zeros(rows, dtype=np.bool_)

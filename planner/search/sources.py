@@ -1,32 +1,31 @@
 """Which sources a search has.
 
 The rows of a snapshot are divided among sources so that every live row is in exactly one of them, and so that
-the rows of a source are covered by one index, or by none. Most of what is found out belongs to immutable
-things, a base version or a generation, and is kept with them.
+the rows of a source are covered by one index, or by none. What is found out belongs to immutable things, a
+base version or a generation, and is kept with them: a query only puts it together.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from execnodes.row_mask import EVERYTHING_VISIBLE, RowMask
 from execnodes.search.source import IndexDescription, SearchSource
-from execnodes.source import LanceSource, MemTableSource
+from execnodes.source import LanceSource
 from planner.base_table import BaseTable
-from planner.fresh_rows import GenerationDataset
-from planner.search.catch_up import NOTHING_MOVED, CatchUp
-from planner.search.coverage import Coverage, IndexKind, coverage, described, metric_of, says_the_same
+from planner.column_cache import files_of
+from planner.dataset_indexes import DatasetIndex
+from planner.fresh_rows import GenerationDataset, Tail
+from planner.search.catch_up import CatchUp, MovedRows
+from planner.search.coverage import Coverage, IndexKind, coverage, described
+from planner.search.own_index import index_pays, own_index
 from planner.snapshot import TableSnapshot
 from planner.visibility import SnapshotMasks
 
-MIN_VECTOR_BYTES = 64 << 20
-"""Vectors of a generation that take less are kept in memory: looking at all of them is exact and quicker than
-its index, which is a graph over quantised vectors."""
+Value = TypeVar("Value")
 
 
 def search_sources(
@@ -38,6 +37,7 @@ def search_sources(
     *,
     metric: str | None = None,
     catch_up: CatchUp | None = None,
+    together_with: Sequence[Coverage] = (),
 ) -> tuple[SearchSource, ...]:
     """The base table where an index covers it and where none does, merged generations, fresh rows.
 
@@ -48,35 +48,146 @@ def search_sources(
         column: that is searched.
         kind: of index that serves the search.
         metric: of distances, for vectors; None for the one of `planner.search.coverage.index_metric`.
-        catch_up: finds merged generations that answer for rows which the base table's index lacks; None
-            leaves such rows to be searched without an index.
+        catch_up: finds merged generations that answer for rows which the base table's index lacks; without
+            it, such rows are searched without an index.
+        together_with: of the other columns of a hybrid search. Its searches find a row in the same source.
 
     Raises:
         LanceGatewayError: a source can't be read.
     """
     base = snapshot.base
-    of_base = coverage(base, column, kind, metric)
+    covered = coverage(base, column, kind, metric)
     live = EVERYTHING_VISIBLE if masks is None else masks.base
-    moved = NOTHING_MOVED if catch_up is None else catch_up.moved(snapshot, regions, live, (of_base,))
-    if moved.generations:
-        live = moved.live
-    found = _Collected()
-    _add_base(found, base, column, of_base, live, moved.empty_fragments)
+    moved = MovedRows(live)
+    if catch_up is not None:
+        moved = catch_up.moved(snapshot, regions, live, (covered, *together_with))
+    numbers = itertools.count()
+    sources = [*_of_base(numbers, base, covered, moved)]
     for one in moved.generations:
-        dataset = one.generation
-        index = _index_of(base, dataset, column, of_base)
-        found.add(
-            one.source, _generation_identity(base, dataset, column), one.live,
-            tuple(sorted(dataset.fragment_rows)), None if index is None else described(index), dataset.region_id,
+        sources += _of_generation(
+            numbers, base, one.generation, one.rows, covered, one.live, by_index=moved.by_index
         )
     for region in snapshot.regions.values():
         if region.region_id not in regions:
             continue
         for generation in region.generations:
-            _add_generation(found, base, generation, column, of_base, masks)
+            shown = EVERYTHING_VISIBLE if masks is None else masks.generations[generation.path]
+            sources += _of_generation(numbers, base, generation, generation.source(base), covered, shown)
         if region.tail is not None:
-            span = (region.tail.first, region.tail.last)
-            identity = ("tail", base.place, region.region_id, *span, _field(base, column))
             shown = EVERYTHING_VISIBLE if masks is None else masks.tails[region.region_id]
-            found.add(region.tail.source, identity, shown, region_id=region.region_id)
-    return found.sources
+            sources.append(_of_tail(next(numbers), base, region.tail, shown))
+    return tuple(sources)
+
+
+def _of_base(
+    numbers: Iterator[int], base: BaseTable, covered: Coverage, moved: MovedRows
+) -> Iterator[SearchSource]:
+    uncovered = tuple(one for one in covered.uncovered if one not in moved.emptied)
+    for fragments, index in ((covered.covered, covered.index), (uncovered, None)):
+        if fragments:
+            identity, of_fragments = _base_identity(base, fragments, index)
+            yield SearchSource(
+                next(numbers),
+                base.source,
+                identity,
+                moved.live,
+                fragments,
+                None if index is None else described(index),
+                fragment_identities=of_fragments,
+            )
+
+
+def _of_generation(
+    numbers: Iterator[int],
+    base: BaseTable,
+    generation: GenerationDataset,
+    rows: LanceSource,
+    covered: Coverage,
+    live: RowMask,
+    *,
+    by_index: bool = False,
+) -> Iterator[SearchSource]:
+    """A generation; but one that was written before the table had the column has no vectors.
+
+    Args:
+        numbers: of sources.
+        base: table.
+        generation: of the table.
+        rows: the same as a source.
+        covered: which index of the base table serves the search.
+        live: rows of the generation that are searched.
+        by_index: whether its own index answers even where looking at all rows is quicker.
+    """
+    if covered.kind is IndexKind.VECTOR and covered.column not in rows.stored:
+        return
+    yield SearchSource(
+        next(numbers),
+        rows,
+        ("generation", base.place, generation.path, base.columns_identity),
+        live,
+        tuple(sorted(generation.fragment_rows)),
+        _own_index(base, generation, covered, even_if_slower=by_index),
+        generation.region_id,
+    )
+
+
+def _of_tail(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchSource:
+    span = (tail.region_id, tail.first, tail.last)
+    identity = ("tail", base.place, *span, base.columns_identity)
+    return SearchSource(number, tail.source, identity, live, region_id=tail.region_id)
+
+
+def _own_index(
+    base: BaseTable, generation: GenerationDataset, covered: Coverage, *, even_if_slower: bool
+) -> IndexDescription | None:
+    """What a search node has to know of a generation's own index, where it is to be asked."""
+
+    def found() -> IndexDescription | None:
+        if covered.index is None or not (even_if_slower or index_pays(base, generation, covered)):
+            return None
+        index = own_index(base, generation, covered)
+        return None if index is None else described(index)
+
+    name = None if covered.index is None else covered.index.name
+    return _kept(base, ("own index", generation.path, covered.column, name, even_if_slower), found)
+
+
+def _base_identity(
+    base: BaseTable, fragments: Sequence[int], index: DatasetIndex | None
+) -> tuple[Hashable, Mapping[int, Hashable]]:
+    """Names some fragments of the base table, all together and each on its own.
+
+    By their files and by the rows that are deleted: a commit leaves most of what is known as it was.
+    """
+
+    def found() -> tuple[Hashable, Mapping[int, Hashable]]:
+        wanted = set(fragments)
+        each: dict[int, Hashable] = {}
+        for one in base.dataset.get_fragments():
+            if one.fragment_id in wanted:
+                metadata = one.metadata
+                content = f"{files_of(metadata)} {metadata.deletion_file}"
+                each[one.fragment_id] = (
+                    "fragment",
+                    base.place,
+                    one.fragment_id,
+                    _digest(content),
+                    base.columns_identity,
+                )
+        segments = () if index is None else index.segments
+        return ("base", base.place, _digest(f"{sorted(each.items())} {segments}")), each
+
+    name = None if index is None else index.name
+    return _kept(base, ("identity", tuple(fragments), name), found)
+
+
+def _kept(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
+    """What was found out about a version before, or now."""
+    if key not in base.searched_as:
+        base.searched_as[key] = make()
+    known: Value = base.searched_as[key]
+    return known
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -19,8 +19,9 @@ from planner.catalog import Catalog
 from planner.predicates import decode
 from planner.row_filter import PredicateFilter
 from planner.search.admitted import Admission, below_policy
+from planner.search.coverage import IndexKind
 from planner.search.row_conditions import SqlCondition
-from planner.search.sources import IndexKind, search_sources
+from planner.search.sources import search_sources
 from planner.table_policy import plan_policy
 from planner.visibility import Visibility
 from tests.planner.access_lake import ANALYST, VISIBLE, write_lake

@@ -1,0 +1,55 @@
+"""The index that a flushed generation has itself."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from planner.base_table import BaseTable
+from planner.dataset_indexes import DatasetIndex
+from planner.fresh_rows import GenerationDataset
+from planner.search.coverage import Coverage, IndexKind, says_the_same
+
+MIN_VECTOR_BYTES = 64 << 20
+"""Vectors that take less are kept in memory, where looking at all of them is exact and quicker than asking a
+generation's index, a graph over quantised vectors."""
+
+
+def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
+    """The index of a generation that answers as the base table's index would; None where there is none.
+
+    A generation has indexes of the same names as the base table had when its first row was written: since
+    then they may have been built anew, with another tokenizer or metric.
+
+    Args:
+        base: table.
+        generation: of the table; may know the column under another name.
+        of_base: what the base table has for the column.
+    """
+    stored = generation.source(base).stored.get(of_base.column)
+    if (
+        stored is None
+        or of_base.index is None
+        or not stored.type.equals(base.schema.field(of_base.column).type)
+    ):
+        return None
+    for index in generation.indexes:
+        if (
+            index.columns == (stored.name,)
+            and of_base.kind.serves(index)
+            and says_the_same(index, of_base.index, of_base.kind)
+            and index.fragments.issuperset(generation.fragment_rows)
+        ):
+            return index
+    return None
+
+
+def index_pays(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> bool:
+    """Whether asking a generation's own index takes less time than looking at its rows."""
+    if of_base.kind is IndexKind.TEXT:
+        return True  # it saves reading and tokenizing all texts
+    return generation.rows * vector_bytes(base.schema.field(of_base.column).type) >= MIN_VECTOR_BYTES
+
+
+def vector_bytes(vectors: pa.DataType) -> int:
+    """Bytes of one vector."""
+    return int(vectors.list_size * vectors.value_type.bit_width // 8)
