@@ -17,6 +17,7 @@ from execnodes.text.clauses import (
     TermsClause,
 )
 from execnodes.text.query import (
+    MAX_FUZZINESS,
     BooleanQuery,
     BoostQuery,
     CombinedFieldsQuery,
@@ -48,13 +49,14 @@ def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
 @analyze.register
 def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
     tokenizer = tokenizers[query.column]
-    if not query.fuzziness:
+    if query.fuzziness == 0:
         return TermsClause(query.column, grouped(tokenizer.terms(query.text)), query.operator, query.boost)
     return FuzzyClause(
         query.column,
         tokenizer,
         tokenizer.words_as_written(query.text),
-        query.fuzziness,
+        MAX_FUZZINESS if query.fuzziness is None else query.fuzziness,
+        query.fuzziness is None,
         query.prefix_length,
         query.max_expansions,
         query.operator,
@@ -102,5 +104,8 @@ def _boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
 
 
 def grouped(tokens: Sequence[Token]) -> tuple[Group, ...]:
-    """Terms by their place in the text."""
-    return tuple(tuple(group) for _, group in groupby(tokens, key=lambda token: token.position))
+    """Terms by their place in the text; at one place each counts once."""
+    return tuple(
+        tuple({token.text: token for token in group}.values())
+        for _, group in groupby(tokens, key=lambda token: token.position)
+    )

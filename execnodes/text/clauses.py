@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from execnodes.text.fuzzy import near
-from execnodes.text.query import Operator, PhraseQuery
+from execnodes.text.query import Operator, PhraseQuery, automatic_fuzziness
 from execnodes.text.tokenizer import Token, Tokenizer
 
 Group = tuple[Token, ...]
@@ -106,7 +106,8 @@ class FuzzyClause(Clause):
         column: of the table.
         tokenizer: of the column, for the surfaces of what the words stand for.
         words: as the query has them.
-        fuzziness: edits allowed.
+        fuzziness: edits allowed, at most.
+        automatic: whether short words are allowed fewer.
         prefix_length: first characters that take none.
         max_expansions: terms that all words together may stand for.
         operator: whether all words are needed.
@@ -117,6 +118,7 @@ class FuzzyClause(Clause):
     tokenizer: Tokenizer
     words: tuple[Token, ...]
     fuzziness: int
+    automatic: bool
     prefix_length: int
     max_expansions: int
     operator: Operator
@@ -125,9 +127,11 @@ class FuzzyClause(Clause):
     def near(self, terms: Iterable[str]) -> frozenset[str]:
         """Those of the terms that a word may stand for."""
         known = tuple(terms)
-        return frozenset(
-            term for word in self.words for term in near(word.text, known, self.fuzziness, self.prefix_length)
-        )
+        return frozenset(term for word in self.words for term in self._near(word, known))
+
+    def _near(self, word: Token, terms: Sequence[str]) -> list[str]:
+        edits = automatic_fuzziness(word.text) if self.automatic else self.fuzziness
+        return near(word.text, terms, edits, self.prefix_length)
 
     def among(self, terms: Iterable[str]) -> TermsClause:
         """The clause with words replaced by the terms they stand for.
@@ -142,7 +146,7 @@ class FuzzyClause(Clause):
         groups: list[Group] = []
         left = self.max_expansions
         for word in self.words:
-            found = near(word.text, known, self.fuzziness, self.prefix_length)[:left]
+            found = self._near(word, known)[:left]
             left -= len(found)
             groups.append(tuple(Token(term, word.position, self.tokenizer.surface(term)) for term in found))
         if self.operator is Operator.AND and not all(groups):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -34,21 +35,66 @@ def with_phrase(
     Raises:
         PreconditionError: nobody knows the positions of a term.
     """
-    reached = places(documents, groups[0], postings)
-    for before, group in itertools.pairwise(groups):
+    of_groups = [places(documents, group, postings) for group in groups]
+    reached = of_groups[0]
+    for (before, group), there in zip(itertools.pairwise(groups), of_groups[1:], strict=True):
         step = group[0].position - before[0].position
-        there = places(documents, group, postings)
         # A place is reached from the places `step` to `step + slop` words before it: the nearest of them
         # is the last that isn't too near.
         last = np.searchsorted(reached, there - step, side="right") - 1
         ok = last >= 0
         ok[ok] = there[ok] - step - reached[last[ok]] <= slop
         reached = there[ok]
-    return documents[np.unique(reached >> _DOCUMENT_BITS)]
+    found = np.unique(reached >> _DOCUMENT_BITS)
+    if slop and len(groups) > 2:
+        offsets = [group[0].position for group in groups]
+        found = found[[lance_finds(starts(of_groups, offsets, document), slop) for document in found]]
+    return documents[found]
+
+
+def lance_finds(starts: Sequence[Sequence[int]], slop: int) -> bool:
+    """Whether a Lance index finds a phrase with slop in a document.
+
+    Looking for places that go together, it moves on in all groups at once as far as any two neighbours ask
+    for. With three groups or more it so passes over some phrases that are there. Documents that are not in
+    an index must be found exactly when they would be in one.
+
+    Args:
+        starts: per group, where the phrase would start if each place of the group's were in it, ascending.
+        slop: words by which each step may be longer than in the query.
+    """
+    at = [0] * len(starts)
+    while all(place < len(group) for place, group in zip(at, starts, strict=True)):
+        now = [group[place] for place, group in zip(at, starts, strict=True)]
+        target = now[0]
+        for before, after in itertools.pairwise(now):
+            target = max(target, before if before > after else max(before + 1, after - slop))
+            if not before <= after <= before + slop:
+                break
+        else:
+            return True
+        at = [bisect_left(group, target, place) for place, group in zip(at, starts, strict=True)]
+    return False
+
+
+def starts(places_of: Sequence[np.ndarray], offsets: Sequence[int], document: int) -> list[list[int]]:
+    """Per group, where the phrase would start in one document, by each place of the group's.
+
+    Args:
+        places_of: of each group, see `places`.
+        offsets: of each group in the query.
+        document: its index.
+    """
+    first, behind = document << _DOCUMENT_BITS, (document + 1) << _DOCUMENT_BITS
+    bounds = (np.searchsorted(there, (first, behind)) for there in places_of)
+    return [
+        (there[start:stop] - first - offset).tolist()
+        for there, (start, stop), offset in zip(places_of, bounds, offsets, strict=True)
+    ]
 
 
 def places(documents: np.ndarray, group: Sequence[Token], postings: Mapping[str, Postings]) -> np.ndarray:
-    """Where terms of a group stand, ascending: upper bits the document, by its index; lower bits the position."""
+    """Where terms of a group stand, ascending: document (its index) in the upper bits, position below."""
     found = []
     for term in {token.text: None for token in group}:
         of_term = postings[term]

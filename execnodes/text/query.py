@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import singledispatch
 
 from lance import query as lance_queries
 
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, UnsupportedError
 
 MAX_FUZZINESS = 2
 """Edits that a fuzzy word may need: as the field has it; Lance's automata grow out of bounds soon after."""
@@ -41,7 +41,8 @@ class MatchQuery:
         operator: whether all words must be there.
         boost: multiplies the scores; zero keeps the rows.
         fuzziness: so many edits (insert, delete, replace a character) may lie between a word and a term of
-            the column. Words of a fuzzy match are compared as they are written: no case folding, no stemming.
+            the column; None for as many as a word's length suggests, see `automatic_fuzziness`. Words of a
+            fuzzy match are compared as they are written: no case folding, no stemming.
         prefix_length: so many first characters of a word take no edits.
         max_expansions: so many terms, of all its words together, a fuzzy match may stand for.
 
@@ -53,14 +54,14 @@ class MatchQuery:
     column: str
     operator: Operator = Operator.OR
     boost: float = 1.0
-    fuzziness: int = 0
+    fuzziness: int | None = 0
     prefix_length: int = 0
     max_expansions: int = 50
 
     def __post_init__(self) -> None:
         check_column(self.column)
         check_weight("boost", self.boost)
-        check_range("fuzziness", self.fuzziness, 0, MAX_FUZZINESS)
+        check_range("fuzziness", self.fuzziness or 0, 0, MAX_FUZZINESS)
         check_range("prefix_length", self.prefix_length, 0, MAX_SLOP)
         check_range("max_expansions", self.max_expansions, 1, MAX_EXPANSIONS)
 
@@ -109,36 +110,52 @@ class PhraseQuery:
 
 @dataclass(frozen=True, slots=True)
 class MultiMatchQuery:
-    """A match over several columns; a row's score is that of its best column.
+    """Matches of several columns; a row's score is that of its best one.
 
     Args:
-        text: words, taken apart by each column's tokenizer.
-        columns: text columns of the table.
-        boosts: one per column; empty for 1 each.
-        operator: whether a column must have all of the words.
+        matches: at least one.
 
     Raises:
-        InvalidInputError: no columns, or not as many boosts, or a boost that isn't one.
+        InvalidInputError: no matches.
     """
 
-    text: str
-    columns: tuple[str, ...]
-    boosts: tuple[float, ...] = ()
-    operator: Operator = Operator.OR
+    matches: tuple[MatchQuery, ...]
 
     def __post_init__(self) -> None:
-        check_columns(self.columns, self.boosts)
-        for boost in self.boosts:
-            check_weight("boost", boost)
+        if not self.matches:
+            raise InvalidInputError("a multi-match needs the match of at least one column")
+
+    @staticmethod
+    def of(
+        text: str,
+        columns: tuple[str, ...],
+        boosts: tuple[float, ...] = (),
+        operator: Operator = Operator.OR,
+    ) -> MultiMatchQuery:
+        """The same words in each of the columns.
+
+        Args:
+            text: words, taken apart by each column's tokenizer.
+            columns: text columns of the table.
+            boosts: one per column; empty for 1 each.
+            operator: whether a column must have all of the words.
+
+        Raises:
+            InvalidInputError: no columns, or not as many boosts, or a boost that isn't one.
+        """
+        check_columns(columns, boosts)
+        boosts = boosts or (1.0,) * len(columns)
+        return MultiMatchQuery(
+            tuple(
+                MatchQuery(text, column, operator, boost)
+                for column, boost in zip(columns, boosts, strict=True)
+            )
+        )
 
     @property
-    def matches(self) -> tuple[MatchQuery, ...]:
-        """The match within each column."""
-        boosts = self.boosts or (1.0,) * len(self.columns)
-        return tuple(
-            MatchQuery(self.text, column, self.operator, boost)
-            for column, boost in zip(self.columns, boosts, strict=True)
-        )
+    def columns(self) -> tuple[str, ...]:
+        """The table's columns that the query reads, each once."""
+        return tuple(dict.fromkeys(match.column for match in self.matches))
 
     @property
     def depth(self) -> int:
@@ -283,11 +300,16 @@ def _phrase(query: PhraseQuery) -> lance_queries.FullTextQuery:
 
 @lance_query.register
 def _multi_match(query: MultiMatchQuery) -> lance_queries.FullTextQuery:
+    first, *others = query.matches
+    if any(replace(match, column=first.column, boost=first.boost) != first for match in others) or (
+        replace(first, operator=Operator.OR, boost=1.0) != MatchQuery(first.text, first.column)
+    ):
+        raise UnsupportedError("pylance takes multi-matches of the same plain words in each column only")
     return lance_queries.MultiMatchQuery(
-        query.text,
-        list(query.columns),
-        boosts=list(query.boosts) or None,
-        operator=lance_queries.FullTextOperator(query.operator.value),
+        first.text,
+        [match.column for match in query.matches],
+        boosts=[match.boost for match in query.matches],
+        operator=lance_queries.FullTextOperator(first.operator.value),
     )
 
 
@@ -318,6 +340,12 @@ def _boost(query: BoostQuery) -> lance_queries.FullTextQuery:
     return lance_queries.BoostQuery(
         lance_query(query.positive), lance_query(query.negative), negative_boost=query.negative_boost
     )
+
+
+def automatic_fuzziness(word: str) -> int:
+    """Edits that a word's length in bytes suggests: none up to 2, one up to 5, then two."""
+    length = len(word.encode())
+    return 0 if length <= 2 else 1 if length <= 5 else 2
 
 
 def check_column(column: str) -> None:

@@ -167,10 +167,16 @@ class Tokenizer:
             distinct = chunks.dictionary_encode()
             if (pieces := self._between_marks(distinct.dictionary.to_pylist())) is not None:
                 return pieces.spread(distinct.indices.to_numpy(), bounds)
-        whole = texts.to_pylist()
-        pieces = self._between_marks(whole) if self.base in _SPLIT_BY_LINES else None
+        pieces = self._between_marks(texts.to_pylist()) if self.base in _SPLIT_BY_LINES else None
         if pieces is None:
-            pieces = _Pieces.of([self._made(text) for text in whole])
+            # Some tokenizers make a term of the empty text, none makes one of NULL.
+            present = documents.is_valid().to_pylist()
+            pieces = _Pieces.of(
+                [
+                    self._made(text) if is_there else []
+                    for text, is_there in zip(texts.to_pylist(), present, strict=True)
+                ]
+            )
         return pieces.documents()
 
     def _between_marks(self, texts: Sequence[str]) -> _Pieces | None:
