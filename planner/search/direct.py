@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import DataFrame
-from datafusion.expr import Alias, Column, Projection, Sort, SubqueryAlias, TableScan
+from datafusion.expr import Column, Projection, Sort, SubqueryAlias, TableScan
 
 from execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
 from planner.query import QueryRun
 from planner.search.call import SearchCall, SearchFunction
 from planner.search.leaf import SearchLeaf
+from planner.search.plan_reading import Expression, output_name
 from planner.search.scan import SearchScan
 from planner.search.search import added_fields
 
@@ -106,9 +107,9 @@ def direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSe
 def _ranked_by(node: Sort, call: SearchCall) -> str | None:
     """The column that a statement is sorted by, if its order can be that of the rank."""
     (first, *others) = node.sort_exprs()
-    column = first.expr().to_variant()
+    column = _column(first.expr())
     several = any(field.name == QUERY_INDEX for field in added_fields(call))
-    if others or several or not isinstance(column, Column) or first.ascending() != _RANK[call.function][1]:
+    if others or several or column is None or first.ascending() != _RANK[call.function][1]:
         return None
     return str(column.name())
 
@@ -117,11 +118,13 @@ def _renamed(node: Projection) -> dict[str, str]:
     """Name in the output -> name in the input, of the columns that are passed on as they are."""
     found = {}
     for one in node.projections():
-        expression = one.to_variant()
-        name = None
-        if isinstance(expression, Alias):
-            name = expression.alias()
-            expression = expression.expr().to_variant()
-        if isinstance(expression, Column):
-            found[name or expression.name()] = expression.name()
+        column = _column(one.to_variant().expr() if one.variant_name() == "Alias" else one)
+        if column is not None:
+            found[output_name(one)] = column.name()
     return found
+
+
+def _column(expression: Expression) -> Column | None:
+    """The column that an expression is; None for everything else, some of which can't be taken apart."""
+    column: Column | None = expression.to_variant() if expression.variant_name() == "Column" else None
+    return column

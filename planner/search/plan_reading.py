@@ -13,10 +13,12 @@ from datafusion.plan import LogicalPlan
 
 __all__ = [
     "Chain",
+    "Expression",
     "chain_from",
     "columns_of",
     "conjuncts_of",
     "every_node",
+    "literal_value",
     "operands",
     "output_name",
     "times_read",
