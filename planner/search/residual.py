@@ -112,7 +112,10 @@ class PlannedCondition:
             for guard in self.guards:
                 frame = frame.filter(Expr(guard))
             # Not in one plan: DataFusion would evaluate both for every row.
-            frame = self._frame(frame.collect())
+            guarded = [one for one in frame.collect() if one.num_rows]
+            if not guarded:
+                return np.empty(0, np.int64)
+            frame = self._frame(guarded)
         for needed, node in reversed(list(self._below())):
             if isinstance(node, SubqueryAlias):
                 frame = frame.alias(quote(node.alias()))
