@@ -84,8 +84,8 @@ def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clau
                 f"columns {first} and {column} are tokenized differently, and combined fields must not be; "
                 "multi_match searches them"
             )
-    terms = grouped(tokenizers[first].terms(query.text))
-    return CombinedClause(query.columns, query.weights, terms, query.operator)
+    distinct = {token.text: token for token in tokenizers[first].terms(query.text)}
+    return CombinedClause(query.columns, query.weights, tuple(distinct.values()), query.operator)
 
 
 @analyze.register

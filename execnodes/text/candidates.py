@@ -45,11 +45,8 @@ def _best(clause: BestClause, documents: DocumentsOf) -> np.ndarray:
 
 @candidates.register
 def _combined(clause: CombinedClause, documents: DocumentsOf) -> np.ndarray:
-    of_groups = [
-        union(documents(column, token.text) for column in clause.columns for token in group)
-        for group in clause.groups
-    ]
-    return union(of_groups) if clause.operator is Operator.OR else intersection(of_groups)
+    of = [union(documents(column, token.text) for column in clause.columns) for token in clause.tokens]
+    return union(of) if clause.operator is Operator.OR else intersection(of)
 
 
 @candidates.register

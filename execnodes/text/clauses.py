@@ -173,18 +173,18 @@ class CombinedClause(Clause):
     Attributes:
         columns: of the table.
         weights: one per column; a token of a column counts so often.
-        groups: terms by their place in the query's text; each distinct one scores once.
-        operator: whether one of each group is needed, in whatever columns.
+        tokens: distinct terms; each scores once.
+        operator: whether all are needed, in whatever columns.
     """
 
     columns: tuple[str, ...]
     weights: tuple[float, ...]
-    groups: tuple[Group, ...]
+    tokens: tuple[Token, ...]
     operator: Operator
 
     def own_terms(self) -> Iterable[tuple[str, Token]]:
         """See `Clause.own_terms`: each column looks for all terms."""
-        return ((column, token) for column in self.columns for group in self.groups for token in group)
+        return ((column, token) for column in self.columns for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _combined(clause: CombinedClause, statistics: Statistics, index: TextIndex) 
     for column, share, _ in of:
         lengths += share * index.lengths(column, documents)
     scores = np.zeros(len(documents))
-    for term in dict.fromkeys(token.text for _, token in clause.own_terms()):
+    for term in (token.text for token in clause.tokens):
         frequencies = np.zeros(len(documents))
         for column, share, _ in of:
             at, of_term = frequencies_in(documents, index.postings(column, term))
