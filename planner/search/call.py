@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from execnodes.text.query_syntax import TEXT_OPTIONS
 from planner.tokens import STRING, SqlText, fold
 
 __all__ = ["Argument", "Parameter", "SearchCall", "SearchFunction", "Value", "read_call", "search_function"]
@@ -41,35 +42,37 @@ class SearchFunction(Enum):
     HYBRID = "lance_hybrid_search"
 
 
-_COMMON = ("k", "prefilter")
-_VECTOR_OPTIONS = ("use_index", "metric", "nprobes", "ef", "refine_factor", "staleness")
-TEXT_OPTIONS = ("operator", "fuzziness", "max_expansions", "prefix_length", "boost", "phrase", "slop")
+_COMMON = {"k": pa.int64(), "prefilter": pa.bool_()}
+_VECTOR_OPTIONS = {
+    "use_index": pa.bool_(),
+    "metric": pa.string(),
+    "nprobes": pa.int64(),
+    "ef": pa.int64(),
+    "refine_factor": pa.int64(),
+    "staleness": pa.string(),
+}
+_HYBRID_OPTIONS = {
+    "alpha": pa.float64(),
+    "oversample_factor": pa.int64(),
+    "fusion": pa.string(),
+    "rrf_k": pa.float64(),
+}
 _POSITIONAL = {
     SearchFunction.VECTOR: ("table", "column", "query"),
     SearchFunction.TEXT: ("table", "column", "query"),
     SearchFunction.HYBRID: ("table", "vector_column", "vector_query", "text_column", "text_query"),
 }
-_OPTIONS = {
-    SearchFunction.VECTOR: (*_COMMON, *_VECTOR_OPTIONS),
-    SearchFunction.TEXT: (*_COMMON, *TEXT_OPTIONS),
-    SearchFunction.HYBRID: (
-        *_COMMON,
-        *("alpha", "oversample_factor", "fusion", "rrf_k"),
-        *_VECTOR_OPTIONS,
-        *TEXT_OPTIONS,
-    ),
+_OPTIONS: Mapping[SearchFunction, Mapping[str, pa.DataType]] = {
+    SearchFunction.VECTOR: {**_COMMON, **_VECTOR_OPTIONS},
+    SearchFunction.TEXT: {**_COMMON, **TEXT_OPTIONS},
+    SearchFunction.HYBRID: {**_COMMON, **_HYBRID_OPTIONS, **_VECTOR_OPTIONS, **TEXT_OPTIONS},
 }
+"""What may be said by name, and of which type a parameter is there."""
 _ALIASES = {"nprobs": "nprobes"}
 """DuckDB's lance extension spells it so."""
 _ASSIGNMENTS = frozenset({"=>", ":=", "="})
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
 _VECTOR = pa.list_(pa.float64())
-_TYPES = {
-    **dict.fromkeys(("k", "nprobes", "ef", "refine_factor", "oversample_factor", "rrf_k"), pa.int64()),
-    **dict.fromkeys(("max_expansions", "prefix_length", "slop"), pa.int64()),
-    **dict.fromkeys(("prefilter", "use_index", "phrase"), pa.bool_()),
-    **dict.fromkeys(("alpha", "boost"), pa.float64()),
-}
 _NUMBER_STARTS = frozenset({"0", ".", "-", "+"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
@@ -107,7 +110,7 @@ class SearchCall:
     def _type_of(self, name: str) -> pa.DataType:
         if name == "vector_query" or (name == "query" and self.function is SearchFunction.VECTOR):
             return _VECTOR
-        return _TYPES.get(name, pa.string())
+        return _OPTIONS[self.function].get(name, pa.string())
 
     def with_values(self, values: Sequence[Value] | None) -> Mapping[str, Value]:
         """The arguments with the values of parameters in their places; None leaves out what needs them."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from execnodes.text.query import TextQuery
-from planner.search.arguments import Arguments
-from planner.search.call import TEXT_OPTIONS, Value
+from execnodes.text.query_syntax import TEXT_OPTIONS, parse_text_query
+from planner.search.arguments import Arguments, told
+from planner.search.call import Value
 
 _ANY_WORD = "word"
 """Stands for a query that is a parameter whose value is not known yet."""
@@ -24,16 +25,17 @@ def text_query(arguments: Arguments, *, column: str = "column", query: str = "qu
         InvalidInputError: an argument that can't be, with its name and value.
         NotFoundError: no such column.
     """
-    named = arguments.values.get(column)
+    named = arguments.column_name(column)
     names = named if isinstance(named, tuple | list) and named else (named,)
-    columns = tuple(_text_column(arguments, column, name) for name in names)
+    columns = [_text_column(arguments, column, name) for name in names]
     text = arguments.values.get(query, _ANY_WORD)
     if not isinstance(text, str):
-        raise arguments.refused(f"{query} must be a text, not {text!r}")
-    from execnodes.text.query_syntax import parse_text_query  # noqa: PLC0415
-
+        raise arguments.refused(f"{query} must be a text, not {told(text)}")
     options = {name: arguments.values[name] for name in TEXT_OPTIONS if name in arguments.values}
-    return parse_text_query(columns, text, options)
+    found = parse_text_query(columns, text, options)
+    for name in found.columns:  # a structured query names columns of its own
+        _text_column(arguments, column, name)
+    return found
 
 
 def _text_column(arguments: Arguments, argument: str, name: Value) -> str:
@@ -44,4 +46,5 @@ def _text_column(arguments: Arguments, argument: str, name: Value) -> str:
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         msg = f"column {field.name!r} of table {arguments.table!r} is no text: it is {field.type}"
         raise arguments.refused(msg)
-    return field.name
+    name_of_column: str = field.name
+    return name_of_column
