@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
@@ -20,7 +21,17 @@ from planner.search.call import Value
 DEFAULT_K = 10
 METRICS = ("l2", "cosine", "dot", "hamming")
 _METRIC_ALIASES = {"euclidean": "l2", "inner_product": "dot", "ip": "dot"}
+_LONGEST_VALUE = 80
+_LONGEST_NUMBER = 10**30
 _Choice = TypeVar("_Choice", bound=Enum)
+
+
+def told(value: object) -> str:
+    """A value as messages quote it."""
+    if isinstance(value, int) and abs(value) >= _LONGEST_NUMBER:
+        return "a number of many digits"
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +62,25 @@ class Arguments:
             return None
         value = self.values[name]
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refused(f"{name} must be a whole number, not {value!r}")
+            raise self.refused(f"{name} must be a whole number, not {told(value)}")
         if not least <= value <= most:
-            raise self.refused(f"{name} must be between {least} and {most}, not {value}")
+            raise self.refused(f"{name} must be between {least} and {most}, not {told(value)}")
         return value
 
     def number(self, name: str, *, default: float, least: float, most: float) -> float:
         """A number within bounds."""
         value = self.values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.refused(f"{name} must be a number, not {value!r}")
+            raise self.refused(f"{name} must be a number, not {told(value)}")
         if not least <= value <= most:
-            raise self.refused(f"{name} must be between {least:g} and {most:g}, not {value!r}")
+            raise self.refused(f"{name} must be between {least:g} and {most:g}, not {told(value)}")
         return float(value)
 
     def boolean(self, name: str, *, default: bool) -> bool:
         """True or false."""
         value = self.values.get(name, default)
         if not isinstance(value, bool):
-            raise self.refused(f"{name} must be true or false, not {value!r}")
+            raise self.refused(f"{name} must be true or false, not {told(value)}")
         return value
 
     def choice(self, name: str, default: _Choice) -> _Choice:
@@ -80,16 +91,22 @@ class Arguments:
             if isinstance(value, str) and value.lower() == one.value:
                 return one
         offered = ", ".join(repr(one.value) for one in kind)
-        raise self.refused(f"{name} must be one of {offered}, not {value!r}")
+        raise self.refused(f"{name} must be one of {offered}, not {told(value)}")
 
     def column(self, name: str) -> pa.Field:
         """The field of the column that an argument names."""
-        return self.named_column(name, self.values.get(name))
+        return self.named_column(name, self.column_name(name))
+
+    def column_name(self, name: str) -> Value:
+        """What stands where a column is named: types are checked before parameters have values."""
+        if name not in self.values:
+            raise self.refused(f"{name} must be the name of a column such as 'vec', and can't be a parameter")
+        return self.values[name]
 
     def named_column(self, name: str, value: Value) -> pa.Field:
         """The field of a column that is named in an argument."""
         if not isinstance(value, str):
-            raise self.refused(f"{name} must be the name of a column, not {value!r}")
+            raise self.refused(f"{name} must be the name of a column, not {told(value)}")
         if value not in self.schema.names:
             known = ", ".join(self.schema.names)
             msg = f"{self.function}: table {self.table!r} has no column {value!r}; it has {known}"
@@ -150,13 +167,13 @@ def is_many(value: Value) -> bool:
 
 
 def _metric(arguments: Arguments) -> str | None:
-    value = arguments.values.get("metric")
-    if value is None:
+    if "metric" not in arguments.values:
         return None
+    value = arguments.values["metric"]
     name = value.lower() if isinstance(value, str) else ""
     name = _METRIC_ALIASES.get(name, name)
     if name not in METRICS:
-        raise arguments.refused(f"metric must be one of {', '.join(METRICS)}, not {value!r}")
+        raise arguments.refused(f"metric must be one of {', '.join(METRICS)}, not {told(value)}")
     return name
 
 
@@ -180,10 +197,9 @@ def _vectors(
         return np.zeros((1, dimension), np.uint8 if element == pa.uint8() else np.float32)
     value = arguments.values[name]
     if isinstance(value, str):
-        try:
+        # As pgvector writes vectors; a string of another kind is refused as what it is.
+        with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(value, parse_constant=float)
-        except ValueError:
-            value = None
     queries = value if is_many(value) else (value,)
     assert isinstance(queries, tuple | list)  # noqa: S101 (is_many said so)
     rows = [_vector(arguments, name, one, column, dimension) for one in queries]
@@ -194,7 +210,8 @@ def _vectors(
                 f"{name} must hold whole numbers from 0 to 255: {column!r} holds {element}"
             )
         return vectors.astype(np.uint8)
-    narrow = vectors.astype(np.float32)
+    with np.errstate(over="ignore"):
+        narrow = vectors.astype(np.float32)
     if not np.isfinite(narrow).all():
         raise arguments.refused(f"{name} holds a number that float32 can't: {np.abs(vectors).max():g}")
     return narrow
@@ -202,14 +219,18 @@ def _vectors(
 
 def _vector(arguments: Arguments, name: str, value: object, column: str, dimension: int) -> list[float]:
     if not isinstance(value, tuple | list):
-        msg = f"{name} must be a list of {dimension} numbers such as [0.1, 0.2, ...], not {value!r}"
+        msg = f"{name} must be a list of {dimension} numbers such as [0.1, 0.2, ...], not {told(value)}"
         raise arguments.refused(msg)
     if len(value) != dimension:
         msg = f"the query has {len(value)} numbers, but column {column!r} holds vectors of {dimension}"
         raise arguments.refused(msg)
     numbers = []
     for one in value:
-        if isinstance(one, bool) or not isinstance(one, int | float) or not math.isfinite(one):
-            raise arguments.refused(f"{name} must hold finite numbers, not {one!r}")
-        numbers.append(float(one))
+        try:
+            number = math.nan if isinstance(one, bool | str) else float(one)
+        except (TypeError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise arguments.refused(f"{name} must hold finite numbers, not {told(one)}")
+        numbers.append(number)
     return numbers
