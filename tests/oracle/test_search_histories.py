@@ -1,0 +1,94 @@
+"""Random histories of searched tables against brute force and a freshly indexed table."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.oracle.executors import EngineExecutor, GatewayExecutor, TwoGatewaysExecutor
+from tests.oracle.machine import Executor
+from tests.oracle.predicates import Draw
+from tests.oracle.search_machine import SearchHistories
+from tests.oracle.searched import Question, Searched
+from tests.oracle.text_answers import found_text
+from tests.oracle.vector_answers import Recall, nearest, ordered_by_distance
+from tests.support.writer_process import WriterProcess
+
+SIZES = {"HISTORIES": "100", "STEPS": "40"}
+FAMILIES: dict[str, tuple[Callable[[Draw, Searched, Recall], Question], ...]] = {
+    "vectors": (nearest, nearest, ordered_by_distance),
+    "texts": (found_text,),
+}
+
+
+def run_histories(
+    writers: WriterProcess,
+    executor: type[Executor],
+    *families: str,
+    examples: int,
+    steps: int,
+    kind: type[SearchHistories] = SearchHistories,
+    **more: Any,
+) -> None:
+    """Run histories, and see how much the approximate searches in them found."""
+
+    class Run(kind):
+        process = writers
+        recall = Recall()
+        questions = tuple(question for family in families or FAMILIES for question in FAMILIES[family])
+
+        @staticmethod
+        def open_executor(root: Path) -> Executor:
+            return executor(root)
+
+    if "seed" in more:
+        seed(more.pop("seed"))(Run)
+    run_state_machine_as_test(
+        Run,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False,
+            **more,
+        ),
+    )
+    assert float(Run.recall) >= 0.95, f"{Run.recall.found} of {Run.recall.wanted} rows were found"
+
+
+def test_short_histories_are_searched_like_the_replay(writers: WriterProcess):
+    phases = (Phase.explicit, Phase.generate)
+    run_histories(writers, EngineExecutor, examples=6, steps=6, derandomize=True, phases=phases)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_histories_are_searched_like_the_replay(writers: WriterProcess, family: str):
+    run_histories(writers, EngineExecutor, family, examples=30, steps=20, derandomize=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("executor", [GatewayExecutor, TwoGatewaysExecutor])
+def test_histories_are_searched_over_the_wire(writers: WriterProcess, executor: type[Executor]):
+    run_histories(writers, executor, examples=4, steps=12, derandomize=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_long_histories_are_searched_like_the_replay(writers: WriterProcess):
+    """``SOAK_HISTORIES`` and ``SOAK_STEPS`` set the size, ``SOAK_SEED`` repeats a run."""
+    number = int(os.environ.get("SOAK_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+    histories, steps = (int(os.environ.get(f"SOAK_{name}", size)) for name, size in SIZES.items())
+    try:
+        run_histories(writers, EngineExecutor, examples=histories, steps=steps, seed=number)
+    except BaseException as failure:
+        failure.add_note(f"SOAK_SEED={number} repeats this run")
+        raise
