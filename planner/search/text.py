@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from execnodes import ExecNode, RowFilter, UnionExec
+from execnodes.search.empty import EmptyExec
 from execnodes.search.limit import LimitExec
 from execnodes.search.sort import SortExec
-from execnodes.search.source import SCORE, IndexDescription, SearchSource
+from execnodes.search.source import SCORE, TEXT_CANDIDATES, IndexDescription, SearchSource
 from execnodes.source import ColumnCache, LanceSource, MemTableSource
 from execnodes.text.admission import AdmittedRows
 from execnodes.text.analysis import analyze
@@ -80,8 +81,12 @@ def plan_text(
     quantizes = frozenset(column for column in query.columns if _quantizes(indexes[column]))
     texts = {one.number: _text(one, tokenizers, quantizes, cache, deletions) for one in visible}
     corpus = Corpus(query, tokenizers, tuple(texts.values()), quantizes)
-    searches = [FtsExec(texts[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted]
-    found = GlobalBM25Exec(UnionExec(tuple(searches)), corpus, k)
+    searches = tuple(
+        FtsExec(texts[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted
+    )
+    if not searches:
+        return LimitExec(SortExec(EmptyExec(TEXT_CANDIDATES), SCORE, descending=True), k)
+    found = GlobalBM25Exec(UnionExec(searches), corpus, k)
     return LimitExec(SortExec(found, SCORE, descending=True), k)
 
 
