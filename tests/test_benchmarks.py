@@ -1,15 +1,23 @@
 from pathlib import Path
 
+import lance
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from benchmarks.answers import WrongAnswerError, check_same_ranking
+from benchmarks.context import open_engine
+from benchmarks.plots import Curve, Plot
 from benchmarks.report import Bar, Finding
+from benchmarks.search_content import SearchContent, nearest
+from benchmarks.search_table import SearchShape, SearchTable, ensure_merged, ensure_search_table
 from benchmarks.settings import BenchSettings
 from benchmarks.suite import FAMILIES, run_families
 from benchmarks.table import TableShape, ensure_table
 from benchmarks.timing import interleave
 from memwal.errors import InvalidInputError
 
-IN_PROCESS = ("scans", "lsm_scanner", "lookups", "planning", "generations_cost")
+IN_PROCESS = ("scans", "lsm_scanner", "lookups", "planning", "generations_cost", "search_curves")
 
 
 def small(data_dir: Path) -> BenchSettings:
@@ -22,6 +30,10 @@ def small(data_dir: Path) -> BenchSettings:
         generation_counts=(1, 4),
         stream_rows=40_000,
         load_seconds=0.1,
+        search_rows=4_000,
+        large_search_rows=6_000,
+        search_generation_counts=(1, 3),
+        plots_dir=data_dir / "plots",
     )
 
 
@@ -38,6 +50,8 @@ def test_the_families_check_answers_and_write_a_report(data_dir: Path, tmp_path:
     assert [line for line in report.splitlines() if line.startswith("## ")] == [f"## {n}" for n in IN_PROCESS]
     assert "| group-by scan, warm |" in report
     assert "20,000 base rows" in report
+    drawn = {"search-recall.svg", "search-indexes.svg", "search-generations.svg"}
+    assert {path.name for path in (data_dir / "plots").iterdir()} == drawn
 
 
 @pytest.mark.slow
@@ -71,6 +85,76 @@ def test_drawn_keys_alternate_between_base_only_and_fresh(tmp_path: Path) -> Non
     assert [key in fresh for key in keys] == [False, True] * 10
 
 
+@pytest.fixture(scope="module")
+def searched(data_dir: Path) -> SearchTable:
+    shape = SearchShape(4_000, 8, fresh_rows=400, generations=4, regions=2, tail_rows=20)
+    return ensure_search_table(data_dir, shape)
+
+
+def test_a_searched_table_holds_what_its_answers_say(searched: SearchTable) -> None:
+    engine = open_engine(searched)
+    try:
+        sql = "SELECT id, vec FROM items ORDER BY id"
+        fresh = engine.execute(sql).read_all()
+    finally:
+        engine.close()
+    merged = lance.dataset(ensure_merged(searched)).to_table(["id", "vec"])
+    assert fresh.num_rows == 4_000 + 42
+    assert fresh.equals(merged.cast(fresh.schema))
+    vectors = np.stack(fresh.column("vec").to_numpy())
+    distances = ((searched.vectors[:, None] - vectors[None]) ** 2).sum(axis=2)
+    assert np.argsort(distances, axis=1)[:, :10].tolist() == searched.neighbours.tolist()
+    assert searched.recall(list(searched.neighbours)) == 1.0
+    assert searched.recall(list(searched.flushed_neighbours)) < 1.0
+
+
+def test_the_rows_of_the_log_are_in_no_generation(searched: SearchTable) -> None:
+    engine = open_engine(searched)
+    try:
+        kept = engine.execute("SELECT unflushed_rows FROM system.regions").read_all()
+    finally:
+        engine.close()
+    assert [sum(column.to_pylist()) for column in kept.columns] == [20]
+
+
+def test_content_is_the_same_in_every_run() -> None:
+    first, second = SearchContent(500, 8), SearchContent(500, 8)
+    assert first.table().equals(second.table())
+    assert first.put(np.array([3, 500])).equals(second.put(np.array([3, 500])))
+    assert first.queries(5)[1] == second.queries(5)[1]
+
+
+def test_words_reach_an_index_as_they_are() -> None:
+    text = SearchContent(1, 4).table().column("text")[0].as_py()
+    assert [token.text for token in lance.tokenize(text)] == text.split()
+
+
+def test_nearest_looks_at_all_rows_and_sorts() -> None:
+    vectors = np.array([[0, 0], [3, 0], [1, 0], [2, 0]], dtype=np.float32)
+    assert nearest(vectors, np.array([[2.1, 0]], dtype=np.float32), 3).tolist() == [[3, 1, 2]]
+
+
+def test_rankings_may_differ_in_the_order_of_equal_scores_only() -> None:
+    def ranking(*rows: tuple[int, float]) -> pa.Table:
+        return pa.table({"id": [row[0] for row in rows], "_score": [row[1] for row in rows]})
+
+    expected = ranking((1, 3.0), (2, 2.0), (3, 1.0))
+    check_same_ranking(ranking((1, 3.0), (2, 2.0), (4, 1.0)), expected, "q")
+    for wrong in (ranking((1, 3.0), (4, 2.0), (3, 1.0)), ranking((1, 3.0), (2, 2.0))):
+        with pytest.raises(WrongAnswerError, match="the search for 'q' gave"):
+            check_same_ranking(wrong, expected, "q")
+
+
+def test_equal_curves_are_drawn_with_equal_bytes(tmp_path: Path) -> None:
+    plot = Plot(
+        "title", "x", "y", [Curve("one", [(1, 2), (10, 3)]), Curve("other", [(1, 1)], dashed=True)], "x"
+    )
+    plot.write(tmp_path / "a.svg")
+    plot.write(tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert len((tmp_path / "a.svg").read_bytes()) < 30_000
+
+
 def test_candidates_take_turns_and_warm_up_untimed() -> None:
     calls: list[tuple[str, int]] = []
     samples = interleave(
@@ -101,6 +185,7 @@ def test_a_bar_judges_the_value_and_its_limit_passes(bar: Bar, value: float, ver
         ({"rows": 0}, "rows is 0"),
         ({"upsert_fraction": 1.5}, "upsert_fraction is 1.5"),
         ({"region_counts": (10, 1)}, "ascending positive counts"),
+        ({"large_search_rows": -1}, "large_search_rows is -1"),
     ],
 )
 def test_settings_refuse_nonsense(change: dict[str, object], message: str) -> None:
