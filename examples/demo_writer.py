@@ -5,6 +5,7 @@ It obeys lines on stdin and answers each with one line of JSON on stdout:
     pause    stop writing; answer with what has been acknowledged so far
     resume   write on; answer with the same
     mark     write one new order at once; answer with its id, amount and status
+    news     publish articles, rewrite the first that is named (`news 17 4`), withdraw the second; answer so
 
 End of input ends it. It keeps a ledger of every acknowledged write: any right answer must equal that ledger.
 """
@@ -14,12 +15,14 @@ import queue
 import signal
 import sys
 import threading
+import uuid
 from collections import defaultdict
 from pathlib import Path
 
 import lance
 import numpy as np
 import pyarrow as pa
+from demo_articles import make_articles, news
 from demo_tables import make_orders
 
 from memwal.manifest import list_regions, read_latest_manifest
@@ -134,12 +137,22 @@ def regions_by_bucket(uri: str) -> dict[int, str]:
     return found
 
 
+def publish(root: Path, best: list[int]) -> dict[str, object]:
+    """Write what is new about articles through a MemWAL writer of their own."""
+    change = news(best)
+    articles = lance.dataset(str(root / "articles.lance"))
+    with articles.mem_wal_writer(str(uuid.uuid4()), durable_write=True) as writer:
+        writer.put(make_articles(change["new"] | change["rewritten"]))
+        writer.delete(pa.table({"id": pa.array(change["withdrawn"], pa.int64())}))
+    return change
+
+
 def answer(value: dict[str, object]) -> None:
     """Send one line of JSON to whoever started this process."""
     print(json.dumps(value), flush=True)
 
 
-def obey(writer: OrdersWriter, commands: "queue.SimpleQueue[str | None]") -> None:
+def obey(root: Path, writer: OrdersWriter, commands: "queue.SimpleQueue[str | None]") -> None:
     """Write in small rounds between commands until the input ends."""
     paused = False
     while True:
@@ -148,17 +161,19 @@ def obey(writer: OrdersWriter, commands: "queue.SimpleQueue[str | None]") -> Non
         except queue.Empty:
             writer.round(60)
             continue
-        match command:
+        match command and command.split():
             case None:
                 return
-            case "mark":
+            case ["news", *best]:
+                answer(publish(root, [int(one) for one in best]))
+            case ["mark"]:
                 (row,) = writer.insert(1).select(["id", "amount", "status"]).to_pylist()
                 answer(row)
-            case "pause" | "resume":
+            case ["pause" | "resume"]:
                 paused = command == "pause"
                 answer(writer.acknowledged())
             case _:
-                message = f"unknown command {command!r}; say pause, resume or mark"
+                message = f"unknown command {command!r}; say pause, resume, mark or news"
                 raise ValueError(message)
 
 
@@ -179,7 +194,7 @@ def main() -> None:
         for _ in range(10):
             writer.round(3_000)
         answer(writer.acknowledged())
-        obey(writer, commands)
+        obey(Path(sys.argv[1]), writer, commands)
     finally:
         writer.close()
 
