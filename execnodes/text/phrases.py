@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -47,50 +46,46 @@ def with_phrase(
         reached = there[ok]
     found = np.unique(reached >> _DOCUMENT_BITS)
     if slop and len(groups) > 2:
-        offsets = [group[0].position for group in groups]
-        found = found[[lance_finds(starts(of_groups, offsets, document), slop) for document in found]]
+        found = found[lance_finds(found, of_groups, [group[0].position for group in groups], slop)]
     return documents[found]
 
 
-def lance_finds(starts: Sequence[Sequence[int]], slop: int) -> bool:
-    """Whether a Lance index finds a phrase with slop in a document.
+def lance_finds(
+    documents: np.ndarray, of_groups: Sequence[np.ndarray], offsets: Sequence[int], slop: int
+) -> np.ndarray:
+    """Whether a Lance index finds a phrase in documents that have it, one bool each.
 
-    Looking for places that go together, it moves on in all groups at once as far as any two neighbours ask
-    for. With three groups or more it so passes over some phrases that are there. Documents that are not in
-    an index must be found exactly when they would be in one.
+    Looking for places that go together, Lance moves on in all groups at once, as far as any two neighbours
+    ask for. With slop and three groups or more it so passes over some phrases that are there. Rows outside
+    of an index must be found exactly when they would be in one, so they are looked through the same way.
 
     Args:
-        starts: per group, where the phrase would start if each place of the group's were in it, ascending.
+        documents: indices of the documents, ascending.
+        of_groups: places of each group, see `places`.
+        offsets: of each group in the query.
         slop: words by which each step may be longer than in the query.
     """
-    at = [0] * len(starts)
-    while all(place < len(group) for place, group in zip(at, starts, strict=True)):
-        now = [group[place] for place, group in zip(at, starts, strict=True)]
-        target = now[0]
-        for before, after in itertools.pairwise(now):
-            target = max(target, before if before > after else max(before + 1, after - slop))
-            if not before <= after <= before + slop:
-                break
-        else:
-            return True
-        at = [bisect_left(group, target, place) for place, group in zip(at, starts, strict=True)]
-    return False
-
-
-def starts(places_of: Sequence[np.ndarray], offsets: Sequence[int], document: int) -> list[list[int]]:
-    """Per group, where the phrase would start in one document, by each place of the group's.
-
-    Args:
-        places_of: of each group, see `places`.
-        offsets: of each group in the query.
-        document: its index.
-    """
-    first, behind = document << _DOCUMENT_BITS, (document + 1) << _DOCUMENT_BITS
-    bounds = (np.searchsorted(there, (first, behind)) for there in places_of)
-    return [
-        (there[start:stop] - first - offset).tolist()
-        for there, (start, stop), offset in zip(places_of, bounds, offsets, strict=True)
-    ]
+    found = np.zeros(len(documents), np.bool_)
+    open_, origin = np.arange(len(documents)), documents << _DOCUMENT_BITS
+    from_ = np.full(len(documents), -max(offsets), np.int64)
+    while len(open_):
+        begins = []
+        inside = np.ones(len(open_), np.bool_)
+        for there, offset in zip(of_groups, offsets, strict=True):
+            at = np.searchsorted(there, origin[open_] + np.maximum(from_ + offset, 0))
+            inside &= at < len(there)
+            place = there[np.minimum(at, len(there) - 1)] - origin[open_]
+            inside &= place >> _DOCUMENT_BITS == 0
+            begins.append(place - offset)
+        open_, begins = open_[inside], [begin[inside] for begin in begins]
+        from_, fits = begins[0], np.ones(len(open_), np.bool_)
+        for before, after in itertools.pairwise(begins):
+            asked = np.where(before > after, before, np.maximum(before + 1, after - slop))
+            from_ = np.where(fits, np.maximum(from_, asked), from_)
+            fits &= (before <= after) & (after <= before + slop)
+        found[open_[fits]] = True
+        open_, from_ = open_[~fits], from_[~fits]
+    return found
 
 
 def places(documents: np.ndarray, group: Sequence[Token], postings: Mapping[str, Postings]) -> np.ndarray:

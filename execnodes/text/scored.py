@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
+
+_SPARSE = 8
+"""Sets with less than one of so many numbers are sorted or searched; others are marked in arrays of all."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -23,40 +25,39 @@ class Scored:
 
     def both(self, other: Scored) -> Scored:
         """Documents of both, scores added."""
-        documents, mine, others = np.intersect1d(
-            self.documents, other.documents, assume_unique=True, return_indices=True
-        )
-        return Scored(documents, self.scores[mine] + other.scores[others])
+        mine = places_in(self.documents, other.documents)
+        common = mine >= 0
+        mine = mine[common]
+        return Scored(self.documents[mine], self.scores[mine] + other.scores[common])
 
     def either(self, other: Scored) -> Scored:
         """Documents of one or the other, scores added where it is both."""
         documents = union((self.documents, other.documents))
         scores = np.zeros(len(documents))
-        scores[np.searchsorted(documents, self.documents)] = self.scores
-        scores[np.searchsorted(documents, other.documents)] += other.scores
+        scores[places_in(documents, self.documents)] = self.scores
+        scores[places_in(documents, other.documents)] += other.scores
         return Scored(documents, scores)
 
     def best(self, other: Scored) -> Scored:
         """Documents of one or the other, the higher score where it is both."""
         documents = union((self.documents, other.documents))
         scores = np.full(len(documents), -np.inf)
-        scores[np.searchsorted(documents, self.documents)] = self.scores
-        places = np.searchsorted(documents, other.documents)
+        scores[places_in(documents, self.documents)] = self.scores
+        places = places_in(documents, other.documents)
         scores[places] = np.maximum(scores[places], other.scores)
         return Scored(documents, scores)
 
     def adding(self, other: Scored) -> Scored:
         """These documents, with the other's scores added where it has them."""
-        _, mine, others = np.intersect1d(
-            self.documents, other.documents, assume_unique=True, return_indices=True
-        )
+        mine = places_in(self.documents, other.documents)
+        common = mine >= 0
         scores = self.scores.copy()
-        scores[mine] += other.scores[others]
+        scores[mine[common]] += other.scores[common]
         return Scored(self.documents, scores)
 
     def without(self, documents: np.ndarray) -> Scored:
         """Those that aren't among these documents."""
-        kept = np.isin(self.documents, documents, assume_unique=True, invert=True)
+        kept = places_in(documents, self.documents) < 0
         return Scored(self.documents[kept], self.scores[kept])
 
     def times(self, factor: float) -> Scored:
@@ -65,13 +66,36 @@ class Scored:
 
 
 def union(sets: Iterable[np.ndarray]) -> np.ndarray:
-    """Documents of any of the sets, ascending (int64); each set ascending."""
-    return reduce(np.union1d, sets, np.empty(0, np.int64))
+    """Numbers of any of the sets, ascending (int64); each set ascending."""
+    parts = [part for part in sets if len(part)]
+    if len(parts) < 2:
+        return parts[0] if parts else np.empty(0, np.int64)
+    end = 1 + max(int(part[-1]) for part in parts)
+    if end > _SPARSE * sum(map(len, parts)):
+        return np.unique(np.concatenate(parts))
+    marked = np.zeros(end, np.bool_)
+    for part in parts:
+        marked[part] = True
+    return np.flatnonzero(marked)
 
 
 def intersection(sets: Iterable[np.ndarray]) -> np.ndarray:
-    """Documents of all of the sets, ascending (int64); each set ascending. None without sets."""
-    ordered = sorted(sets, key=len)
-    if not ordered:
-        return np.empty(0, np.int64)
-    return reduce(lambda one, other: np.intersect1d(one, other, assume_unique=True), ordered)
+    """Numbers of all of the sets, ascending (int64); each set ascending. None without sets."""
+    smallest, *others = sorted(sets, key=len) or [np.empty(0, np.int64)]
+    for other in others:
+        smallest = smallest[places_in(other, smallest) >= 0]
+    return smallest
+
+
+def places_in(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where the wanted numbers are among others, -1 where they aren't (int64); both ascending."""
+    if not len(numbers) or not len(wanted):
+        return np.full(len(wanted), -1, np.int64)
+    end = 1 + int(max(numbers[-1], wanted[-1]))
+    if end > _SPARSE * len(wanted):
+        places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+        return np.where(numbers[places] == wanted, places, -1)
+    place_of = np.full(end, -1, np.int64)
+    place_of[numbers] = np.arange(len(numbers))
+    found: np.ndarray = place_of[wanted]
+    return found

@@ -19,7 +19,7 @@ from execnodes.text.clauses import (
     TermsClause,
 )
 from execnodes.text.phrases import with_phrase
-from execnodes.text.scored import Scored, intersection
+from execnodes.text.scored import Scored, intersection, places_in
 
 Statistics = Mapping[str, ColumnStatistics]
 
@@ -112,8 +112,10 @@ def _boost(clause: BoostClause, statistics: Statistics, index: TextIndex) -> Sco
 
 def frequencies_in(documents: np.ndarray, postings: Postings) -> tuple[np.ndarray, np.ndarray]:
     """Which of the documents have a term, as indices into them, and how often."""
-    places = np.minimum(np.searchsorted(postings.documents, documents), max(len(postings.documents) - 1, 0))
-    if not len(postings.documents):
-        return places[:0], postings.frequencies
-    at = np.flatnonzero(postings.documents[places] == documents)
-    return at, postings.frequencies[places[at]]
+    if len(documents) < len(postings.documents):
+        places = places_in(postings.documents, documents)
+        at = np.flatnonzero(places >= 0)
+        return at, postings.frequencies[places[at]]
+    at = places_in(documents, postings.documents)
+    found = at >= 0
+    return at[found], postings.frequencies[found]
