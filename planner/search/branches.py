@@ -12,7 +12,7 @@ from execnodes.search.source import SearchSource
 from execnodes.text.query import TextQuery
 from planner.row_filter import PredicateFilter
 from planner.search.admitted import Admission
-from planner.search.catch_up import CatchUp
+from planner.search.catch_up import CatchUp, CatchUpMode
 from planner.search.coverage import Coverage, IndexKind, coverage, index_metric
 from planner.search.hybrid import plan_hybrid
 from planner.search.row_conditions import Condition
@@ -50,6 +50,7 @@ class Branches:
         admission: says which rows the principal may see, and which fulfil conditions.
         before: what rows must fulfil to be ranked; None admits all.
         residual: more of that.
+        catch_up: when merged generations answer for rows that an index lacks.
     """
 
     table: Table
@@ -59,6 +60,7 @@ class Branches:
     admission: Admission
     before: PredicateFilter | None
     residual: Sequence[Condition]
+    catch_up: CatchUpMode = CatchUpMode.AUTO
 
     def plan(self, search: Search) -> Found:
         """Candidates of a search, at most k for each query.
@@ -96,7 +98,7 @@ class Branches:
 
     def _text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> Found:
         base = self.snapshot.base
-        indexes = text_indexes(base, query)
+        indexes = text_indexes(base, query, self.admission.shown_columns(base.schema))
         covered = coverage(base, query.columns[0], IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
         sources = self.admission.visible(self._sources(covered, everywhere, None, together_with))
@@ -122,7 +124,7 @@ class Branches:
             covered.column,
             covered.kind,
             metric=metric,
-            catch_up=CatchUp(self.table, self.visibility),
+            catch_up=CatchUp(self.table, self.visibility, self.catch_up),
             together_with=together_with,
         )
 

@@ -42,7 +42,7 @@ class SearchFunction(Enum):
     HYBRID = "lance_hybrid_search"
 
 
-_COMMON = {"k": pa.int64(), "prefilter": pa.bool_()}
+_COMMON = {"k": pa.int64(), "prefilter": pa.bool_(), "catch_up": pa.string()}
 _VECTOR_OPTIONS = {
     "use_index": pa.bool_(),
     "metric": pa.string(),

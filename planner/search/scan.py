@@ -87,6 +87,7 @@ class SearchScan(TableScan):
             self._admission(),
             self.search_conditions.before,
             self.residual,
+            self.search.catch_up,
         )
         found = branches.plan(self.search)
         after, policy = self.search_conditions.after, self.policy

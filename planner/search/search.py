@@ -14,6 +14,7 @@ from execnodes.text.query import TextQuery
 from memwal.errors import InvalidInputError
 from planner.search.arguments import Arguments, is_many, vector_request
 from planner.search.call import SearchCall, SearchFunction, Value
+from planner.search.catch_up import CatchUpMode
 from planner.search.hybrid import hybrid_request
 from planner.search.text_arguments import text_query
 
@@ -34,6 +35,7 @@ class Search:
         vector: nearest neighbours; None in a text search.
         text: matching texts; None in a vector search.
         hybrid: how both are fused; None where there is one of them.
+        catch_up: when merged generations answer for rows that an index lacks.
     """
 
     k: int
@@ -41,6 +43,7 @@ class Search:
     vector: VectorRequest | None = None
     text: TextQuery | None = None
     hybrid: HybridRequest | None = None
+    catch_up: CatchUpMode = CatchUpMode.AUTO
 
 
 def added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
@@ -88,13 +91,17 @@ def read_search(
     arguments = Arguments(call.function.value, call.table, schema, call.with_values(values), masked)
     k = arguments.k() if values is not None or "k" in arguments.values else 1
     prefilter = arguments.boolean("prefilter", default=True)
+    catch_up = arguments.choice("catch_up", CatchUpMode.AUTO)
     match call.function:
         case SearchFunction.VECTOR:
-            return Search(k, prefilter, vector=vector_request(arguments, k))
+            request = vector_request(arguments, k)
+            return Search(
+                k, prefilter, request, catch_up=catch_up if request.use_index else CatchUpMode.NEVER
+            )
         case SearchFunction.TEXT:
-            return Search(k, prefilter, text=text_query(arguments))
+            return Search(k, prefilter, text=text_query(arguments), catch_up=catch_up)
         case SearchFunction.HYBRID:
             hybrid = hybrid_request(arguments, k)
             vector = vector_request(arguments, k, column="vector_column", query="vector_query")
             text = text_query(arguments, column="text_column", query="text_query")
-            return Search(k, prefilter, vector, text, hybrid)
+            return Search(k, prefilter, vector, text, hybrid, catch_up)
