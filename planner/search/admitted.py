@@ -59,6 +59,10 @@ class Admission:
     executor: Executor
     check: Callable[[], None]
 
+    def shown_columns(self, schema: pa.Schema) -> frozenset[str]:
+        """Columns of a table that exist for the principal."""
+        return frozenset(schema.names if self.policy is None else self.policy.schema.names)
+
     def visible(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
         """The sources without rows that the policy hides: for whoever asks, these do not exist.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -96,8 +96,13 @@ def metric_of(index: DatasetIndex) -> str:
     return str(index.details.get("metric_type", DEFAULT_METRIC)).lower()
 
 
-def text_index(base: BaseTable, column: str) -> DatasetIndex:
+def text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIndex:
     """The text index of a column, whose tokenizer says what its words are.
+
+    Args:
+        base: the table.
+        column: that is searched.
+        shown: columns of which messages may speak.
 
     Raises:
         InvalidInputError: it has none.
@@ -105,7 +110,8 @@ def text_index(base: BaseTable, column: str) -> DatasetIndex:
     found = coverage(base, column, IndexKind.TEXT).index
     if found is not None:
         return found
-    indexed = sorted({index.columns[0] for index in base.indexes if IndexKind.TEXT.serves(index)})
+    columns = {index.columns[0] for index in base.indexes if IndexKind.TEXT.serves(index)}
+    indexed = sorted(one for one in columns if one in shown)
     others = f"columns with one: {', '.join(map(repr, indexed))}" if indexed else "no column has one"
     msg = (
         f"column {column!r} of table {base.name!r} has no text index ({others}): build one with pylance, "

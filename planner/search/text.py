@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from execnodes import ExecNode, RowFilter, UnionExec
+from execnodes import ExecNode, RowFilter, RowMask, UnionExec
 from execnodes.search.empty import EmptyExec
 from execnodes.search.limit import LimitExec
 from execnodes.search.sort import SortExec
@@ -22,7 +22,7 @@ from execnodes.text.global_bm25 import GlobalBM25Exec
 from execnodes.text.postings import TokenPostings
 from execnodes.text.query import TextQuery
 from execnodes.text.rows import RowNumbers
-from execnodes.text.source_text import SourceText
+from execnodes.text.source_text import LiveRows, SourceText
 from execnodes.text.text_index import IndexedDocuments, read_documents
 from execnodes.text.tokenizer import Tokenizer
 from memwal.errors import PreconditionError
@@ -32,17 +32,23 @@ from planner.dataset_indexes import dataset_indexes
 from planner.search.coverage import IndexKind, described, text_index
 
 _QUANTIZED_BLOCK = 256
+_ENTRY_BYTES = 512
 
 
-def text_indexes(base: BaseTable, query: TextQuery) -> dict[str, IndexDescription]:
+def text_indexes(base: BaseTable, query: TextQuery, shown: Container[str]) -> dict[str, IndexDescription]:
     """The base table's text index on each column of a query: by its tokenizer all rows are searched.
+
+    Args:
+        base: the table.
+        query: what is searched for.
+        shown: columns of which messages may speak.
 
     Raises:
         InvalidInputError: a column has none.
         UnsupportedError: a column's index tokenizes in a way that can't be repeated.
         PreconditionError: an index that can't answer the query's phrases.
     """
-    found = {column: described(text_index(base, column)) for column in query.columns}
+    found = {column: described(text_index(base, column, shown)) for column in query.columns}
     tokenizers = {column: Tokenizer.of(index.details) for column, index in found.items()}
     for phrase in analyze(query, tokenizers).phrases:
         if not found[phrase.column].details.get("with_position"):
@@ -97,35 +103,51 @@ def _text(
     cache: ByteCache,
     deletions: ColumnCache,
 ) -> SourceText:
-    if isinstance(source.rows, MemTableSource):
-        numbers = RowNumbers({0: source.rows.rows.num_rows})
-        columns: dict[str, ColumnDocuments] = {
-            column: _tokenized(source, column, tokenizer, numbers, cache)
-            for column, tokenizer in tokenizers.items()
-        }
-        return SourceText(source, columns, numbers, cache, deletions)
-    dataset: Any = source.rows.dataset
-    wanted = set(source.fragments)
-    numbers = RowNumbers(
-        {one.fragment_id: one.physical_rows for one in dataset.get_fragments() if one.fragment_id in wanted}
-    )
-    columns = {}
-    for column, tokenizer in tokenizers.items():
-        index = _own_index(source, column)
-        if index is not None and _serves(index, tokenizer, quantized=column in quantizes):
-            columns[column] = IndexedDocuments(
-                source.rows,
-                column,
-                index.name,
-                column in quantizes,
-                tokenizer,
-                numbers,
-                source.identity,
-                cache,
+    rows = _live_rows(source, cache, deletions)
+    columns = {
+        column: _documents(source, column, tokenizer, column in quantizes, rows.numbers, cache)
+        for column, tokenizer in tokenizers.items()
+    }
+    return SourceText(source, columns, rows, cache)
+
+
+def _live_rows(source: SearchSource, cache: ByteCache, deletions: ColumnCache) -> LiveRows:
+    """The rows of a source that are shown and not deleted; the same object while they are the same."""
+    shown = source.live.fragments
+    masks = ((one, shown.get(one)) for one in source.fragments)
+    key = ("text rows", source.identity, tuple((one, mask and mask.digests) for one, mask in masks))
+
+    def find() -> LiveRows:
+        rows = source.rows
+        if isinstance(rows, MemTableSource):
+            numbers = RowNumbers({0: rows.rows.num_rows})
+            return LiveRows(numbers, numbers.flags(source.live), key)
+        dataset: Any = rows.dataset
+        numbers = RowNumbers({one: dataset.get_fragment(one).physical_rows for one in source.fragments})
+        found = {one: deletions.visible(rows, one, shown.get(one)) for one in source.fragments}
+        mask = RowMask({one: visible for one, visible in found.items() if visible is not None})
+        return LiveRows(numbers, numbers.flags(mask), key)
+
+    return cache.compute(key, find, lambda found: found.flags.nbytes + _ENTRY_BYTES)
+
+
+def _documents(
+    source: SearchSource,
+    column: str,
+    tokenizer: Tokenizer,
+    quantizes: bool,  # noqa: FBT001 (of the index that decides)
+    numbers: RowNumbers,
+    cache: ByteCache,
+) -> ColumnDocuments:
+    rows = source.rows
+    index = _own_index(source, column, cache)
+    if index is not None and isinstance(rows, LanceSource):
+        same = Tokenizer.of(index.details) == tokenizer and _quantizes(index) == quantizes
+        if same:
+            return IndexedDocuments(
+                rows, column, index.name, quantizes, tokenizer, numbers, source.identity, cache
             )
-        else:
-            columns[column] = _tokenized(source, column, tokenizer, numbers, cache)
-    return SourceText(source, columns, numbers, cache, deletions)
+    return _tokenized(source, column, tokenizer, numbers, cache)
 
 
 def _tokenized(
@@ -143,23 +165,23 @@ def _tokenized(
     return cache.compute(key, read, lambda found: found.nbytes)
 
 
-def _own_index(source: SearchSource, column: str) -> IndexDescription | None:
+def _own_index(source: SearchSource, column: str, cache: ByteCache) -> IndexDescription | None:
     """The index of the source's dataset on a column, where it covers the source."""
     rows = source.rows
     if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
         return None
-    for index in dataset_indexes(rows.dataset):
-        if (
-            index.columns == (rows.stored_names[column],)
+
+    def find() -> tuple[IndexDescription, ...]:
+        return tuple(
+            described(index)
+            for index in dataset_indexes(rows.dataset)
+            if index.columns == (rows.stored_names[column],)
             and IndexKind.TEXT.serves(index)
             and index.fragments.issuperset(source.fragments)
-        ):
-            return described(index)
-    return None
+        )
 
-
-def _serves(index: IndexDescription, tokenizer: Tokenizer, *, quantized: bool) -> bool:
-    return Tokenizer.of(index.details) == tokenizer and _quantizes(index) == quantized
+    found = cache.compute(("text index", source.identity, column), find, lambda _: _ENTRY_BYTES)
+    return next((one for one in found if one.name == source.index.name), found[0] if found else None)
 
 
 def _quantizes(index: IndexDescription) -> bool:
