@@ -6,6 +6,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from memwal.errors import InvalidInputError
+from planner.search.distance_functions import is_vector_type
+from planner.search.vector_text import read_vector
 
 
 def received(reader: flight.MetadataRecordBatchReader, limit: int) -> pa.Table:
@@ -81,6 +83,8 @@ def decode_parameters(data: bytes) -> pa.Table:
 
 
 def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if is_vector_type(field.type) and pa.types.is_string(column.type):
+        return pa.chunked_array([[_vector(text, field) for text in column.to_pylist()]], field.type)
     try:
         if pa.types.is_union(column.type):
             # Some clients bind every value as a union, whose rows have types of their own.
@@ -95,6 +99,17 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound "
             f"that cannot become one: {error}"
         ) from error
+
+
+def _vector(text: str | None, field: pa.Field) -> list[float] | None:
+    """A vector that was bound as text, as clients of pgvector do."""
+    numbers = None if text is None else read_vector(text)
+    if text is not None and numbers is None:
+        msg = (
+            f"parameter {field.name} is a list of numbers, and the text {text[:80]!r} is none: write [0.1, 2]"
+        )
+        raise InvalidInputError(msg)
+    return numbers
 
 
 def _are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
