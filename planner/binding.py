@@ -249,12 +249,7 @@ class _Binder:
             if site.common_table == site.parts[0]:
                 return None
             return [Piece(quote(site.common_table) + alias, origin, verbatim=False)]
-        try:
-            name = self._resolve(site, text)
-        except LanceGatewayError as error:
-            if trail.names:
-                raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
-            raise
+        name = self._resolve_within(trail, site, text)
         if name is None:
             # The catalog's name is ours; DataFusion keeps its system tables under its own.
             if len(site.parts) == 2 or site.parts[-2] == SYSTEM_SCHEMA:
@@ -272,7 +267,8 @@ class _Binder:
         """What stands in place of a search function's call."""
         call = read_call(text, function, site.opening, site.closing, {} if trail.names else self.slots)
         parts = (call.table,) if self._resolver.has_table(call.table) else tuple(call.table.split("."))
-        name = self._resolve(TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True), text)
+        named = TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True)
+        name = self._resolve_within(trail, named, text)
         if name is None or not self._resolver.has_table(name):
             message = (
                 f"{function.value} searches tables, and {call.table!r} is none (views have no indexes); it"
@@ -291,6 +287,15 @@ class _Binder:
         pieces = self._rewrite(inner.read(sql.strip()), 0, inner)
         body = "".join(piece.text for piece in pieces if isinstance(piece, Piece))
         return [Piece(f"({body}\n)" + (f" AS {quote(name)}" if alias else ""), origin, verbatim=False)]
+
+    def _resolve_within(self, trail: ViewTrail, site: TableSite, text: SqlText) -> str | None:
+        """As `_resolve`; an error tells in which view it is."""
+        try:
+            return self._resolve(site, text)
+        except LanceGatewayError as error:
+            if trail.names:
+                raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
+            raise
 
     def _resolve(self, site: TableSite, text: SqlText) -> str | None:
         """The table or view that a site names; None for one that DataFusion finds by its name."""

@@ -46,10 +46,10 @@ def docs(numbers: range | list[int], version: int, *, tenants: str = "aabab") ->
         random = np.random.default_rng((number, version))
         tenant = tenants[(number + version) % len(tenants)]
         # No two rows of one length: equal scores could come in any order.
-        text = " ".join(random.choice(WORDS, size=3 + number + 60 * version))
+        text = "lake " + " ".join(random.choice(WORDS, size=3 + number + 60 * version))
         vector = random.random(DIMENSION, dtype=np.float32)
         if tenant == "b":
-            text = f"{RARE} lake {text}"
+            text = f"{RARE} {text}"
             vector = np.array(QUERY, np.float32) + vector / 100
         rows.append(
             {
