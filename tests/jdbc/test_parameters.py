@@ -12,6 +12,8 @@ OTHERWISE = {
     "f64 setInt": 0,  # nor is 0
     "i32 setLong": 0,  # 2**32 - 32: sent as a long, it is not cut to -32
     "i64 setDouble": 1,  # the driver cuts -64.5 to -64
+    "a vector that is searched for": 4.0,
+    "a vector that is sorted by": 2.0,
     "a parameter whose type is open, setString": "x",
     "a parameter that is cast": 42,
     "LIMIT": 0,

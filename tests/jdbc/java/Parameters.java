@@ -126,6 +126,12 @@ public final class Parameters implements Probes.Probe {
                 statement.setArray(1, connection.createArrayOf("REAL", new Object[] {0.5f, 1f, 2f, 3f})));
         found("words", "setArray", statement ->
                 statement.setArray(1, connection.createArrayOf("VARCHAR", new Object[] {"a", "b"})));
+        facts.of("a vector that is searched for", () -> read(
+                "SELECT CAST(_distance AS DOUBLE) FROM lance_vector_search('types', 'vec', ?, k => 1)",
+                statement -> statement.setArray(1, connection.createArrayOf("DOUBLE", new Object[] {0.5, 1.0, 2.0, 5.0}))));
+        facts.of("a vector that is sorted by", () -> read(
+                "SELECT CAST(l2_distance(vec, ?) AS DOUBLE) AS d FROM types ORDER BY d LIMIT 1",
+                statement -> statement.setArray(1, connection.createArrayOf("DOUBLE", new Object[] {0.5, 1.0, 2.0, 5.0}))));
         facts.of("a parameter whose type is open, setString", () -> read("SELECT ? AS v", statement -> statement.setString(1, "x")));
         facts.of("a parameter that is cast", () -> read("SELECT CAST(? AS BIGINT) + 1 AS v", statement -> statement.setLong(1, 41)));
         facts.of("LIMIT", () -> read("SELECT id FROM orders ORDER BY id LIMIT ?", statement -> statement.setLong(1, 1)));
