@@ -33,20 +33,21 @@ class BestDocuments:
         """The score that a document must exceed to be added; minus infinity while there is room."""
         return float(self._scores[-1]) if self.count == self.k else -np.inf
 
-    def add(self, source: int, addresses: np.ndarray, scores: np.ndarray) -> None:
-        """Consider documents of one source.
+    def add(self, sources: np.ndarray | int, addresses: np.ndarray, scores: np.ndarray) -> None:
+        """Consider more documents.
 
         Args:
-            source: its number.
+            sources: number of each one's source, or of the only one.
             addresses: of rows (uint64).
             scores: float32.
         """
+        sources = np.broadcast_to(np.asarray(sources, dtype=np.int32), len(scores))
         good = scores >= self.least
         if good.sum() > self.k:
             good &= scores >= np.partition(scores, len(scores) - self.k)[len(scores) - self.k]
         scores = np.concatenate((self._scores, scores[good]))
         addresses = np.concatenate((self._addresses, addresses[good]))
-        sources = np.concatenate((self._sources, np.full(int(good.sum()), source, dtype=np.int32)))
+        sources = np.concatenate((self._sources, sources[good]))
         order = np.lexsort((addresses, sources, -scores))[: self.k]
         self._scores, self._sources, self._addresses = scores[order], sources[order], addresses[order]
 

@@ -30,6 +30,11 @@ class Analysis:
     counted: int
     known: int
 
+    @property
+    def terms(self) -> tuple[tuple[str, str], ...]:
+        """Column and term, of all terms of the query."""
+        return tuple((column, term) for column, terms in self.clause.terms.items() for term in terms)
+
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
@@ -68,13 +73,17 @@ class Corpus:
         for column in self.query.columns:
             frequencies = {}
             for term, surface in clause.terms.get(column, {}).items():
+                total = 0
                 for text in self.texts:
-                    at_hand = text.knows_frequency(column, term)
-                    known += at_hand
-                    counted += not at_hand
-                    if not at_hand:
+                    frequency = text.known_frequency(column, term)
+                    if frequency is None:
                         text.columns[column].postings(term, surface)
-                frequencies[term] = sum(text.frequency(column, term) for text in self.texts)
+                        frequency = text.frequency(column, term)
+                        counted += 1
+                    else:
+                        known += 1
+                    total += frequency
+                frequencies[term] = total
             sizes = [text.size(column) for text in self.texts]
             documents, tokens = (sum(parts) for parts in zip((0, 0), *sizes, strict=True))
             statistics[column] = ColumnStatistics(documents, tokens, frequencies, column in self.quantizes)

@@ -17,13 +17,14 @@ from execnodes.text.clauses import BooleanClause, Clause, TermsClause
 from execnodes.text.corpus import Analysis, Corpus
 from execnodes.text.impacts import impacts
 from execnodes.text.query import Operator
+from execnodes.text.scored import union
 from execnodes.text.source_text import SourceText
 
 BOUND = "_bound"
 FTS_CANDIDATES = pa.schema([*PLACE_FIELDS, pa.field(BOUND, pa.float64())])
 """Candidates without a score; `_bound`: no later candidate of the source has a higher one."""
 
-FEW_DOCUMENTS = 1_024
+FEW_DOCUMENTS = 4_096
 """Up to so many documents that have one of the terms, all of them are candidates at once."""
 GROWTH = 4
 
@@ -86,28 +87,35 @@ class FtsExec(ExecNode):
     def _rounds(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
         """Row numbers, ascending, and what later ones score at most."""
         clause = analysis.clause
-        terms = [(column, term) for column, terms in clause.terms.items() for term in terms]
-        documents = sum(len(self.text.postings(*term).documents) for term in terms)
-        context.count(self, "postings", documents)
-        if documents <= FEW_DOCUMENTS or is_narrow(clause) or bound(clause, {}) is None:
+        count = self.postings(analysis)
+        context.count(self, "postings", count)
+        if count <= FEW_DOCUMENTS or is_narrow(clause) or bound(clause, {}) is None:
             rows = candidates(clause, lambda *term: self.text.postings(*term).documents)
-            yield self._shown(rows), -np.inf
+            yield rows[self.flags[rows]], -np.inf
             return
-        yield from self._by_impact(terms, analysis)
+        yield from self._by_impact(analysis)
 
-    def _by_impact(
-        self, terms: list[tuple[str, str]], analysis: Analysis
-    ) -> Iterator[tuple[np.ndarray, float]]:
+    def postings(self, analysis: Analysis) -> int:
+        """How many documents have one of the terms, those of each term counted."""
+        return sum(len(self.text.postings(*term).documents) for term in analysis.terms)
+
+    @cached_property
+    def flags(self) -> np.ndarray:
+        """One bool per row of the source: whether it may be found."""
+        return self.admitted.flags(self.text)
+
+    def _by_impact(self, analysis: Analysis) -> Iterator[tuple[np.ndarray, float]]:
         """The best documents of each term, then the next best: what is in none of them is worth less."""
         clause, statistics = analysis.clause, analysis.statistics
         lists = {
-            (column, term): impacts(self.text, column, term, statistics[column]) for column, term in terms
+            (column, term): impacts(self.text, column, term, statistics[column])
+            for column, term in analysis.terms
         }
-        done, count = 0, max(256, 8 * self.k)
-        wanted = self._flags.copy()
+        done, count = 0, max(1_024, 8 * self.k)
+        wanted = self.flags.copy()
         while True:
-            drawn = np.concatenate([one.documents[done:count] for one in lists.values()])
-            fresh = np.unique(drawn[wanted[drawn]])
+            drawn = [one.documents[done:count] for one in lists.values()]
+            fresh = union([np.sort(rows[wanted[rows]]) for rows in drawn])
             wanted[fresh] = False
             if all(count >= len(one.documents) for one in lists.values()):
                 yield fresh, -np.inf
@@ -118,14 +126,6 @@ class FtsExec(ExecNode):
                 bounds.setdefault(column, {})[term] = of.idf(term) * one.bound(count, of.average_length)
             yield fresh, bound(clause, bounds) or 0.0
             done, count = count, count * GROWTH
-
-    @cached_property
-    def _flags(self) -> np.ndarray:
-        return self.admitted.flags(self.text)
-
-    def _shown(self, rows: np.ndarray) -> np.ndarray:
-        shown: np.ndarray = rows[self._flags[rows]]
-        return shown
 
 
 def is_narrow(clause: Clause) -> bool:

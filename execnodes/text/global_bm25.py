@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
 from execnodes.search.source import TEXT_CANDIDATES
 from execnodes.text.best import BestDocuments
 from execnodes.text.corpus import Analysis, Corpus
-from execnodes.text.fts import BOUND, FtsExec
+from execnodes.text.fts import BOUND, FEW_DOCUMENTS, FtsExec
 from execnodes.text.scoring import score
-from execnodes.text.source_text import SelectedText
+from execnodes.text.source_text import JoinedText, SelectedText
 from execnodes.union import UnionExec
 
 SLACK = 1e-6
@@ -46,6 +47,11 @@ class GlobalBM25Exec(ExecNode):
         """The union."""
         return (self.input,)
 
+    @property
+    def searches(self) -> tuple[FtsExec, ...]:
+        """Where candidates come from."""
+        return tuple(node for node in self.input.inputs if isinstance(node, FtsExec))
+
     def describe(self) -> str:
         """Query, sources, and once it has run, the statistics."""
         parts = [f"query={self.corpus.query}", f"sources={len(self.corpus.texts)}"]
@@ -65,13 +71,47 @@ class GlobalBM25Exec(ExecNode):
         context.count(self, "frequencies_counted", analysis.counted)
         context.count(self, "frequencies_known", analysis.known)
         best = BestDocuments(self.k)
-        for node in self.input.inputs:
-            assert isinstance(node, FtsExec)  # noqa: S101
-            self._search(node, analysis, best, context)
+        few, many = self._by_size(analysis)
+        if few:
+            self._score_together(few, analysis, best, context)
+        for node in many:
+            self._score_in_rounds(node, analysis, best, context)
         if best.count:
             yield best.batch()
 
-    def _search(self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext) -> None:
+    def _by_size(self, analysis: Analysis) -> tuple[list[FtsExec], list[FtsExec]]:
+        """Sources with few documents that have one of the terms, and the others."""
+        few: list[FtsExec] = []
+        many: list[FtsExec] = []
+        phrases = bool(analysis.clause.phrases)
+        for node in self.searches:
+            is_small = not phrases and node.postings(analysis) <= FEW_DOCUMENTS
+            (few if is_small else many).append(node)
+        return few, many
+
+    def _score_together(
+        self, nodes: list[FtsExec], analysis: Analysis, best: BestDocuments, context: TaskContext
+    ) -> None:
+        """All documents of small sources: what counts there is how often something is called."""
+        index = JoinedText([node.text for node in nodes], [node.flags for node in nodes])
+        found = score(analysis.clause, analysis.statistics, index)
+        cuts = np.searchsorted(found.documents, index.starts)
+        context.count(self, "rounds")
+        context.count(self, "candidates", len(found.documents))
+        addresses = []
+        for place, node in enumerate(nodes):
+            documents = found.documents[cuts[place] : cuts[place + 1]] - index.starts[place]
+            addresses.append(node.text.numbers.addresses(documents))
+            if context.metrics is not None:
+                context.metrics.add(node, rows=len(documents), batches=1)
+                context.count(node, "postings", node.postings(analysis))
+        sources = np.repeat([node.source.number for node in nodes], np.diff(cuts))
+        best.add(sources, np.concatenate(addresses), found.scores)
+
+    def _score_in_rounds(
+        self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext
+    ) -> None:
+        """Documents of a source until no later one can be among the best."""
         text = node.text
         for batch in node.execute(0, context):
             context.check()
@@ -79,8 +119,7 @@ class GlobalBM25Exec(ExecNode):
             context.count(self, "candidates", batch.num_rows)
             if not batch.num_rows:
                 continue
-            addresses = batch.column(ROW_ADDRESS).to_numpy()
-            rows = text.numbers.numbers(addresses)
+            rows = text.numbers.numbers(batch.column(ROW_ADDRESS).to_numpy())
             found = score(analysis.clause, analysis.statistics, SelectedText(text, rows))
             best.add(node.source.number, text.numbers.addresses(found.documents), found.scores)
             if best.least > batch.column(BOUND)[0].as_py() * (1.0 + SLACK):

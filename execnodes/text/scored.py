@@ -72,7 +72,9 @@ def union(sets: Iterable[np.ndarray]) -> np.ndarray:
         return parts[0] if parts else np.empty(0, np.int64)
     end = 1 + max(int(part[-1]) for part in parts)
     if end > _SPARSE * sum(map(len, parts)):
-        return np.unique(np.concatenate(parts))
+        merged = np.concatenate(parts)
+        merged.sort(kind="stable")  # merges runs in order; np.unique would hash
+        return merged[np.concatenate(([True], merged[1:] != merged[:-1]))]
     marked = np.zeros(end, np.bool_)
     for part in parts:
         marked[part] = True

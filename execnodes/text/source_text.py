@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from execnodes.row_mask import RowMask
 from execnodes.search.source import SearchSource
-from execnodes.source import ColumnCache, LanceSource
 from execnodes.text.bm25 import Postings
 from execnodes.text.documents import Cache, ColumnDocuments
 from execnodes.text.query import PhraseQuery
@@ -20,22 +19,51 @@ ENTRY_BYTES = 256
 
 
 @dataclass(frozen=True, eq=False)
+class LiveRows:
+    """Rows of a source by number, and which of them are live.
+
+    Args:
+        numbers: of the rows.
+        flags: one bool per row.
+        identity: names rows and flags in caches.
+    """
+
+    numbers: RowNumbers
+    flags: np.ndarray
+    identity: Hashable
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Names them briefly."""
+        return hashlib.blake2b(repr(self.identity).encode(), digest_size=16).digest()
+
+
+@dataclass(frozen=True, eq=False)
 class SourceText:
     """Documents of one source by row number: a `TextIndex` of all of them, and statistics of the live ones.
 
     Args:
-        source: its mask shows the rows that count.
+        source: where they are.
         columns: documents of each searched column.
-        numbers: of the source's rows.
+        rows: those that count.
         cache: keeps statistics.
-        deletions: knows which rows Lance has deleted.
     """
 
     source: SearchSource
     columns: Mapping[str, ColumnDocuments]
-    numbers: RowNumbers
+    rows: LiveRows
     cache: Cache
-    deletions: ColumnCache
+    _found: dict[tuple[str, str], Postings] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> RowNumbers:
+        """Of the source's rows."""
+        return self.rows.numbers
+
+    @property
+    def live(self) -> np.ndarray:
+        """One bool per row."""
+        return self.rows.flags
 
     def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
         """See `TextIndex.lengths`."""
@@ -44,43 +72,23 @@ class SourceText:
 
     def postings(self, column: str, term: str) -> Postings:
         """See `TextIndex.postings`."""
-        return self.columns[column].postings(term)
+        found = self._found.get((column, term))
+        if found is None:
+            found = self._found[column, term] = self.columns[column].postings(term)
+        return found
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
         """See `TextIndex.phrase`."""
         return self.columns[column].phrase(query)
 
-    @cached_property
-    def mask(self) -> RowMask:
-        """Rows that are live: those that the source shows and Lance has not deleted."""
-        rows, shown = self.source.rows, self.source.live
-        if not isinstance(rows, LanceSource):
-            return shown
-        found = {
-            one: self.deletions.visible(rows, one, shown.fragments.get(one)) for one in self.source.fragments
-        }
-        return RowMask({one: mask for one, mask in found.items() if mask is not None})
-
-    @cached_property
-    def _state(self) -> tuple[object, ...]:
-        return (self.source.identity, self.numbers.digest(self.mask))
-
-    @cached_property
-    def live(self) -> np.ndarray:
-        """One bool per row."""
-        return self.cache.compute(
-            ("text live", *self._state), lambda: self.numbers.flags(self.mask), lambda flags: flags.nbytes
-        )
-
     def size(self, column: str) -> tuple[int, int]:
         """Live documents of a column, and their tokens."""
 
         def count() -> tuple[int, int]:
-            lengths = self.columns[column].lengths
-            counted = np.where(self.live, lengths, 0)
+            counted = np.where(self.live, self.columns[column].lengths, 0)
             return int(np.count_nonzero(counted)), int(counted.sum(dtype=np.int64))
 
-        return self.cache.compute(("text size", *self._state, column), count, lambda _: ENTRY_BYTES)
+        return self.cache.compute(("text size", self.rows.digest, column), count, lambda _: ENTRY_BYTES)
 
     def frequency(self, column: str, term: str) -> int:
         """Live documents whose column has a term."""
@@ -88,18 +96,20 @@ class SourceText:
         def count() -> int:
             return int(np.count_nonzero(self.live[self.postings(column, term).documents]))
 
-        return self.cache.compute(
-            ("text frequency", *self._state, column, term), count, lambda _: ENTRY_BYTES
-        )
+        return self.cache.compute(self._frequency_key(column, term), count, lambda _: ENTRY_BYTES)
 
-    def knows_frequency(self, column: str, term: str) -> bool:
-        """Whether the frequency of a term is at hand."""
-        return self.cache.get(("text frequency", *self._state, column, term)) is not None
+    def known_frequency(self, column: str, term: str) -> int | None:
+        """The same where it is at hand."""
+        known: int | None = self.cache.get(self._frequency_key(column, term))
+        return known
+
+    def _frequency_key(self, column: str, term: str) -> Hashable:
+        return ("text frequency", self.rows.digest, column, term)
 
 
 @dataclass(frozen=True, eq=False)
 class SelectedText:
-    """A `TextIndex` of some rows of another.
+    """A `TextIndex` of some rows of a source.
 
     Args:
         text: all of them.
@@ -120,6 +130,50 @@ class SelectedText:
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
         """See `TextIndex.phrase`."""
         return self.text.phrase(column, query)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedText:
+    """A `TextIndex` of rows of several sources, for clauses without phrases: small ones cost what one costs.
+
+    Args:
+        texts: of the sources; the rows of each are numbered on from those of the one before.
+        flags: one bool per row of each source: whether it is there.
+    """
+
+    texts: Sequence[SourceText]
+    flags: Sequence[np.ndarray]
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Number of each source's first row, and of the row after the last."""
+        return np.cumsum([0, *(text.numbers.count for text in self.texts)])
+
+    def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
+        """See `TextIndex.lengths`."""
+        cuts = np.searchsorted(documents, self.starts)
+        parts = [
+            text.lengths(column, documents[cuts[place] : cuts[place + 1]] - self.starts[place])
+            for place, text in enumerate(self.texts)
+        ]
+        return np.concatenate(parts)
+
+    def postings(self, column: str, term: str) -> Postings:
+        """See `TextIndex.postings`."""
+        documents, frequencies = [], []
+        for text, flags, start in zip(self.texts, self.flags, self.starts, strict=False):
+            postings = text.postings(column, term)
+            if len(postings.documents):
+                there = flags[postings.documents]
+                documents.append(postings.documents[there] + start)
+                frequencies.append(postings.frequencies[there])
+        if not documents:
+            return Postings(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32))
+        return Postings(np.concatenate(documents), np.concatenate(frequencies))
+
+    def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
+        """See `TextIndex.phrase`."""
+        raise NotImplementedError(f"phrases such as {query} of {column} are looked for source by source")
 
 
 def selected(postings: Postings, rows: np.ndarray) -> Postings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -109,14 +110,22 @@ class IndexedDocuments:
     def _stored(self) -> str:
         return self.rows.stored_names[self.column]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, what is kept in the cache left out."""
+        return 4 * self.numbers.count + ENTRY_BYTES
+
     def _key(self, kind: str, *more: Hashable) -> Hashable:
-        return (f"text {kind}", self.identity, self.column, self.tokenizer, *more)
+        return (f"text {kind}", self._digest, *more)
+
+    @cached_property
+    def _digest(self) -> bytes:
+        """Names the documents briefly."""
+        name = repr((self.identity, self.column, self.index, self.tokenizer))
+        return hashlib.blake2b(name.encode(), digest_size=16).digest()
 
     @cached_property
     def _corpus(self) -> _Corpus:
-        return self.cache.compute(self._key("corpus"), self._read_corpus, lambda one: one.lengths.nbytes)
-
-    def _read_corpus(self) -> _Corpus:
         """Documents of all segments, as Lance itself keeps them beside their terms."""
         lengths = np.zeros(self.numbers.count, dtype=np.int32)
         tokens = documents = 0

@@ -1,0 +1,141 @@
+"""The texts of a search's sources: asked of indexes, or read and tokenized once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from execnodes import RowMask
+from execnodes.search.source import IndexDescription, SearchSource
+from execnodes.source import ColumnCache, LanceSource, MemTableSource
+from execnodes.text.documents import ColumnDocuments
+from execnodes.text.postings import TokenPostings
+from execnodes.text.rows import RowNumbers
+from execnodes.text.source_text import LiveRows, SourceText
+from execnodes.text.text_index import IndexedDocuments, read_documents
+from execnodes.text.tokenizer import Tokenizer
+from planner.byte_cache import ByteCache
+from planner.dataset_indexes import dataset_indexes
+from planner.search.coverage import IndexKind, described
+
+_QUANTIZED_BLOCK = 256
+_ENTRY_BYTES = 512
+
+
+@dataclass(frozen=True, eq=False)
+class SourceTexts:
+    """Opens the texts of sources as the base table's indexes would have them.
+
+    Args:
+        indexes: column -> the base table's index; sources were divided by the index on the first column.
+        cache: keeps documents and postings.
+        deletions: knows which rows Lance has deleted.
+    """
+
+    indexes: Mapping[str, IndexDescription]
+    cache: ByteCache
+    deletions: ColumnCache
+
+    @cached_property
+    def tokenizers(self) -> Mapping[str, Tokenizer]:
+        """Of each column."""
+        return {column: Tokenizer.of(index.details) for column, index in self.indexes.items()}
+
+    @cached_property
+    def quantized(self) -> frozenset[str]:
+        """Columns whose index scores with rounded lengths."""
+        return frozenset(column for column, index in self.indexes.items() if _quantizes(index))
+
+    def open(self, source: SearchSource) -> SourceText:
+        """The texts of one source.
+
+        Raises:
+            LanceGatewayError: they can't be read.
+        """
+        rows = self._live_rows(source)
+        columns = {column: self._documents(source, column, rows.numbers) for column in self.indexes}
+        return SourceText(source, columns, rows, self.cache)
+
+    def _live_rows(self, source: SearchSource) -> LiveRows:
+        """The rows of a source that are shown and not deleted; the same object while they are the same."""
+        shown = source.live.fragments
+        masks = ((one, shown.get(one)) for one in source.fragments)
+        digests = tuple((one, None if mask is None else mask.digests) for one, mask in masks)
+        key = ("text rows", source.identity, digests)
+
+        def find() -> LiveRows:
+            rows = source.rows
+            if isinstance(rows, MemTableSource):
+                numbers = RowNumbers({0: rows.rows.num_rows})
+                return LiveRows(numbers, numbers.flags(source.live), key)
+            dataset: Any = rows.dataset
+            numbers = RowNumbers({one: dataset.get_fragment(one).physical_rows for one in source.fragments})
+            found = {one: self.deletions.visible(rows, one, shown.get(one)) for one in source.fragments}
+            mask = RowMask({one: visible for one, visible in found.items() if visible is not None})
+            return LiveRows(numbers, numbers.flags(mask), key)
+
+        return self.cache.compute(key, find, lambda found: found.flags.nbytes + _ENTRY_BYTES)
+
+    def _documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
+        index = self._own_index(source, column)
+        if index is None or not self._answers_like_base(column, index):
+            return self._tokenized(source, column, numbers)
+        tokenizer, quantizes = self.tokenizers[column], column in self.quantized
+
+        def indexed() -> IndexedDocuments:
+            rows = source.rows
+            assert isinstance(rows, LanceSource)  # noqa: S101 (it has an index)
+            return IndexedDocuments(
+                rows, column, index.name, quantizes, tokenizer, numbers, source.identity, self.cache
+            )
+
+        key = ("text index", source.identity, column, index.name, tokenizer, quantizes)
+        return self.cache.compute(key, indexed, lambda found: found.nbytes)
+
+    def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> TokenPostings:
+        tokenizer = self.tokenizers[column]
+
+        def read() -> TokenPostings:
+            rows = source.rows
+            if isinstance(rows, LanceSource):
+                return read_documents(rows, column, tokenizer, numbers)
+            texts = rows.rows.column(column)
+            return TokenPostings.of(tokenizer, texts, np.arange(numbers.count), numbers.count)
+
+        key = ("text documents", source.identity, column, tokenizer)
+        return self.cache.compute(key, read, lambda found: found.nbytes)
+
+    def _own_index(self, source: SearchSource, column: str) -> IndexDescription | None:
+        """The index of the source's dataset on a column, where it covers the source."""
+        rows = source.rows
+        if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
+            return None
+        if column == next(iter(self.indexes)):
+            return source.index
+        found = [
+            index
+            for index in dataset_indexes(rows.dataset)
+            if index.columns == (rows.stored_names[column],)
+            and IndexKind.TEXT.serves(index)
+            and index.fragments.issuperset(source.fragments)
+        ]
+        return described(found[0]) if found else None
+
+    def _answers_like_base(self, column: str, index: IndexDescription) -> bool:
+        """Whether the terms of an index are those of the base table's, and its scores tell frequencies."""
+        base = self.indexes[column]
+        if index.details is base.details:
+            return True
+        return (
+            Tokenizer.of(index.details) == self.tokenizers[column]
+            and _quantizes(index) == (column in self.quantized)
+            and (bool(index.details.get("with_position")) or not base.details.get("with_position"))
+        )
+
+
+def _quantizes(index: IndexDescription) -> bool:
+    return index.details.get("block_size") == _QUANTIZED_BLOCK
