@@ -52,6 +52,7 @@ _TWO = "lance_vector_search('docs', 'vec', [{query}, [0, 0, 1, 0]], k => {k})"
 SEARCHES = (
     f"SELECT * EXCLUDE (secret) FROM {_VECTORS}) WHERE {{condition}}",
     f"SELECT id, _distance FROM {_VECTORS}, prefilter => false) WHERE {{condition}}",
+    f"SELECT id, vec FROM {_VECTORS}, staleness => 'bloom') WHERE {{condition}}",
     f"SELECT query_index, id FROM {_TWO} WHERE {{condition}} ORDER BY query_index, _distance",
     f"SELECT count(*), min(pages), max(_distance) FROM {_VECTORS}, metric => 'cosine') WHERE {{condition}}",
     "SELECT id, l2_distance(vec, {query}) AS d FROM docs WHERE {condition} ORDER BY d LIMIT {k}",
@@ -108,7 +109,7 @@ SETTINGS = settings(
 )
 
 
-@settings(SETTINGS, max_examples=8)
+@settings(SETTINGS, max_examples=5)
 @given(access=accesses(), asked=st.lists(searches(), min_size=10, max_size=10))
 def test_searches_see_what_their_principal_sees(lake: Lake, access: TableAccess, asked: list[str]):
     check(lake, access, asked)
