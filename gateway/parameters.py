@@ -8,6 +8,7 @@ from pyarrow import flight
 from memwal.errors import InvalidInputError
 from planner.search.distance_functions import is_vector_type
 from planner.search.vector_text import read_vector
+from planner.typed_values import are_comparable
 
 
 def received(reader: flight.MetadataRecordBatchReader, limit: int) -> pa.Table:
@@ -92,8 +93,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             return pa.chunked_array([pa.array(values, field.type)])
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        if _are_comparable(column.type, field.type):
-            # 1.5 is no int64, yet it can be compared with one; so can milliseconds with seconds.
+        if are_comparable(column.type, field.type):
             return column
         raise InvalidInputError(
             f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound "
@@ -110,15 +110,3 @@ def _vector(text: str | None, field: pa.Field) -> list[float] | None:
         )
         raise InvalidInputError(msg)
     return numbers
-
-
-def _are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
-        return (kind.tz is None) == (other.tz is None)
-    return _is_number(kind) and _is_number(other)
-
-
-def _is_number(data_type: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)
-    )

@@ -32,15 +32,14 @@ from planner.results import altered, normalised, translated
 from planner.running import again_if_files_vanish, streamed
 from planner.search.call import SearchCall
 from planner.search.direct import DirectSearch, direct_search
-from planner.search.distance_functions import is_vector_type
 from planner.search.leaf import search_leaf
-from planner.search.vector_text import read_vector
 from planner.secured import SecuredTable
 from planner.settings import SessionSettings
 from planner.snapshot import TableSnapshot
 from planner.statement import BoundStatement
 from planner.substrait import Bound
 from planner.system_leaf import plain_system_rows
+from planner.typed_values import typed_values
 from planner.visible_catalog import VisibleCatalog
 
 MAX_CONSTANT_BYTES = 1 << 16
@@ -156,7 +155,7 @@ class PreparedQuery:
             InvalidInputError: too few or too many parameters, or a value of the wrong type.
             PreconditionError: a table changed its columns since the statement was prepared.
         """
-        values = self._typed(parameters)
+        values = typed_values(parameters, self.parameter_schema)
         task = _Task(values, settings or self._settings, control or RunControl())
         if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
             return self._explain(task)
@@ -202,7 +201,7 @@ class PreparedQuery:
         if not table.access.is_unrestricted:
             return None
         chosen = settings or self._settings
-        task = _Task(self._typed(parameters), chosen, RunControl())
+        task = _Task(typed_values(parameters, self.parameter_schema), chosen, RunControl())
         run = self._frames.run(chosen, task.control)
         try:
             frame = self._replanned(run, task.parameters)
@@ -255,7 +254,11 @@ class PreparedQuery:
             UnavailableError: the snapshot, or what the statement meant, is no longer there.
         """
         bound, table = self._read_by(part)
-        task = _Task(self._typed(parameters), settings or self._settings, control or RunControl())
+        task = _Task(
+            typed_values(parameters, self.parameter_schema),
+            settings or self._settings,
+            control or RunControl(),
+        )
         run = self._frames.run(task.settings, task.control)
         run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
         frame = self._replanned(run, task.parameters)
@@ -278,15 +281,6 @@ class PreparedQuery:
         if batches is None:
             batches = self._batches(*self._plan(task), task)
         return batches
-
-    def _typed(self, parameters: Sequence[pa.Scalar]) -> tuple[pa.Scalar, ...]:
-        if len(parameters) != len(self.parameter_schema):
-            wanted = len(self.parameter_schema)
-            msg = f"the statement has {wanted} parameter(s), but {len(parameters)} were bound"
-            raise InvalidInputError(msg)
-        return tuple(
-            _converted(value, field) for value, field in zip(parameters, self.parameter_schema, strict=True)
-        )
 
     def _lookup(self, task: _Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
@@ -409,34 +403,3 @@ class _Task:
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
     control: RunControl
-
-
-def _converted(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
-    if value.type.equals(field.type):
-        return value
-    if not value.is_valid:
-        return pa.scalar(None, field.type)
-    if is_vector_type(field.type) and pa.types.is_string(value.type):
-        numbers = read_vector(value.as_py())
-        if numbers is not None:
-            return pa.scalar(numbers, field.type)
-    try:
-        return value.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        # DataFusion may know a way (a decimal compared with an int column); keep what was bound.
-        if _comparable(value.type, field.type):
-            return value
-        msg = (
-            f"parameter {field.name} is {value.as_py()!r} ({value.type}), but {field.type} is needed: {error}"
-        )
-        raise InvalidInputError(msg) from error
-
-
-def _comparable(kind: pa.DataType, other: pa.DataType) -> bool:
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
-        return (kind.tz is None) == (other.tz is None)
-    return _numeric(kind) and _numeric(other)
-
-
-def _numeric(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
