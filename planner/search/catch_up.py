@@ -35,7 +35,7 @@ from planner.snapshot import TableSnapshot
 from planner.table import Table
 from planner.visibility import ENTRY_OVERHEAD, Visibility, showing
 
-MIN_TEXT_ROWS = 1_000
+MIN_TEXT_ROWS = 100
 """Fewer texts than this are sooner read than compared with a generation's."""
 
 
