@@ -6,7 +6,8 @@ A statement passes through these modules, in this order:
 `dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
 `chains`, `literal_sizes`, `like_escape`    plans too deep, values too large; LIKE with any escape character
-`statement`, `parameters`, `key_query`      the bound statement, its parameters, and whether it is a lookup
+`statement`, `parameters`, `typed_values`,  the bound statement, its parameters, their values, and whether
+`key_query`                                 it is a lookup
 `substrait`                                 a plan in place of a statement, read through statements
 `access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
 `engine`, `plan_cache`, `prepared_query`,   preparing and running; DataFusion plans over one leaf a reference
@@ -23,6 +24,7 @@ A statement passes through these modules, in this order:
 `key_column`, `key_probe`, `visibility`     which rows newer ones supersede, kept as masks
 `balance`, `parts`                          who reads what of a scan, and scans in parts for several readers
 `scan`, `lookup`, `column_cache`            the two shapes of trees of exec nodes, and columns kept decoded
+`search`                                    search functions and ORDER BY distance: a catalogue of their own
 `system_tables`, `system_leaf`,             the schema `system`: its tables, their leaves, and those that
 `catalog_tables`                            describe the catalog
 `direct_shape`, `direct`, `results`,        plain scans and counts, result schemas and errors, EXPLAIN
