@@ -17,7 +17,7 @@ from execnodes.search.nearest import Found
 from execnodes.search.request import Staleness
 from execnodes.search.side_by_side import side_by_side
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
-from execnodes.search.take_rows import taken_rows
+from execnodes.search.taken_rows import taken_rows
 from execnodes.source import LanceSource
 
 OVER_FETCH = 2

@@ -12,11 +12,22 @@ from execnodes.node import ROW_ADDRESS, TaskContext
 from execnodes.row_filter import RowFilter
 from execnodes.row_mask import OFFSET_MASK, FragmentMask
 from execnodes.search.distances import distances
+from execnodes.search.live_rows import hidden_rows, live_addresses, physical_rows
 from execnodes.search.nearest import Found, NearestRows
 from execnodes.search.source import SearchSource
-from execnodes.search.vector_blocks import Keep, VectorBlock, is_kept, scanned_blocks, vector_blocks
+from execnodes.search.taken_rows import taken_rows
+from execnodes.search.vector_blocks import (
+    Keep,
+    VectorBlock,
+    blocks_of,
+    is_kept,
+    scanned_blocks,
+    vector_blocks,
+)
 from execnodes.source import LanceSource, MemTableSource, read_as
 
+FEW_ROWS = 2048
+"""So few vectors are read one by one rather than with all their neighbours."""
 FEW = 4
 """Where fewer than one row in so many is wanted, the others are left out before distances are computed."""
 
@@ -66,6 +77,12 @@ def _wanted_blocks(
     """Vectors, and which of them are of rows that count; None where all are."""
     rows = source.rows
     live = source.live.fragments
+    if row_filter is None and isinstance(rows, LanceSource) and _has_few_rows(source):
+        addresses = live_addresses(source)
+        if len(addresses) and column in rows.stored:
+            (vectors,) = taken_rows(source, addresses, (rows.schema.field(column),), keep)
+            yield from ((block, None) for block in blocks_of(vectors, addresses))
+        return
     if row_filter is None or isinstance(rows, MemTableSource):
         admitted = None
         if row_filter is not None and isinstance(rows, MemTableSource):
@@ -83,6 +100,15 @@ def _wanted_blocks(
         flags = _admitted(rows, fragment_id, row_filter, condition)
         for block in vector_blocks(source, column, keep, (fragment_id,)):
             yield block, _both(_shown(block, mask), _flagged(block, flags))
+
+
+def _has_few_rows(source: SearchSource) -> bool:
+    """Whether a source has so few live rows that it is best to read no other."""
+    masks = source.live.fragments
+    if any(one not in masks for one in source.fragments):
+        return False
+    live = physical_rows(source) - hidden_rows(source)
+    return live <= FEW_ROWS and live * FEW < physical_rows(source)
 
 
 def _shown(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:

@@ -16,6 +16,9 @@ from execnodes.search.source import DISTANCE, QUERY_INDEX, SearchSource
 from execnodes.search.vector_blocks import Keep
 from execnodes.source import LanceSource
 
+THOROUGH = 0.8
+"""Effort where the rows that are wanted may lie farther away than the nearest ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexSearch:
@@ -24,24 +27,41 @@ class IndexSearch:
     Attributes:
         name: of the index.
         type: as Lance calls it.
-        nprobes: partitions to look at, at least; Lance looks at more where these have fewer than k rows.
-            None leaves the number to Lance.
+        effort: how many partitions Lance looks at, by their distances: 0 for the nearest alone, 1 for all.
+        nprobes: partitions to look at instead, at least; Lance looks at more where these have fewer than k
+            rows.
         refine_factor: so many times k candidates are ranked by their true distances; None for an index that
             has whole vectors.
-        ef: candidates that HNSW keeps, at least; None leaves it to Lance.
+        ef: candidates that HNSW keeps, at least; None for other indexes.
     """
 
     name: str
     type: str
+    effort: float
     nprobes: int | None = None
     refine_factor: int | None = None
     ef: int | None = None
 
     def describe(self, metric: str) -> str:
         """For plans."""
-        options = (("nprobes", self.nprobes), ("ef", self.ef), ("refine", self.refine_factor))
-        said = [f"{name}={value}" for name, value in options if value is not None]
+        effort = None if self.nprobes is not None else self.effort
+        options = {"nprobes": self.nprobes, "effort": effort, "ef": self.ef, "refine": self.refine_factor}
+        said = [f"{name}={value}" for name, value in options.items() if value is not None]
         return ", ".join([f"index={self.name} ({self.type} {metric})", *said])
+
+    def ranked(
+        self, source: SearchSource, column: str, queries: np.ndarray, k: int, refine_factor: int | None
+    ) -> list[Found]:
+        """The k nearest rows of the index for every query, superseded ones among them; nearest first.
+
+        Args:
+            source: a Lance dataset with the index.
+            column: of vectors.
+            queries: one a row.
+            k: rows wanted for each.
+            refine_factor: as above.
+        """
+        return self._search(source, column, queries, self._options(k, self.effort, refine_factor), {})
 
     def find(
         self,
@@ -49,7 +69,6 @@ class IndexSearch:
         column: str,
         queries: np.ndarray,
         k: int,
-        metric: str,
         row_filter: RowFilter | None,
         keep: Keep,
     ) -> list[Found]:
@@ -60,28 +79,46 @@ class IndexSearch:
             column: of vectors.
             queries: one a row.
             k: rows wanted for each.
-            metric: the index's.
             row_filter: what rows must fulfil; one that Lance can say.
             keep: holds row ids.
         """
         rows = source.rows
         assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
-        dataset: Any = rows.dataset
-        live = restriction(source, keep)
-        condition = None if row_filter is None else row_filter.sql(rows.stored_names)
-        options: dict[str, Any] = {"column": rows.stored_names[column], "k": k, "metric": metric}
-        if self.nprobes is not None:
+        live: dict[str, Any] = dict(restriction(source, keep))
+        if row_filter is not None:
+            live["filter"] = row_filter.sql(rows.stored_names)
+        options = self._options(k, max(self.effort, THOROUGH), self.refine_factor)
+        return self._search(source, column, queries, options, live)
+
+    def _options(self, k: int, effort: float, refine_factor: int | None) -> dict[str, Any]:
+        options: dict[str, Any] = {"k": k}
+        if self.nprobes is None:
+            options["search_effort"] = effort
+        else:
             options["minimum_nprobes"] = self.nprobes
-        if self.refine_factor is not None:
-            options["refine_factor"] = self.refine_factor
+        if refine_factor is not None:
+            options["refine_factor"] = refine_factor
         if self.ef is not None:
-            options["ef"] = max(self.ef, k * (self.refine_factor or 1))
+            options["ef"] = max(self.ef, k * (refine_factor or 1))
+        return options
+
+    def _search(
+        self,
+        source: SearchSource,
+        column: str,
+        queries: np.ndarray,
+        options: dict[str, Any],
+        live: dict[str, Any],
+    ) -> list[Found]:
+        rows = source.rows
+        assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
+        dataset: Any = rows.dataset
+        nearest = {"column": rows.stored_names[column], **options}
 
         def search(query: np.ndarray) -> pa.Table:
             return dataset.scanner(
                 columns=[DISTANCE],
-                nearest=options | {"q": query},
-                filter=condition,
+                nearest=nearest | {"q": query},
                 prefilter=True,
                 fast_search=True,
                 with_row_address=True,

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ExecNode, TaskContext
 from execnodes.row_filter import RowFilter
-from execnodes.search.flat_search import flat_search
+from execnodes.search.flat_search import FEW_ROWS, flat_search
 from execnodes.search.index_search import IndexSearch
+from execnodes.search.live_rows import are_live, hidden_rows, physical_rows
 from execnodes.search.nearest import Found
 from execnodes.search.request import VectorRequest
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
 from execnodes.search.vector_blocks import Keep
+
+GROWTH = 4
+"""So many times as many rows are fetched where too few of them were live."""
+WORTH_RANKING = 1000
+"""To rank a row by an index takes as long as to compute so many distances."""
 
 
 @dataclass(frozen=True, eq=False)
 class KnnExec(ExecNode):
     """The k nearest live rows of one source for every query, with their true distances; nearest first.
 
-    Where an index finds fewer than k rows, as it may when most rows near a query are filtered out, all rows
-    of the source are looked at: it never gives fewer than there are.
+    It never gives fewer rows than there are: where an index finds fewer than k, all rows of the source are
+    looked at.
 
     Args:
         source: what is searched.
@@ -71,7 +77,7 @@ class KnnExec(ExecNode):
             parts.append(self.index.describe(self.metric))
         if self.row_filter is not None:
             parts.append(f"filter={self.row_filter}")
-        blocked = self.source.live.hidden_rows
+        blocked = hidden_rows(self.source)
         return f"KnnExec: {', '.join(parts)}, blocked={blocked}"
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
@@ -84,43 +90,61 @@ class KnnExec(ExecNode):
 
     def find(self, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
         """The nearest rows of each query: distances and addresses, nearest first."""
-        if self.index is None:
-            return flat_search(
-                self.source, self.request.column, queries, k, self.metric, self.row_filter, self.keep, context
-            )
-        found = self.index.find(
-            self.source, self.request.column, queries, k, self.metric, self.row_filter, self.keep
-        )
-        context.check()
+        if self.index is None or self._is_small:
+            return self._flat(queries, k, context)
+        if self.row_filter is not None or 2 * hidden_rows(self.source) > physical_rows(self.source):
+            found = self.index.find(self.source, self.request.column, queries, k, self.row_filter, self.keep)
+        else:
+            found = self._ranked(self.index, queries, k, context)
         short = [number for number, (_, addresses) in enumerate(found) if len(addresses) < k]
-        if short and min(len(found[one][1]) for one in short) < self._most_rows:
+        if short:
             context.count(self, "flat_searches", len(short))
-            again = flat_search(
-                self.source,
-                self.request.column,
-                queries[short],
-                k,
-                self.metric,
-                self.row_filter,
-                self.keep,
-                context,
-            )
+            again = self._flat(queries[short], k, context)
             for number, result in zip(short, again, strict=True):
                 found[number] = result
         return found
 
+    def _ranked(self, index: IndexSearch, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
+        """The nearest live rows by a ranking of all rows, of which more is fetched until k live ones remain.
+
+        Lance would rank live rows alone, given their list. But which partitions it looks at, and how it
+        walks a graph, goes by all rows: where the nearest ones are superseded, live rows that are nearer than
+        those it returns lie where it doesn't look. Here that shows.
+        """
+        rows, hidden = physical_rows(self.source), hidden_rows(self.source)
+        wanted, refine = k, index.refine_factor
+        if hidden:
+            wanted += 4 + math.ceil(2 * k * hidden / (rows - hidden))
+            if refine is not None and self.request.refine_factor is None:
+                refine = max(math.ceil(refine * k * (1 + hidden / rows) / wanted), 2)
+        found = self._live_of(index.ranked(self.source, self.request.column, queries, wanted, refine), k)
+        short = [number for number, (_, addresses) in enumerate(found) if len(addresses) < k]
+        while short and GROWTH * wanted * WORTH_RANKING <= rows:
+            context.check()
+            context.count(self, "refills", len(short))
+            wanted *= GROWTH
+            more = index.ranked(self.source, self.request.column, queries[short], wanted, index.refine_factor)
+            for number, result in zip(short, self._live_of(more, k), strict=True):
+                found[number] = result
+            short = [number for number in short if len(found[number][1]) < k]
+        return found
+
+    def _live_of(self, found: list[Found], k: int) -> list[Found]:
+        live = (are_live(self.source, addresses) for _, addresses in found)
+        return [
+            (distances[shown][:k], addresses[shown][:k])
+            for (distances, addresses), shown in zip(found, live, strict=True)
+        ]
+
+    def _flat(self, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
+        return flat_search(
+            self.source, self.request.column, queries, k, self.metric, self.row_filter, self.keep, context
+        )
+
     @property
-    def _most_rows(self) -> int:
-        """How many rows can be live at most; deleted ones may be among them."""
-        dataset: Any = self.source.rows.dataset  # type: ignore[union-attr]
-        rows = 0
-        for fragment_id in self.source.fragments:
-            mask = self.source.live.fragments.get(fragment_id)
-            if mask is not None:
-                rows += mask.visible_rows
-            else:
-                rows += dataset.get_fragment(fragment_id).count_rows()
-        return rows
+    def _is_small(self) -> bool:
+        """Whether looking at all live rows costs less than asking an index."""
+        return physical_rows(self.source) - hidden_rows(self.source) <= FEW_ROWS
 
 
 def candidates(source: int, found: list[Found]) -> pa.RecordBatch:

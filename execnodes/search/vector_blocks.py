@@ -118,7 +118,7 @@ def scanned_blocks(
     field = rows.schema.field(column)
     for batch in scanner.to_batches():
         (vectors,) = read_as(batch, (field,), rows.stored)
-        yield from _blocks(vectors, batch.column(ROW_ADDRESS).to_numpy())
+        yield from blocks_of(vectors, batch.column(ROW_ADDRESS).to_numpy())
 
 
 def _all(blocks: Callable[[], Iterator[VectorBlock]]) -> Blocks:
@@ -128,11 +128,11 @@ def _all(blocks: Callable[[], Iterator[VectorBlock]]) -> Blocks:
 def _of_memory(rows: MemTableSource, column: str) -> Iterator[VectorBlock]:
     start = 0
     for vectors in rows.rows.column(column).chunks:
-        yield from _blocks(vectors, np.arange(start, start + len(vectors), dtype=np.uint64))
+        yield from blocks_of(vectors, np.arange(start, start + len(vectors), dtype=np.uint64))
         start += len(vectors)
 
 
-def _blocks(vectors: pa.FixedSizeListArray, addresses: np.ndarray) -> Iterator[VectorBlock]:
+def blocks_of(vectors: pa.FixedSizeListArray, addresses: np.ndarray) -> Iterator[VectorBlock]:
     """At most one block, in which every row has a vector."""
     if vectors.null_count:
         valid = vectors.is_valid()

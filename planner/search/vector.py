@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from execnodes import ExecNode, RowFilter
 from execnodes.search.distances import METRICS
@@ -14,13 +15,20 @@ from execnodes.search.limit import LimitExec
 from execnodes.search.request import Staleness, VectorRequest
 from execnodes.search.side_by_side import ConcurrentUnionExec
 from execnodes.search.sort import SortExec
-from execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, SearchSource
+from execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, IndexDescription, SearchSource
 from execnodes.search.vector_blocks import Keep
 from memwal.errors import InvalidInputError
 from planner.search.newer_rows import StaleRows
 
-_REFINE = {"IVF_FLAT": None, "IVF_HNSW_FLAT": None, "IVF_SQ": 2, "IVF_HNSW_SQ": 2}
-_REFINE_OTHERS = 10
+EFFORT = 0.65
+"""Lance's own default is 0.5. On clusters that overlap, that finds 0.91 of the nearest ten, and this 0.96."""
+HNSW_EF = 100
+"""Candidates of a graph, at least: on vectors without any structure, fewer find less than 0.95."""
+REFINE_AT_ONE_BIT = 50
+"""Refine factor for codes of one bit a dimension; it falls with the square of the bits."""
+MAX_REFINE = 100
+UNKNOWN_BITS = 1.0
+"""Of indexes whose details say nothing, such as those of old versions of Lance."""
 
 
 def plan_vector(
@@ -82,6 +90,36 @@ def _search(
 ) -> KnnExec:
     index = None
     if request.use_index and source.index is not None and index_metric(source) == metric:
-        refine = request.refine_factor or _REFINE.get(source.index.type, _REFINE_OTHERS)
-        index = IndexSearch(source.index.name, source.index.type, request.nprobes, refine, request.ef)
+        ef = request.ef
+        if ef is None and "HNSW" in source.index.type:
+            ef = HNSW_EF
+        refine = request.refine_factor or default_refine_factor(source.index, request.vectors.shape[1])
+        index = IndexSearch(source.index.name, source.index.type, EFFORT, request.nprobes, refine, ef)
     return KnnExec(source, request, metric, keep, row_filter, index)
+
+
+def default_refine_factor(index: IndexDescription, dimension: int) -> int | None:
+    """So many times k candidates must be ranked by their true distances to have 0.95 of the nearest k.
+
+    As measured on 50,000 and 200,000 clustered vectors of 8 to 128 dimensions, what decides is how many bits
+    the codes have for a dimension, whether these are of product, scalar or rotational quantisation: half a
+    bit needs 100, one bit 50, two bits 12, four and more 4 or less.
+
+    Returns:
+        None for an index that has whole vectors, whose distances are true.
+    """
+    if index.type.endswith("_FLAT"):
+        return None
+    bits = bits_per_dimension(index, dimension)
+    return min(max(math.ceil(REFINE_AT_ONE_BIT / bits**2), 2), MAX_REFINE)
+
+
+def bits_per_dimension(index: IndexDescription, dimension: int) -> float:
+    """How much of a vector its code in a quantised index tells."""
+    compression = index.details.get("compression")
+    if not isinstance(compression, Mapping):
+        return UNKNOWN_BITS
+    bits, parts = compression.get("num_bits", 8), compression.get("num_sub_vectors", dimension)
+    if not isinstance(bits, int) or not isinstance(parts, int):
+        return UNKNOWN_BITS
+    return bits * parts / dimension
