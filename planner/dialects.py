@@ -11,6 +11,7 @@ refused: it never runs with another meaning.
 `dialect_dates`           intervals, parts and formats of dates
 `dialect_differences`     differences of dates
 `dialect_aggregates`      aggregates, their order and their NULLs
+`dialect_vectors`         distances between vectors
 `dialect_functions`       everything else that is called or cast
 ========================  ===========================================================================
 """
@@ -37,6 +38,7 @@ from planner import (
     dialect_differences,
     dialect_functions,
     dialect_names,
+    dialect_vectors,
 )
 from planner.dialect_names import KnownNames
 from planner.dialect_source import DialectSource, parameter, without_marks
@@ -59,6 +61,7 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         **dialect_dates.RULES,
         **dialect_differences.RULES,
         **dialect_aggregates.RULES,
+        **dialect_vectors.RULES,
     }
 )
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from memwal.errors import UnsupportedError
 
-__all__ = ["is_bindable", "parameter_types", "plain_value", "sql_literal"]
+__all__ = ["bindable", "parameter_types", "plain_value", "sql_literal"]
 
 # How DataFusion prints a parameter whose type it has inferred, up to where the type begins.
 _TYPED = re.compile(
@@ -214,9 +214,24 @@ def sql_literal(value: pa.Scalar) -> str:
     return f"arrow_cast({text}, '{_type_name(dtype)}')"
 
 
-def is_bindable(value: pa.Scalar) -> bool:
-    """Whether DataFusion's bindings take a plain value for a placeholder: they stumble over nested NULLs."""
-    return not pa.types.is_nested(value.type)
+def bindable(value: pa.Scalar) -> pa.Scalar | None:
+    """What DataFusion's bindings take for a placeholder in place of a plain value; None where they take none.
+
+    They stumble over nested NULLs. Where a vector is wanted, the statement casts what is bound to a list of
+    doubles, so that NULL needs no type.
+    """
+    kind = value.type
+    if not pa.types.is_nested(kind):
+        return value
+    if not pa.types.is_list(kind) or not _is_number(kind.value_type):
+        return None
+    if value.is_valid:
+        return value
+    return pa.scalar(None) if kind.value_type == pa.float64() else None
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def plain_value(value: pa.Scalar) -> pa.Scalar:

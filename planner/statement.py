@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError
 from planner.key_query import KeyQuery
-from planner.parameters import is_bindable, plain_value, sql_literal
+from planner.parameters import bindable, plain_value, sql_literal
 from planner.search.call import SearchCall
 from planner.tokens import at_position
 
@@ -145,9 +145,9 @@ class BoundStatement:
             UnsupportedError: a value of a type that cannot be bound.
         """
         values = {
-            f"{i + 1}": plain
+            f"{i + 1}": bound
             for i, value in enumerate(parameters)
-            if is_bindable(plain := plain_value(value))
+            if (bound := bindable(plain_value(value))) is not None
         }
         rendered = self._render(parameters, frozenset(int(name) - 1 for name in values))
         return "".join(text for text, _ in rendered), values
