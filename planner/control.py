@@ -30,12 +30,14 @@ class TableRead:
         regions_kept: regions that were read.
         regions: regions that the table has.
         is_restricted: whether an access policy applied; the numbers tell of what it hides, then.
+        search: "vector", "text" or "hybrid" where rows were found by a search; None where they were read.
     """
 
     table: str
     regions_kept: int
     regions: int
     is_restricted: bool
+    search: str | None = None
 
 
 class RunControl:
@@ -65,6 +67,7 @@ class RunControl:
                 len(pruning.kept),
                 len(pruning.regions.region_ids),
                 scan.policy is not None,
+                scan.search_kind,
             )
             for scan, pruning in decided
             if pruning is not None

@@ -183,6 +183,11 @@ class TableScan:
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
 
     @property
+    def search_kind(self) -> str | None:
+        """See `TableRead.search`."""
+        return None
+
+    @property
     def decided_pruning(self) -> Pruning | None:
         """The same where it is known already; None for a scan that never ran."""
         return vars(self).get("pruning")

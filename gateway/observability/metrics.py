@@ -94,6 +94,12 @@ class Metrics(Collector):
             ("verdict",),
             registry=self.registry,
         )
+        self._searches = Counter(
+            "lance_gateway_searches",
+            "Searches of statements that have ended, by kind: vector, text or hybrid.",
+            ("kind",),
+            registry=self.registry,
+        )
         self._ended = {state: self._queries.labels(state.value) for state in _ENDED}
         # Looking a label up costs more than counting.
         self._of_call = lru_cache(maxsize=256)(self._calls.labels)
@@ -154,6 +160,8 @@ class Metrics(Collector):
         for read in reads:
             self._kept.inc(read.regions_kept)
             self._pruned.inc(read.regions - read.regions_kept)
+            if read.search is not None:
+                self._searches.labels(read.search).inc()
 
     def _histogram(self, name: str, documentation: str) -> Histogram:
         return Histogram(name, documentation, buckets=_QUERY_SECONDS, registry=self.registry)

@@ -71,6 +71,11 @@ class SearchScan(TableScan):
         return Conditions(below_policy(self.search_conditions.before, self.policy))
 
     @property
+    def search_kind(self) -> str:
+        """See `TableRead.search`."""
+        return self.search.kind
+
+    @property
     def needed_regions(self) -> tuple[str, ...]:
         """See `TableScan.needed_regions`; what a text scores depends on the rows of all regions."""
         if self.search.text is not None:

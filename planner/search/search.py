@@ -45,6 +45,13 @@ class Search:
     hybrid: HybridRequest | None = None
     catch_up: CatchUpMode = CatchUpMode.AUTO
 
+    @property
+    def kind(self) -> str:
+        """For those who count searches."""
+        if self.vector is None:
+            return "text"
+        return "vector" if self.text is None else "hybrid"
+
 
 def added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
     """The columns that a search adds to those of its table."""

@@ -50,6 +50,21 @@ def test_statements_are_counted_with_what_they_sent(watched: Watched, client: fl
     assert of("queries_running") == of("queries_queued") == 0
 
 
+def test_searches_are_counted_by_kind(watch: Watch, root: Path) -> None:
+    vectors = pa.array([[1.0, 0.0], [0.0, 1.0]], pa.list_(pa.float32(), 2))
+    rows = pa.table({"id": [1, 2], "vec": vectors, "body": ["a fox", "a hen"]})
+    lance.write_dataset(rows, root / "items.lance").create_scalar_index("body", "INVERTED")
+    watched = watch(root)
+    with flight.FlightClient(watched.uri) as client:
+        rpc.query(client, "SELECT items.id FROM lance_vector_search('items', 'vec', [1, 0]) AS s, items")
+        rpc.query(client, "SELECT id FROM items ORDER BY l2_distance(vec, [1, 0]) LIMIT 1")
+        for _ in range(3):
+            rpc.query(client, "SELECT id FROM lance_fts('items', 'body', 'fox')")
+        rpc.query(client, "SELECT id FROM lance_hybrid_search('items', 'vec', [1, 0], 'body', 'fox')")
+    for kind, count in (("vector", 2), ("text", 3), ("hybrid", 1)):
+        assert watched.sample("searches_total", kind=kind) == count
+
+
 def test_a_statement_that_runs_is_seen(watched: Watched, client: flight.FlightClient) -> None:
     endless = "SELECT value FROM generate_series(1, 100000000000)"
     reader = rpc.stream(client, sql.CommandStatementQuery(query=endless))
