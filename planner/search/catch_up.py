@@ -16,7 +16,7 @@ are the same never changes: it is found out once for a pair of a fragment's file
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -30,7 +30,7 @@ from planner.base_table import BaseTable, Fragment
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError
 from planner.search.coverage import Coverage, IndexKind
 from planner.search.own_index import MIN_VECTOR_BYTES, own_index, vector_bytes
-from planner.search.same_rows import SameRows, same_rows
+from planner.search.same_rows import Layer, SameRows, same_rows
 from planner.snapshot import TableSnapshot
 from planner.table import Table
 from planner.visibility import ENTRY_OVERHEAD, Visibility, showing
@@ -133,11 +133,14 @@ class CatchUp:
         fragments = tuple(sorted({one for coverage in lacking for one in coverage.uncovered}))
         paths = tuple(one.path for one in generations)
         columns = tuple((one.column, one.kind) for one in lacking)
-        return self.table.cache.compute(
-            ("moved rows", *snapshot.identity, fragments, paths, columns, self.mode),
-            lambda: self._divided(base, live, fragments, generations, lacking),
-            lambda moved: moved.nbytes,
-        )
+        try:
+            return self.table.cache.compute(
+                ("moved rows", *snapshot.identity, fragments, paths, columns, self.mode),
+                lambda: self._divided(base, live, fragments, generations, lacking),
+                lambda moved: moved.nbytes,
+            )
+        except GenerationVanishedError:
+            return MovedRows(live)  # cleaned up this moment: what it has is looked at in the base table
 
     def _is_wanted(self, base: BaseTable, coverage: Coverage) -> bool:
         """Whether the rows that an index lacks are worth looking for."""
@@ -196,23 +199,18 @@ class CatchUp:
     ) -> MovedRows:
         left = {one: self._live_rows(base, one, live) for one in fragments}
         by_id = {one.fragment_id: one for one in base.fragments}
+        same = {
+            one: self._same_rows(base, by_id[one], generations) for one, flags in left.items() if flags.any()
+        }
         moved = []
         for generation in generations:
-            try:
-                pairs = {
-                    one: self._same_rows(base, by_id[one], generation)
-                    for one, flags in left.items()
-                    if flags.any()
-                }
-            except GenerationVanishedError:
-                continue
-            taken = {one: pair.of(left[one]) for one, pair in pairs.items()}
-            rows = sum(len(pair.offsets) for pair in taken.values())
-            if not any(self._is_enough(base, one, rows) for one in lacking):
-                continue
-            for one, pair in taken.items():
-                left[one][pair.offsets] = False
-            moved.append(_moved(base, generation, lacking, [pair.addresses for pair in taken.values()]))
+            pairs = {one: rows[generation.path].of(left[one]) for one, rows in same.items()}
+            rows = sum(len(pair.offsets) for pair in pairs.values())
+            if any(self._is_enough(base, one, rows) for one in lacking):
+                for one, pair in pairs.items():
+                    left[one][pair.offsets] = False
+                addresses = [pair.addresses for pair in pairs.values()]
+                moved.append(_moved(base, generation, lacking, addresses))
         if not moved:
             return MovedRows(live)
         masks = {one: FragmentMask(pa.array(flags), hides_deleted=True) for one, flags in left.items()}
@@ -228,12 +226,23 @@ class CatchUp:
         flags: np.ndarray = shown.visible.to_numpy(zero_copy_only=False)
         return flags
 
-    def _same_rows(self, base: BaseTable, fragment: Fragment, generation: GenerationDataset) -> SameRows:
-        return self.table.cache.compute(
-            ("same rows", base.place, fragment.files, generation.path, base.columns_identity),
-            lambda: same_rows(base, fragment, generation, self.visibility.keys(base, generation)),
-            lambda rows: rows.nbytes + ENTRY_OVERHEAD,
-        )
+    def _same_rows(
+        self, base: BaseTable, fragment: Fragment, generations: Sequence[GenerationDataset]
+    ) -> dict[str, SameRows]:
+        """Path of each generation -> rows that the fragment has as they are."""
+        cache = self.table.cache
+
+        def key(generation: GenerationDataset) -> Hashable:
+            return "same rows", base.place, fragment.files, generation.path, base.columns_identity
+
+        found = {one.path: cache.get(key(one)) for one in generations}
+        missing = [one for one in generations if found[one.path] is None]
+        if missing:
+            layers = [Layer(one, self.visibility.keys(base, one)) for one in missing]
+            for one, rows in zip(missing, same_rows(base, fragment, layers), strict=True):
+                cache.put(key(one), rows, rows.nbytes + ENTRY_OVERHEAD)
+                found[one.path] = rows
+        return found
 
 
 def _caught_up(base: BaseTable, coverage: Coverage, region_id: str) -> int:

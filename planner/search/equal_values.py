@@ -6,11 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+
 
 def equal_values(one: pa.Array, other: pa.Array) -> np.ndarray:
     """For each row, whether both arrays have the same value there, or both NULL.
 
-    What can't be compared counts as different, and so do two NaNs.
+    What can't be compared counts as different. Numbers are compared as they are stored: minus zero is not
+    zero, and NaN is itself.
 
     Args:
         one: values.
@@ -32,6 +35,11 @@ def _equal_where_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.n
     kind = one.type
     if isinstance(kind, pa.BaseExtensionType):
         return equal_values(one.storage, other.storage)
+    if pa.types.is_dictionary(kind):
+        return equal_values(one.dictionary_decode(), other.dictionary_decode())
+    if pa.types.is_floating(kind):
+        stored = _INTEGERS[kind.bit_width]
+        return _flags(pc.equal(one.view(stored), other.view(stored)).fill_null(False))  # noqa: FBT003
     if pa.types.is_struct(kind):
         same = np.ones(len(one), dtype=np.bool_)
         for left, right in zip(one.flatten(), other.flatten(), strict=True):

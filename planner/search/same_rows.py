@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from planner.search.equal_values import equal_values
 from planner.visibility import newest
 
 MIN_SHARE = 100
-"""A fragment is not read where fewer than one in so many of its rows have a key of the generation."""
+"""A fragment is not read where fewer than one in so many of its rows have a key of a generation."""
 COMPARED_ROWS = 1 << 16
 """Rows whose values are compared together."""
 _BLOB_ENCODING = b"lance-encoding:blob"
@@ -51,64 +52,87 @@ class SameRows:
 NO_ROWS = SameRows(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.uint64))
 
 
-def same_rows(
-    base: BaseTable, fragment: Fragment, generation: GenerationDataset, layer: LayerKeys
-) -> SameRows:
-    """The rows of a fragment and of a generation that have the same key and the same values.
+@dataclass(frozen=True, eq=False, slots=True)
+class Layer:
+    """A generation and its keys, oldest row first."""
+
+    generation: GenerationDataset
+    keys: LayerKeys
+
+
+def same_rows(base: BaseTable, fragment: Fragment, layers: Sequence[Layer]) -> list[SameRows]:
+    """For each generation, its rows that a fragment has with the same key and the same values.
 
     Args:
         base: table.
         fragment: of the base table.
-        generation: of the table.
-        layer: keys of the generation.
+        layers: generations of the table; the more at a time, the less often the fragment is read.
 
     Raises:
-        GenerationVanishedError: the generation's files are gone.
+        GenerationVanishedError: files of a generation are gone.
     """
     if any(_is_blob(field) for field in base.dataset.schema):
-        return NO_ROWS  # what is read of blobs is where they lie, not what they are
-    shown = newest(layer)
-    places = pc.index_in(physical_keys(base, fragment), value_set=layer.keys.filter(pa.array(shown)))
-    offsets = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
-    if not len(offsets) or len(offsets) * MIN_SHARE < fragment.physical_rows:
-        return NO_ROWS
-    rows = np.flatnonzero(shown)[places.drop_null().to_numpy()]
+        return [NO_ROWS for _ in layers]  # what is read of blobs is where they lie, not what they are
+    keys = physical_keys(base, fragment)
+    pairs = [_Pairs.of(layer, keys) for layer in layers]
+    if sum(len(one.offsets) for one in pairs) * MIN_SHARE < fragment.physical_rows:
+        return [NO_ROWS for _ in layers]
     for name in base.schema.names:
-        if name in base.primary_key:
-            continue
-        same = _compared(base, fragment, generation, base.schema.field(name), offsets, rows)
-        offsets, rows = offsets[same], rows[same]
-        if not len(offsets):
-            return NO_ROWS
-    return SameRows(offsets.astype(np.uint32), layer.addresses[rows])
+        if name not in base.primary_key and any(len(one.offsets) for one in pairs):
+            field = base.schema.field(name)
+            column = _values(base.source, field, _physically(base, fragment))
+            pairs = [one.equal(base, field, column) for one in pairs]
+    return [SameRows(one.offsets.astype(np.uint32), one.layer.keys.addresses[one.rows]) for one in pairs]
 
 
-def _compared(
-    base: BaseTable,
-    fragment: Fragment,
-    generation: GenerationDataset,
-    field: pa.Field,
-    offsets: np.ndarray,
-    rows: np.ndarray,
-) -> np.ndarray:
-    """For each pair of rows, whether one column has the same value."""
+@dataclass(frozen=True, eq=False, slots=True)
+class _Pairs:
+    """Rows that may be the same.
+
+    Attributes:
+        layer: generation.
+        offsets: rows of a fragment.
+        rows: their counterparts in the generation, by place among its keys.
+    """
+
+    layer: Layer
+    offsets: np.ndarray
+    rows: np.ndarray
+
+    @staticmethod
+    def of(layer: Layer, keys: pa.Array) -> _Pairs:
+        """Rows with the same key."""
+        shown = newest(layer.keys)
+        places = pc.index_in(keys, value_set=layer.keys.keys.filter(pa.array(shown)))
+        offsets = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+        return _Pairs(layer, offsets, np.flatnonzero(shown)[places.drop_null().to_numpy()])
+
+    def equal(self, base: BaseTable, field: pa.Field, column: pa.ChunkedArray) -> _Pairs:
+        """Those that have the same value in a column, too."""
+        if not len(self.offsets):
+            return self
+        generation = self.layer.generation
+        of_generation = pa.chunked_array([pa.nulls(len(self.rows), field.type)])
+        if field.name in generation.source(base).stored:
+            try:
+                of_generation = _values(generation.source(base), field, {}).take(pa.array(self.rows))
+            except (OSError, ValueError) as error:
+                raise vanished(base, generation.path, error) from error
+        of_base = column.take(pa.array(self.offsets))
+        same = np.concatenate(
+            [
+                equal_values(_piece(of_base, start), _piece(of_generation, start))
+                for start in range(0, len(self.offsets), COMPARED_ROWS)
+            ]
+        )
+        return _Pairs(self.layer, self.offsets[same], self.rows[same])
+
+
+def _physically(base: BaseTable, fragment: Fragment) -> dict[str, Any]:
+    """What a scan of a fragment must be told to give all rows, deleted ones too."""
     stored = base.dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
-    of_base = _values(base.source, field, {"fragments": [stored], **deleted}).take(pa.array(offsets))
-    if field.name in generation.source(base).stored:
-        try:
-            column = _values(generation.source(base), field, {})
-        except (OSError, ValueError) as error:
-            raise vanished(base, generation.path, error) from error
-        of_generation = column.take(pa.array(rows))
-    else:
-        of_generation = pa.chunked_array([pa.nulls(len(rows), field.type)])
-    return np.concatenate(
-        [
-            equal_values(_piece(of_base, start), _piece(of_generation, start))
-            for start in range(0, len(offsets), COMPARED_ROWS)
-        ]
-    )
+    return {"fragments": [stored], **deleted}
 
 
 def _values(source: LanceSource, field: pa.Field, scope: dict[str, Any]) -> pa.ChunkedArray:
