@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from execnodes import ExecNode
-from execnodes.search.request import VectorRequest
+from execnodes.search.request import Staleness, VectorRequest
 from execnodes.search.source import SearchSource
 from execnodes.text.query import TextQuery
 from planner.row_filter import PredicateFilter
@@ -15,6 +15,7 @@ from planner.search.admitted import Admission
 from planner.search.catch_up import CatchUp, CatchUpMode
 from planner.search.coverage import Coverage, IndexKind, coverage, index_metric
 from planner.search.hybrid import plan_hybrid
+from planner.search.newer_rows import StaleRows, stale_rows, with_own_newest
 from planner.search.row_conditions import Condition
 from planner.search.search import Search
 from planner.search.sources import search_sources
@@ -91,9 +92,19 @@ class Branches:
     ) -> Found:
         covered = self._vector_coverage(request)
         metric = request.metric or index_metric(self.snapshot.base, request.column)
-        sources = self.admission.visible(self._sources(covered, regions, metric, together_with))
+        stale: StaleRows | None = None
+        if request.staleness is Staleness.EXACT or together_with or not self._supersedes:
+            sources = self._sources(covered, regions, metric, together_with)
+        else:
+            # Without masks, which take the keys of the base table to make.
+            sources = search_sources(
+                self.snapshot, None, regions, covered.column, covered.kind, metric=metric
+            )
+            sources = with_own_newest(self.snapshot, sources)
+            stale = stale_rows(self.snapshot, sources, self.table.cache, self.table.columns)
+        sources = self.admission.visible(sources)
         admitted, before = self.admission.admitted(self._searched(sources), self.before, self.residual)
-        found = plan_vector(admitted, replace(request, metric=metric), before, self.table.cache)
+        found = plan_vector(admitted, replace(request, metric=metric), before, self.table.cache, stale)
         return Found(found, sources)
 
     def _text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> Found:
@@ -135,7 +146,9 @@ class Branches:
     @cached_property
     def _masks(self) -> SnapshotMasks | None:
         """What is live; None where no row supersedes another."""
-        snapshot = self.snapshot
-        if not snapshot.base.primary_key or not snapshot.has_fresh_rows:
-            return None
-        return self.visibility.masks(snapshot)
+        return self.visibility.masks(self.snapshot) if self._supersedes else None
+
+    @property
+    def _supersedes(self) -> bool:
+        """Whether rows may supersede others."""
+        return bool(self.snapshot.base.primary_key) and self.snapshot.has_fresh_rows
