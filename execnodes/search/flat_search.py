@@ -14,6 +14,7 @@ from execnodes.row_mask import OFFSET_MASK, FragmentMask
 from execnodes.search.distances import distances
 from execnodes.search.live_rows import hidden_rows, live_addresses, physical_rows
 from execnodes.search.nearest import Found, NearestRows
+from execnodes.search.screening import may_be_nearest
 from execnodes.search.source import SearchSource
 from execnodes.search.taken_rows import taken_rows
 from execnodes.search.vector_blocks import (
@@ -63,7 +64,12 @@ def flat_search(
                 addresses, vectors = addresses[wanted], vectors[wanted]
             else:
                 unwanted = ~wanted
+        is_screened = metric == "l2" and vectors is block.vectors
         for query, nearest in zip(queries, collected, strict=True):
+            near = may_be_nearest(block, query, k, unwanted) if is_screened else None
+            if near is not None:
+                nearest.add(distances(metric, vectors[near], query), addresses[near])
+                continue
             found = distances(metric, vectors, query)
             if unwanted is not None:
                 found[unwanted] = np.nan

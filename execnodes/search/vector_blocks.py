@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -35,7 +35,7 @@ class Keep(Protocol):
         """The value of a key, made where it is not kept."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class VectorBlock:
     """Vectors of rows of one fragment; rows without a vector are left out.
 
@@ -52,10 +52,17 @@ class VectorBlock:
         """Of all its rows."""
         return int(self.addresses[0]) >> OFFSET_BITS
 
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """The square of the length of every vector, in its own type."""
+        squares: np.ndarray = np.vecdot(self.vectors, self.vectors)
+        return squares
+
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        return int(self.addresses.nbytes + self.vectors.nbytes)
+        """Bytes held, those of `squares` among them."""
+        squares = len(self.vectors) * self.vectors.itemsize
+        return int(self.addresses.nbytes + self.vectors.nbytes + squares)
 
 
 Blocks = tuple[VectorBlock, ...]
