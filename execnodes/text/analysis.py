@@ -32,7 +32,10 @@ from memwal.errors import InvalidInputError
 Tokenizers = Mapping[str, Tokenizer]
 
 
-@singledispatch
+MAX_TERMS = 4_096
+"""More terms than this are looked for by mistake: every one of them is looked up in every source."""
+
+
 def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
     """What a query comes down to.
 
@@ -41,12 +44,22 @@ def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
         tokenizers: of each of its columns.
 
     Raises:
-        InvalidInputError: combined columns have different tokenizers.
+        InvalidInputError: there are too many terms, or combined columns have different tokenizers.
     """
+    clause = clause_of(query, tokenizers)
+    count = sum(map(len, clause.terms.values())) + sum(len(fuzzy.words) for fuzzy in clause.fuzzy)
+    if count > MAX_TERMS:
+        raise InvalidInputError(f"the text query looks for {count} terms, and {MAX_TERMS} are the most")
+    return clause
+
+
+@singledispatch
+def clause_of(query: TextQuery, tokenizers: Tokenizers) -> Clause:
+    """The clause of a query, see `analyze`."""
     raise TypeError(f"no text query: {query!r} for {tokenizers!r}")
 
 
-@analyze.register
+@clause_of.register
 def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
     tokenizer = tokenizers[query.column]
     if query.fuzziness == 0:
@@ -64,18 +77,18 @@ def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
     )
 
 
-@analyze.register
+@clause_of.register
 def _phrase(query: PhraseQuery, tokenizers: Tokenizers) -> Clause:
     groups = grouped(tokenizers[query.column].terms(query.text))
     return TermsClause(query.column, groups, phrase=query)
 
 
-@analyze.register
+@clause_of.register
 def _multi_match(query: MultiMatchQuery, tokenizers: Tokenizers) -> Clause:
     return BestClause(tuple(_match(match, tokenizers) for match in query.matches))
 
 
-@analyze.register
+@clause_of.register
 def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clause:
     first, *others = query.columns
     for column in others:
@@ -88,18 +101,18 @@ def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clau
     return CombinedClause(query.columns, query.weights, tuple(distinct.values()), query.operator)
 
 
-@analyze.register
+@clause_of.register
 def _boolean(query: BooleanQuery, tokenizers: Tokenizers) -> Clause:
     must, should, must_not = (
-        tuple(analyze(part, tokenizers) for part in parts)
+        tuple(clause_of(part, tokenizers) for part in parts)
         for parts in (query.must, query.should, query.must_not)
     )
     return BooleanClause(must, should, must_not)
 
 
-@analyze.register
+@clause_of.register
 def _boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
-    positive, negative = (analyze(part, tokenizers) for part in (query.positive, query.negative))
+    positive, negative = (clause_of(part, tokenizers) for part in (query.positive, query.negative))
     return BoostClause(positive, negative, query.negative_boost)
 
 

@@ -148,7 +148,8 @@ class FuzzyClause(Clause):
         for word in self.words:
             found = self._near(word, known)[:left]
             left -= len(found)
-            groups.append(tuple(Token(term, word.position, self.tokenizer.surface(term)) for term in found))
+            surfaces = self.tokenizer.surfaces(found)
+            groups.append(tuple(Token(term, word.position, surfaces.get(term)) for term in found))
         if self.operator is Operator.AND and not all(groups):
             groups = []
         return TermsClause(self.column, tuple(group for group in groups if group), self.operator, self.boost)

@@ -20,6 +20,7 @@ from execnodes.text.clauses import (
 )
 from execnodes.text.phrases import with_phrase
 from execnodes.text.scored import Scored, intersection, places_in
+from memwal.errors import InvalidInputError
 
 Statistics = Mapping[str, ColumnStatistics]
 
@@ -31,9 +32,16 @@ def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
         clause: with fuzzy words expanded.
         statistics: of each column of the clause, with the frequency of each of its terms.
         index: the documents.
+
+    Raises:
+        InvalidInputError: boosts make scores too large.
     """
-    found = scored(clause, statistics, index)
-    return Scored(found.documents, found.scores.astype(np.float32))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = scored(clause, statistics, index)
+        scores = found.scores.astype(np.float32)
+    if not np.isfinite(scores).all():
+        raise InvalidInputError("the boosts of the text query make scores too large: give smaller ones")
+    return Scored(found.documents, scores)
 
 
 @singledispatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -147,9 +147,16 @@ class Tokenizer:
         """The words of a fuzzy match: neither folded nor stemmed, none removed."""
         return _terms(Tokenizer(_AS_WRITTEN), text)
 
-    def surface(self, term: str) -> str | None:
-        """A text of which a term alone is made, where the term itself is one."""
-        return term if [text for text, _ in self._made(term)] == [term] else None
+    def surfaces(self, texts: Iterable[str]) -> dict[str, str]:
+        """Term -> the first of the texts of which that term alone is made, for terms that have one."""
+        distinct = list(dict.fromkeys(texts))
+        made = self.tokenize(pa.array(distinct, pa.string()))
+        alone = np.flatnonzero(made.lengths == 1)
+        terms = made.vocabulary.take(pa.array(made.terms[made.offsets[alone]])).to_pylist()
+        found: dict[str, str] = {}
+        for term, place in zip(terms, alone.tolist(), strict=True):
+            found.setdefault(term, distinct[place])
+        return found
 
     def tokenize(self, documents: pa.Array | pa.ChunkedArray) -> TokenizedDocuments:
         """The terms of documents.
@@ -347,17 +354,8 @@ def _split(texts: pa.LargeStringArray, at: frozenset[int]) -> tuple[pa.LargeStri
 @lru_cache(maxsize=4096)
 def _terms(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
     made = tokenizer._made(text)  # noqa: SLF001 - cached here since a class with slots has no place for it
-    surfaces = _surfaces(tokenizer, text) if made else {}
+    if not made:
+        return ()
+    words = (word for word, _ in Tokenizer(_AS_WRITTEN)._made(text))  # noqa: SLF001 - as above
+    surfaces = tokenizer.surfaces((text, *words, *(term for term, _ in made)))
     return tuple(Token(term, position, surfaces.get(term)) for term, position in made)
-
-
-def _surfaces(tokenizer: Tokenizer, text: str) -> dict[str, str]:
-    """Term -> a text of which the tokenizer makes that term alone: a word of the text, or the term itself."""
-    made = tokenizer._made  # noqa: SLF001 - as above
-    words = [word for word, _ in Tokenizer(_AS_WRITTEN)._made(text)]  # noqa: SLF001 - as above
-    surfaces: dict[str, str] = {}
-    for word in dict.fromkeys((text, *words, *(term for term, _ in made(text)))):
-        terms = made(word)
-        if len(terms) == 1:
-            surfaces.setdefault(terms[0][0], word)
-    return surfaces
