@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -70,6 +71,11 @@ def go_on() -> None:
     """What nobody can stop."""
 
 
+def no_floor() -> float:
+    """What every score exceeds."""
+    return -math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class TaskContext:
     """What one execution hands down the tree.
@@ -78,11 +84,13 @@ class TaskContext:
         keys: those that are still wanted, in a point lookup.
         metrics: where nodes are measured, if anybody asked.
         check: raises once the execution was stopped; a node that may work long without a batch calls it.
+        floor: the score that a candidate must exceed by now to be among the best of a text search.
     """
 
     keys: KeySet | None = None
     metrics: MetricsSet | None = None
     check: Callable[[], None] = go_on
+    floor: Callable[[], float] = no_floor
 
     def count(self, node: ExecNode, counter: str, amount: int = 1) -> None:
         """Count for `node`, where somebody asked for metrics."""

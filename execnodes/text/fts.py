@@ -15,9 +15,9 @@ from execnodes.text.admission import AdmittedRows
 from execnodes.text.candidates import bound, candidates
 from execnodes.text.clauses import BooleanClause, Clause, TermsClause
 from execnodes.text.corpus import Analysis, Corpus
-from execnodes.text.impacts import impacts
+from execnodes.text.impacts import SLACK, TermImpacts, deeper, highest_after
 from execnodes.text.query import Operator
-from execnodes.text.scored import union
+from execnodes.text.scored import places_in, union
 from execnodes.text.source_text import SourceText
 
 BOUND = "_bound"
@@ -26,7 +26,8 @@ FTS_CANDIDATES = pa.schema([*PLACE_FIELDS, pa.field(BOUND, pa.float64())])
 
 FEW_DOCUMENTS = 4_096
 """Up to so many documents that have one of the terms, all of them are candidates at once."""
-GROWTH = 4
+MANY_DOCUMENTS = 16_384
+"""More documents than that, though all of them match, are looked at in the order of what they are worth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +90,13 @@ class FtsExec(ExecNode):
         clause = analysis.clause
         count = self.postings(analysis)
         context.count(self, "postings", count)
-        if count <= FEW_DOCUMENTS or is_narrow(clause) or bound(clause, {}) is None:
+        is_monotone = bound(clause, {}) is not None
+        if count <= FEW_DOCUMENTS or not is_monotone or is_narrow(clause):
             rows = candidates(clause, lambda *term: self.text.postings(*term).documents)
-            yield rows[self.flags[rows]], -np.inf
-            return
-        yield from self._by_impact(analysis)
+            if len(rows) <= MANY_DOCUMENTS or not is_monotone:
+                yield rows[self.flags[rows]], -np.inf
+                return
+        yield from self._by_impact(analysis, context)
 
     def postings(self, analysis: Analysis) -> int:
         """How many documents have one of the terms, those of each term counted."""
@@ -104,28 +107,26 @@ class FtsExec(ExecNode):
         """One bool per row of the source: whether it may be found."""
         return self.admitted.flags(self.text)
 
-    def _by_impact(self, analysis: Analysis) -> Iterator[tuple[np.ndarray, float]]:
+    def _by_impact(self, analysis: Analysis, context: TaskContext) -> Iterator[tuple[np.ndarray, float]]:
         """The best documents of each term, then the next best: what is in none of them is worth less."""
-        clause, statistics = analysis.clause, analysis.statistics
-        lists = {
-            (column, term): impacts(self.text, column, term, statistics[column])
+        lists = tuple(
+            TermImpacts(column, term, analysis.statistics[column], self.text)
             for column, term in analysis.terms
-        }
-        done, count = 0, max(1_024, 8 * self.k)
-        wanted = self.flags.copy()
+        )
+        drawn = [0] * len(lists)
+        depths = [min(max(1_024, 8 * self.k), len(one)) for one in lists]
+        given = np.empty(0, dtype=np.int64)
         while True:
-            drawn = [one.documents[done:count] for one in lists.values()]
-            fresh = union([np.sort(rows[wanted[rows]]) for rows in drawn])
-            wanted[fresh] = False
-            if all(count >= len(one.documents) for one in lists.values()):
-                yield fresh, -np.inf
+            parts = (one.documents[start:stop] for one, start, stop in zip(lists, drawn, depths, strict=True))
+            rows = union([np.sort(part[self.flags[part]]) for part in parts])
+            rows = rows[places_in(given, rows) < 0]
+            highest = highest_after(lists, depths, analysis.clause)
+            yield rows, highest
+            context.check()
+            if highest < context.floor() * (1.0 - SLACK) or highest == -np.inf:
                 return
-            bounds: dict[str, dict[str, float]] = {}
-            for (column, term), one in lists.items():
-                of = statistics[column]
-                bounds.setdefault(column, {})[term] = of.idf(term) * one.bound(count, of.average_length)
-            yield fresh, bound(clause, bounds) or 0.0
-            done, count = count, count * GROWTH
+            given = union([given, rows])
+            drawn, depths = depths, deeper(lists, depths, analysis.clause, context.floor())
 
 
 def is_narrow(clause: Clause) -> bool:

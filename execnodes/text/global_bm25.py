@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +12,10 @@ from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
 from execnodes.search.source import TEXT_CANDIDATES
 from execnodes.text.best import BestDocuments
 from execnodes.text.corpus import Analysis, Corpus
-from execnodes.text.fts import BOUND, FEW_DOCUMENTS, FtsExec
+from execnodes.text.fts import FEW_DOCUMENTS, FtsExec
 from execnodes.text.scoring import score
 from execnodes.text.source_text import JoinedText, SelectedText
 from execnodes.union import UnionExec
-
-SLACK = 1e-6
-"""Scores are rounded to float32, bounds are not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,16 +108,12 @@ class GlobalBM25Exec(ExecNode):
     def _score_in_rounds(
         self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext
     ) -> None:
-        """Documents of a source until no later one can be among the best."""
+        """Documents of a source, which ends when no later one can be among the best."""
         text = node.text
-        for batch in node.execute(0, context):
+        for batch in node.execute(0, replace(context, floor=lambda: best.least)):
             context.check()
             context.count(self, "rounds")
             context.count(self, "candidates", batch.num_rows)
-            if not batch.num_rows:
-                continue
             rows = text.numbers.numbers(batch.column(ROW_ADDRESS).to_numpy())
             found = score(analysis.clause, analysis.statistics, SelectedText(text, rows))
             best.add(node.source.number, text.numbers.addresses(found.documents), found.scores)
-            if best.least > batch.column(BOUND)[0].as_py() * (1.0 + SLACK):
-                return

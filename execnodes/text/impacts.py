@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from execnodes.text.bm25 import ColumnStatistics
+from execnodes.text.candidates import bound
+from execnodes.text.clauses import Clause
 from execnodes.text.source_text import SourceText
 
+GROWTH = 4
+SLACK = 1e-6
+"""Scores are rounded to float32, bounds are not."""
 AVERAGES_PER_E = 20
 """Orders are kept for averages 5 % apart: a write that changes the average a little needs no new one."""
 
@@ -59,3 +66,82 @@ def impacts(text: SourceText, column: str, term: str, statistics: ColumnStatisti
 
     key = ("text impacts", text.source.identity, column, term, step)
     return text.cache.compute(key, order, lambda found: found.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class TermImpacts:
+    """A term's documents in a source, best first, and what they score at most.
+
+    Args:
+        column: of the term.
+        term: one of a query's.
+        statistics: of the column.
+        text: the source.
+    """
+
+    column: str
+    term: str
+    statistics: ColumnStatistics
+    text: SourceText
+
+    @cached_property
+    def _impacts(self) -> Impacts:
+        return impacts(self.text, self.column, self.term, self.statistics)
+
+    @cached_property
+    def _idf(self) -> float:
+        return self.statistics.idf(self.term)
+
+    def __len__(self) -> int:
+        return len(self._impacts.documents)
+
+    @property
+    def documents(self) -> np.ndarray:
+        """Row numbers, best first."""
+        return self._impacts.documents
+
+    def highest(self, seen: int) -> float:
+        """The most that the term can score in documents after the first `seen`."""
+        return self._idf * self._impacts.bound(seen, self.statistics.average_length)
+
+
+def highest_after(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause) -> float:
+    """The most that a document can score that is in none of the lists up to these depths.
+
+    Minus infinity where no list goes deeper.
+    """
+    if all(depth >= len(one) for one, depth in zip(lists, depths, strict=True)):
+        return -math.inf
+    bounds: dict[str, dict[str, float]] = {}
+    for one, depth in zip(lists, depths, strict=True):
+        bounds.setdefault(one.column, {})[one.term] = one.highest(depth)
+    return bound(clause, bounds) or 0.0
+
+
+def deeper(lists: Sequence[TermImpacts], depths: Sequence[int], clause: Clause, floor: float) -> list[int]:
+    """How deep lists must be read so that no document further down exceeds a score.
+
+    Step by step, the list that lowers the bound most per document goes on: long lists of frequent terms,
+    which score little anyway, are often left where they are.
+
+    Args:
+        lists: of the query's terms.
+        depths: that are read already.
+        clause: the query.
+        floor: the score; where it is minus infinity, every list goes on.
+    """
+    reached = list(depths)
+    if floor == -math.inf:
+        return [min(depth * GROWTH, len(one)) for one, depth in zip(lists, depths, strict=True)]
+    while highest_after(lists, reached, clause) >= floor * (1.0 - SLACK):
+        steps = []
+        for place, (one, depth) in enumerate(zip(lists, reached, strict=True)):
+            if depth < len(one):
+                further = min(depth + max(depth // 2, 1), len(one))
+                gain = (one.highest(depth) - one.highest(further)) / (further - depth)
+                steps.append((gain, -further, place, further))
+        if not steps:
+            break
+        _, _, place, further = max(steps)
+        reached[place] = further
+    return reached

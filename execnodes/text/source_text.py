@@ -14,6 +14,7 @@ from execnodes.text.bm25 import Postings
 from execnodes.text.documents import Cache, ColumnDocuments
 from execnodes.text.query import PhraseQuery
 from execnodes.text.rows import RowNumbers
+from execnodes.text.scored import places_in
 
 ENTRY_BYTES = 256
 
@@ -179,16 +180,8 @@ class JoinedText:
 def selected(postings: Postings, rows: np.ndarray) -> Postings:
     """Those of the postings that are of these rows (ascending)."""
     documents = postings.documents
-    if not len(documents) or not len(rows):
-        places = np.empty(0, dtype=np.int64)
-    elif len(rows) < len(documents):
-        places = np.searchsorted(documents, rows)
-        places[places == len(documents)] = 0
-        places = places[documents[places] == rows]
-    else:
-        found = np.searchsorted(rows, documents)
-        found[found == len(rows)] = 0
-        places = np.flatnonzero(rows[found] == documents)
+    places = places_in(documents, rows)
+    places = places[places >= 0]
     if postings.positions is None or postings.offsets is None:
         return Postings(documents[places], postings.frequencies[places])
     starts, counts = postings.offsets[places], np.diff(postings.offsets)[places]
