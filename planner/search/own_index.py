@@ -9,7 +9,7 @@ from planner.dataset_indexes import DatasetIndex
 from planner.fresh_rows import GenerationDataset
 from planner.search.coverage import Coverage, IndexKind, says_the_same
 
-MIN_VECTOR_BYTES = 64 << 20
+MIN_VECTOR_BYTES = 32 << 20
 """Vectors that take less are kept in memory, where looking at all of them is exact and quicker than asking a
 generation's index, a graph over quantised vectors."""
 
