@@ -1,14 +1,15 @@
 """Which rows of a search's sources its conditions admit: before ranking, so that none of k places is lost.
 
-What Lance's filter language can say is handed to Lance with the search, which then may use scalar indexes.
-For everything else the rows are read once, and what is admitted becomes a narrower mask of the source:
+A condition for which the base table has a scalar index is handed to Lance with the search. For all others the
+columns that they read are scanned, and what is admitted becomes a narrower mask of the source:
 
-    WHERE price < 10               sources as they are, row_filter "`price` < 10"
+    WHERE id < 10                  sources as they are, row_filter "`id` < 10" (id has a BTREE index)
+    WHERE price < 10               masks narrowed to the rows with such prices, no row_filter
     WHERE title LIKE 'A%'          masks narrowed to the rows with such titles, no row_filter
 
-Which rows of a fragment's files fulfil a condition never changes, so it is kept: a policy costs one scan of
-each fragment. A condition that fails for some row is decided for visible rows alone, since the others are
-nobody's business.
+Which rows of a fragment's files fulfil a condition never changes, so it is kept: a policy, or the condition of
+a statement that runs again, costs one scan of each fragment, where Lance would scan for every search. What
+fails for some row is decided for visible rows alone, since the others are nobody's business.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from execnodes.node import ROW_ADDRESS
 from execnodes.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask
 from execnodes.search.source import SearchSource
 from execnodes.source import read_as
+from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
 from planner.column_cache import column_keys, field_ids, files_of
 from planner.predicates import TRUE, And, conjunction
@@ -35,9 +37,15 @@ from planner.row_filter import PredicateFilter, columns_of, is_understood
 from planner.search.row_conditions import Condition, Policed, StoredCondition, shows_of
 from planner.table_policy import TablePolicy
 
-__all__ = ["Admission", "below_policy"]
+__all__ = ["Admission", "below_policy", "indexed_columns"]
+
+_FINDING = frozenset({"BTree", "Bitmap"})
+"""Types of indexes that find the rows with a value; others only tell where it is not."""
 
 _OVERHEAD = 256
+_FEW_ROWS = 8192
+"""Of texts and lists, which may be long, so many rows are evaluated at a time."""
+_READ_AHEAD = 4
 _ADDRESS_FIELD = pa.field(ROW_ADDRESS, pa.uint64())
 
 
@@ -51,6 +59,7 @@ class Admission:
         cache: keeps masks.
         executor: reads several fragments at a time.
         check: raises once the statement was stopped.
+        indexed: columns of the base table in which a scalar index finds values.
     """
 
     table: str
@@ -58,6 +67,7 @@ class Admission:
     cache: ByteCache
     executor: Executor
     check: Callable[[], None]
+    indexed: frozenset[str] = frozenset()
 
     def shown_columns(self, schema: pa.Schema) -> frozenset[str]:
         """Columns of a table that exist for the principal."""
@@ -95,12 +105,16 @@ class Admission:
         remaining: RowFilter | None = None
         evaluated = list(conditions)
         if statement is not None:
-            if self._is_masked(statement) or not _can_be_said(statement, sources):
-                evaluated.insert(0, StoredCondition(statement))
-            else:
+            if self._is_for_lance(statement, sources):
                 remaining = statement
+            else:
+                evaluated.insert(0, StoredCondition(statement))
         narrowed = reduce(self._narrowed, map(self._policed, evaluated), tuple(sources))
         return narrowed, remaining
+
+    def _is_for_lance(self, statement: PredicateFilter, sources: Sequence[SearchSource]) -> bool:
+        is_indexed = not self.indexed.isdisjoint(statement.columns)
+        return is_indexed and not self._is_masked(statement) and _can_be_said(statement, sources)
 
     def _is_masked(self, condition: RowFilter) -> bool:
         return self.policy is not None and not self.policy.masks.keys().isdisjoint(condition.columns)
@@ -182,7 +196,8 @@ class Admission:
             columns=[] if said else [rows.stored_names[name] for name in names if name in rows.stored],
             filter=said,
             fragments=[fragment],
-            batch_size=CHUNK_ROWS,
+            batch_size=CHUNK_ROWS if said or _are_narrow(rows, names) else _FEW_ROWS,
+            batch_readahead=_READ_AHEAD,
             with_row_address=True,
         )
         flags = np.zeros(fragment.physical_rows, dtype=np.bool_)
@@ -223,6 +238,11 @@ class Admission:
         return RowMask({0: FragmentMask(pa.array(flags), hides_deleted=True)})
 
 
+def indexed_columns(base: BaseTable) -> frozenset[str]:
+    """Columns of a base table in which a scalar index finds values."""
+    return frozenset(index.columns[0] for index in base.indexes if index.type in _FINDING)
+
+
 def below_policy(statement: PredicateFilter | None, policy: TablePolicy | None) -> PredicateFilter | None:
     """What is known of stored rows that are admitted, for excluding regions; None where nothing is.
 
@@ -259,6 +279,10 @@ def _read_as(source: SearchSource, condition: Condition) -> tuple[Hashable, ...]
         (name, str(rows.schema.field(name).type), stored and (ids[stored.name], str(stored.type)))
         for name, stored in ((name, rows.stored.get(name)) for name in names)
     )
+
+
+def _are_narrow(rows: LanceSource, columns: Iterable[str]) -> bool:
+    return all(pa.types.is_primitive(rows.schema.field(name).type) for name in columns)
 
 
 def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> tuple[Hashable, ...] | None:

@@ -14,7 +14,7 @@ from execnodes.search.take_rows import TakeRowsExec
 from planner.base_table import BaseTable
 from planner.conditions import Conditions, PolicedRows
 from planner.query import QueryRun, TableScan
-from planner.search.admitted import Admission, below_policy
+from planner.search.admitted import Admission, below_policy, indexed_columns
 from planner.search.branches import Branches, Found
 from planner.search.conjuncts import SearchConditions, divided_conditions
 from planner.search.row_conditions import Condition
@@ -89,7 +89,7 @@ class SearchScan(TableScan):
             run.snapshot(self.table),
             run.visibility,
             self.kept_regions,
-            self._admission(),
+            self._admission(run.snapshot(self.table).base),
             self.search_conditions.before,
             self.residual,
             self.search.catch_up,
@@ -111,10 +111,15 @@ class SearchScan(TableScan):
         """The rows that were found, with these columns."""
         return TakeRowsExec(found.candidates, found.sources, self._fields(columns), after, self.table.cache)
 
-    def _admission(self) -> Admission:
+    def _admission(self, base: BaseTable) -> Admission:
         run = self.run
         return Admission(
-            self.table.name, self.policy, self.table.cache, run.visibility.executor, run.control.check
+            self.table.name,
+            self.policy,
+            self.table.cache,
+            run.visibility.executor,
+            run.control.check,
+            indexed_columns(base),
         )
 
     def _wanted(self, after: RowFilter | None) -> frozenset[str]:

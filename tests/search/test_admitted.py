@@ -18,7 +18,7 @@ from planner.access import TableAccess
 from planner.catalog import Catalog
 from planner.predicates import decode
 from planner.row_filter import PredicateFilter
-from planner.search.admitted import Admission, below_policy
+from planner.search.admitted import Admission, below_policy, indexed_columns
 from planner.search.coverage import IndexKind
 from planner.search.row_conditions import SqlCondition
 from planner.search.sources import search_sources
@@ -50,9 +50,10 @@ class Orders:
             masks = Visibility(self.catalog.cache, self.catalog.executor).masks(snapshot)
         self.sources = search_sources(snapshot, masks, frozenset(regions), "id", IndexKind.VECTOR)
 
-    def admission(self, access: TableAccess | None = None) -> Admission:
+    def admission(self, access: TableAccess | None = None, *indexed: str) -> Admission:
         policy = None if access is None else plan_policy(self.schema, access)
-        return Admission(self.name, policy, self.catalog.cache, self.catalog.executor, lambda: None)
+        cache, executor = self.catalog.cache, self.catalog.executor
+        return Admission(self.name, policy, cache, executor, lambda: None, frozenset(indexed))
 
     def said(self, expression: pc.Expression) -> PredicateFilter:
         return PredicateFilter(decode(expression, self.schema), expression)
@@ -110,11 +111,24 @@ def test_a_row_filter_is_exact_in_every_source(orders: Orders, rows: str, shown:
     assert ids(orders.admission(TableAccess(row_filter=rows)).visible(orders.sources)) == shown
 
 
-def test_what_lance_can_say_is_left_to_lance(orders: Orders):
-    said = orders.said(pc.field("tenant") == "a")
-    sources, remaining = orders.admission().admitted(orders.sources, said)
+def test_what_an_index_finds_is_left_to_lance(orders: Orders):
+    said = orders.said((pc.field("tenant") == "a") & (pc.field("id") > 3))
+    sources, remaining = orders.admission(None, "tenant").admitted(orders.sources, said)
     assert remaining is said
     assert sources == orders.sources
+    sources, remaining = orders.admission(None, "amount").admitted(orders.sources, said)
+    assert remaining is None
+    assert ids(sources) == [4, 5, 9]
+
+
+def test_indexes_that_find_values_are_known(tmp_path: Path):
+    rows = pa.table({"a": [1], "b": ["x"], "c": [1], "d": ["x"]})
+    dataset = lance.write_dataset(rows, tmp_path / "t.lance")
+    for column, kind in (("a", "BTREE"), ("b", "BITMAP"), ("c", "ZONEMAP"), ("d", "INVERTED")):
+        dataset.create_scalar_index(column, kind)
+    catalog = Catalog.open(str(tmp_path))
+    assert indexed_columns(catalog.table("t").base()) == {"a", "b"}
+    catalog.close()
 
 
 @pytest.mark.parametrize(
@@ -140,13 +154,13 @@ def test_what_lance_can_not_say_is_evaluated(orders: Orders):
     said = orders.said(pc.field("margin") == -math.nan)
     low = orders.said(pc.less(pc.add(pc.field("id"), 1), 4))
     for condition, shown in ((said, []), (low, [0, 1, 2])):
-        sources, remaining = orders.admission().admitted(orders.sources, condition)
+        sources, remaining = orders.admission(None, "id", "margin").admitted(orders.sources, condition)
         assert remaining is None
         assert ids(sources) == shown
 
 
 def test_conditions_stand_together_with_the_policy(orders: Orders):
-    admission = orders.admission(OF_ANALYST)
+    admission = orders.admission(OF_ANALYST, "id")
     condition = SqlCondition("amount % 2 = 0", frozenset({"amount"}))
     said = orders.said(pc.field("id") > 0)
     sources, remaining = admission.admitted(admission.visible(orders.sources), said, [condition])
@@ -156,7 +170,7 @@ def test_conditions_stand_together_with_the_policy(orders: Orders):
 
 @pytest.mark.parametrize("email", ["u***", "b***", "u4@x.org"])
 def test_a_condition_on_a_masked_column_sees_masked_values(orders: Orders, email: str):
-    admission = orders.admission(OF_ANALYST)
+    admission = orders.admission(OF_ANALYST, "email")
     expected = VISIBLE if email == "u***" else []
     said = orders.said(pc.field("email") == email)
     sources, remaining = admission.admitted(admission.visible(orders.sources), said)
