@@ -7,8 +7,8 @@ columns that they read are scanned, and what is admitted becomes a narrower mask
     WHERE price < 10               masks narrowed to the rows with such prices, no row_filter
     WHERE title LIKE 'A%'          masks narrowed to the rows with such titles, no row_filter
 
-Which rows of a fragment's files fulfil a condition never changes, so it is kept: a policy, or the condition of
-a statement that runs again, costs one scan of each fragment, where Lance would scan for every search. What
+Which rows of a fragment's files fulfil a condition never changes, so it is kept: a policy, or the condition
+of a statement that runs again, costs one scan of each fragment, where Lance would scan for every search. What
 fails for some row is decided for visible rows alone, since the others are nobody's business.
 """
 
