@@ -12,7 +12,6 @@ survives; names that DataFusion finds by itself (CTEs, table functions, informat
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,11 +22,20 @@ from planner.chains import check_depth
 from planner.key_query import KeyQuery, find_key_query
 from planner.like_escape import escaped_likes
 from planner.literal_sizes import check_literal_sizes
+from planner.numbering import number_parameters
 from planner.references import QUERY_STARTS, FunctionSite, References, TableSite, find_references
 from planner.search.call import SearchCall, SearchFunction, read_call, search_function
 from planner.search.distance_functions import is_vector_type
 from planner.search.distance_operators import called_distances, distance_edits, vector_names
-from planner.statement import BoundStatement, Piece, Slot, StatementKind, TableReference
+from planner.search.subquery import subquery_text
+from planner.statement import (
+    BoundStatement,
+    Piece,
+    Slot,
+    StatementKind,
+    TableReference,
+    VectorsStatement,
+)
 from planner.system_tables import SYSTEM_SCHEMA
 from planner.tokens import SqlText, at_position, fold, quote, tokenize
 from planner.views import ViewTrail
@@ -161,7 +169,7 @@ class _Binder:
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
         """The pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
-        self._number_parameters(text)
+        self.slots, self.parameter_count = number_parameters(text)
         return self._rewrite(text, start, ViewTrail())
 
     def describe(self, text: SqlText) -> list[Piece | Slot]:
@@ -191,33 +199,29 @@ class _Binder:
         check_depth(text)
         self._common_tables |= found.common_tables
         edits: list[tuple[int, int, list[Piece | Slot]]] = []
+        found, searches = _without_subqueries(found)
         for site in found.tables:
             pieces = self._table(site, text, trail)
             if pieces is not None:
                 edits.append((text.start(site.first), text.end(site.last), pieces))
-        for call in found.functions:
-            function = search_function(call.name)
-            if function is not None:
-                pieces = self._search(call, function, text, trail)
-                edits.append((text.start(call.first), text.end(call.closing), pieces))
+        for call, function in searches:
+            pieces = self._search(call, function, text, trail)
+            edits.append((text.start(call.first), text.end(call.closing), pieces))
+        called = [(text.start(call.first), text.end(call.closing)) for call, _ in searches]
         for index, name in found.renamed.items():
             edits.append(
                 (text.start(index), text.end(index), [Piece(quote(name), text.start(index), verbatim=False)])
             )
         edits.extend(self._qualified_columns(found, text))
         edits.extend(escaped_likes(text))
-        searches = [call for call in found.functions if search_function(call.name) is not None]
-        edits.extend(
-            distance_edits(
-                text,
-                lambda: vector_names(text, self._columns()),
-                [(call.first, call.closing) for call in searches],
-            )
-        )
+        replaced = [(call.first, call.closing) for call, _ in searches]
+        edits.extend(distance_edits(text, lambda: vector_names(text, self._columns()), replaced))
         self.distances.update(called_distances(text))
         if not trail.names:
-            called = [(text.start(call.first), text.end(call.closing)) for call in searches]
-            edits.extend(self._parameters(text, called))
+            edits.extend(self._parameters(text))
+        edits = [
+            edit for edit in edits if not any(begin < edit[0] and edit[1] <= end for begin, end in called)
+        ]
         edits.sort(key=lambda edit: edit[0])
         pieces, position = [], 0
         for begin, end, replacement in edits:
@@ -265,7 +269,17 @@ class _Binder:
         self, site: FunctionSite, function: SearchFunction, text: SqlText, trail: ViewTrail
     ) -> list[Piece | Slot]:
         """What stands in place of a search function's call."""
-        call = read_call(text, function, site.opening, site.closing, {} if trail.names else self.slots)
+        slots = {} if trail.names else self.slots
+        call = read_call(text, function, site.opening, site.closing, slots)
+        vectors = None
+        if call.subquery is not None:
+            sql, ordinals = subquery_text(text, call.subquery, slots)
+            try:
+                asked = bind(sql, self._resolver, catalog=self._catalog, schema=self._schema)
+            except LanceGatewayError as error:
+                msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
+                raise type(error)(msg) from error
+            vectors = VectorsStatement(asked, ordinals)
         parts = (call.table,) if self._resolver.has_table(call.table) else tuple(call.table.split("."))
         named = TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True)
         name = self._resolve_within(trail, named, text)
@@ -275,7 +289,7 @@ class _Binder:
             )
             raise text.error(site.opening + 1, message)
         alias = "" if site.has_alias else f" AS {quote(site.name)}"
-        private = self._private(name, replace(call, table=name))
+        private = self._private(name, replace(call, table=name), vectors)
         return [Piece(quote(private) + alias, text.start(site.first), verbatim=False)]
 
     def _expand(self, name: str, origin: int, trail: ViewTrail, *, alias: bool) -> list[Piece | Slot]:
@@ -325,7 +339,9 @@ class _Binder:
             return name
         raise unknown_table(name, self._resolver.names())
 
-    def _private(self, table: str, search: SearchCall | None = None) -> str:
+    def _private(
+        self, table: str, search: SearchCall | None = None, vectors: VectorsStatement | None = None
+    ) -> str:
         """The next private name of a table, or of what a search in it finds.
 
         It needs no quotes wherever SQL is parsed, and never equals the name of a CTE that could capture it.
@@ -336,7 +352,7 @@ class _Binder:
         while f"{stem}#{number}" in self._common_tables:
             number += 1
         self._counts[stem] = number
-        self.references.append(TableReference(f"{stem}#{number}", table, search))
+        self.references.append(TableReference(f"{stem}#{number}", table, search, vectors))
         return f"{stem}#{number}"
 
     def _qualified_columns(
@@ -357,49 +373,24 @@ class _Binder:
 
     # Parameters
 
-    def _number_parameters(self, text: SqlText) -> None:
-        """Finds `?` and `$n` and gives each its ordinal."""
-        numbers: set[int] = set()
-        for i, word in enumerate(text.words):
-            if word == "?":
-                self._refuse_mixture(text, i, mixed=bool(numbers))
-                if text.words[i + 1] == "0" and text.start(i + 1) == text.end(i):
-                    raise text.error(i, "Numbered parameters are written $1, $2, ...; this one stands")
-                self.slots[i] = self.parameter_count
-                self.parameter_count += 1
-            elif word == "$":
-                self._refuse_mixture(text, i, mixed=self.parameter_count > 0)
-                number = text.tokens[i + 1].text if text.words[i + 1] == "0" else ""
-                if not number.isdecimal() or int(number) < 1 or text.start(i + 1) != text.end(i):
-                    raise text.error(
-                        i, "A parameter is ? or $1, $2, ...; names are not offered; this one stands"
-                    )
-                numbers.add(int(number))
-                self.slots[i] = int(number) - 1
-        if numbers:
-            missing = sorted(set(range(1, min(max(numbers), len(numbers) + 1) + 1)) - numbers)
-            if missing:
-                raise InvalidInputError(
-                    f"The statement uses parameter ${max(numbers)} but never ${missing[0]}; "
-                    "number parameters without gaps"
-                )
-            self.parameter_count = len(numbers)
-
-    def _refuse_mixture(self, text: SqlText, index: int, *, mixed: bool) -> None:
-        if mixed:
-            raise text.error(
-                index, "Parameters are either all ? or all $n; the first of the other kind stands"
-            )
-
-    def _parameters(
-        self, text: SqlText, called: Sequence[tuple[int, int]]
-    ) -> list[tuple[int, int, list[Piece | Slot]]]:
-        """Slots of parameters, except in the calls of search functions, which keep theirs themselves."""
+    def _parameters(self, text: SqlText) -> list[tuple[int, int, list[Piece | Slot]]]:
         return [
             (text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
             for i, ordinal in self.slots.items()
-            if not any(begin <= text.start(i) < end for begin, end in called)
         ]
+
+
+def _without_subqueries(found: References) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
+    """What stands outside of calls of search functions, whose subqueries are statements of their own."""
+    searches = [
+        (call, function) for call in found.functions if (function := search_function(call.name)) is not None
+    ]
+
+    def is_outside(token: int) -> bool:
+        return not any(call.opening < token < call.closing for call, _ in searches)
+
+    outside = replace(found, tables=[site for site in found.tables if is_outside(site.first)])
+    return outside, [(call, function) for call, function in searches if is_outside(call.first)]
 
 
 def _whole_name(text: SqlText, i: int) -> TableSite:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
@@ -15,13 +15,18 @@ from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
 from planner.leaf import TableLeaf
+from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
+from planner.running import streamed
+from planner.search.call import SearchCall
 from planner.search.distance_functions import register_distances
 from planner.search.leaf import search_leaf
 from planner.search.nearest_leaf import NearestLeaf
+from planner.search.subquery import check_vectors, query_vectors
 from planner.search.telling import tell_leaves
 from planner.settings import SessionSettings
+from planner.statement import BoundStatement, TableReference
 from planner.substrait import Bound, BoundPlan
 from planner.system_leaf import SystemLeaf
 from planner.system_tables import SYSTEM_SCHEMA
@@ -103,9 +108,9 @@ class Frames:
         for reference in bound.references:
             leaf: TableLeaf
             if reference.search is not None:
-                leaf = search_leaf(
-                    run, reference.search, None if typing or untyped else parameters or (), catalog
-                )
+                known = None if typing or untyped else parameters or ()
+                call = self._answered(reference, run, known, catalog)
+                leaf = search_leaf(run, call, known, catalog)
             else:
                 # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
                 marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
@@ -125,6 +130,50 @@ class Frames:
         except Exception as error:
             raise translated(error, bound, run.failure) from error
         return frame
+
+    def subquery_types(
+        self, bound: BoundStatement, run: QueryRun, catalog: VisibleCatalog
+    ) -> Mapping[int, pa.DataType]:
+        """Ordinal -> type of the parameters in subqueries that give vectors."""
+        types: dict[int, pa.DataType] = {}
+        for vectors in (reference.vectors for reference in bound.references):
+            if vectors is not None and vectors.ordinals:
+                frame = self.plan(vectors.statement, run, None, catalog)
+                count = vectors.statement.parameter_count
+                told = parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
+                types |= dict(zip(vectors.ordinals, told, strict=True))
+        return types
+
+    def _answered(
+        self,
+        reference: TableReference,
+        run: QueryRun,
+        parameters: Sequence[pa.Scalar] | None,
+        catalog: VisibleCatalog,
+    ) -> SearchCall:
+        """A call with the vectors that its subquery gives; without parameters, only its type is checked.
+
+        It runs here, before anything of the statement around it does: DataFusion must not be entered from
+        one of its own threads.
+        """
+        call, vectors = reference.search, reference.vectors
+        assert call is not None  # noqa: S101 (it stands in place of a call)
+        if vectors is None:
+            return call
+        asked = vectors.statement
+        inner = QueryRun(run.options, self._visibility, run.control)
+        run.control.runs.append(inner)
+        try:
+            if parameters is None:
+                frame = self.plan(asked, inner, None, catalog, typing=True)
+                check_vectors(call.function.value, self.schema(frame))
+                return call
+            frame = self.plan(asked, inner, [parameters[ordinal] for ordinal in vectors.ordinals], catalog)
+            batches = list(streamed(frame, run.control))
+        except Exception as error:
+            raise translated(error, asked, run.control.error or inner.failure) from error
+        found = pa.Table.from_batches(batches, batches[0].schema if batches else self.schema(frame))
+        return call.answered(query_vectors(call.function.value, found))
 
     def _plan_of_relations(
         self, bound: BoundPlan, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool

@@ -87,16 +87,20 @@ class PreparedQuery:
         """The statement as a search and nothing else, once a run has told that it is one."""
         self.constant: Sequence[pa.RecordBatch] | None = None
         run = frames.run(settings, RunControl())
-        frame = frames.plan(bound, run, None, catalog)
+        asks_first = isinstance(bound, BoundStatement) and bound.asks_first
+        frame = frames.plan(bound, run, None, catalog, typing=asks_first)
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
             types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
             if isinstance(bound, BoundStatement):
-                types = bound.argument_types(types)
+                told = frames.subquery_types(bound, run, catalog)
+                types = tuple(
+                    told.get(ordinal, kind) for ordinal, kind in enumerate(bound.argument_types(types))
+                )
             # Only with typed values is the type known of what is made of parameters alone.
             nulls = [pa.scalar(None, kind) for kind in types]
             frame = frames.plan(bound, run, nulls, catalog, typing=True)
-        elif bound.kind is not StatementKind.EXPLAIN_ANALYZE:
+        elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
             self._planned.append((time.monotonic(), frame, run))
         self.schema = normalised(frames.schema(frame), settings.type_set)
         self.parameter_schema = pa.schema(
@@ -380,7 +384,8 @@ class PreparedQuery:
     def _opened_search(self, search: SearchCall, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""
         batches = streamed(frame, run.control)
-        if self._search is None and isinstance(self._bound, BoundStatement) and self._bound.is_fixed:
+        is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
+        if self._search is None and is_fixed:
             self._search = direct_search(frame, search, run)
         return batches
 

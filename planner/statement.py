@@ -15,7 +15,7 @@ from planner.parameters import bindable, plain_value, sql_literal
 from planner.search.call import SearchCall
 from planner.tokens import at_position
 
-__all__ = ["BoundStatement", "Piece", "Slot", "StatementKind", "TableReference"]
+__all__ = ["BoundStatement", "Piece", "Slot", "StatementKind", "TableReference", "VectorsStatement"]
 
 # Functions may be called without parentheses only if their names begin so.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
@@ -37,12 +37,22 @@ class StatementKind(Enum):
 class TableReference:
     """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text.
 
-    `search` is the call in whose place it stands, None for the table itself.
+    `search` is the call in whose place it stands, None for the table itself; `vectors` is the subquery among
+    its arguments.
     """
 
     private_name: str
     table: str
     search: SearchCall | None = None
+    vectors: VectorsStatement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsStatement:
+    """A statement whose rows are searched for; `ordinals` are its parameters in the statement around it."""
+
+    statement: BoundStatement
+    ordinals: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,11 @@ class BoundStatement:
     def changes_by_itself(self) -> bool:
         """Whether the statement calls what differs from run to run."""
         return _UNSTABLE_CALL.search(self.render()) is not None
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether other statements run before it is planned, since they give it vectors to search for."""
+        return any(reference.vectors is not None for reference in self.references)
 
     def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
         """The types of parameters, where some are arguments of search functions.

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from execnodes.search.request import MAX_K, Staleness, VectorRequest
 from memwal.errors import InvalidInputError, NotFoundError
-from planner.search.call import Value
+from planner.search.call import QueryVectors, Value
 
 DEFAULT_K = 10
 METRICS = ("l2", "cosine", "dot", "hamming")
@@ -162,7 +162,9 @@ def vector_request(
 
 
 def is_many(value: Value) -> bool:
-    """Whether the argument holds several query vectors."""
+    """Whether the argument holds any number of query vectors, not just one."""
+    if isinstance(value, QueryVectors):
+        return True
     return isinstance(value, tuple | list) and bool(value) and isinstance(value[0], tuple | list)
 
 
@@ -203,7 +205,7 @@ def _vectors(
     queries = value if is_many(value) else (value,)
     assert isinstance(queries, tuple | list)  # noqa: S101 (is_many said so)
     rows = [_vector(arguments, name, one, column, dimension) for one in queries]
-    vectors = np.array(rows, dtype=np.float64)
+    vectors = np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
     if element == pa.uint8():
         if np.any((vectors < 0) | (vectors > 255) | (vectors != np.floor(vectors))):
             raise arguments.refused(

@@ -18,9 +18,20 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from execnodes.text.query_syntax import TEXT_OPTIONS
+from planner.references import QUERY_STARTS
 from planner.tokens import STRING, SqlText, fold
 
-__all__ = ["Argument", "Parameter", "SearchCall", "SearchFunction", "Value", "read_call", "search_function"]
+__all__ = [
+    "Argument",
+    "Parameter",
+    "QueryVectors",
+    "SearchCall",
+    "SearchFunction",
+    "Subquery",
+    "Value",
+    "read_call",
+    "search_function",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +41,24 @@ class Parameter:
     ordinal: int
 
 
-Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | None"
-Argument: TypeAlias = "bool | int | float | str | tuple[Argument, ...] | Parameter | None"
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """A query whose rows are the vectors that are searched for: its first token and the one behind it."""
+
+    first: int
+    end: int
+
+
+class QueryVectors(tuple[tuple[float, ...], ...]):
+    """What a subquery gave: any number of vectors, none included."""
+
+    __slots__ = ()
+
+
+Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | QueryVectors | None"
+Argument: TypeAlias = (
+    "bool | int | float | str | tuple[Argument, ...] | Parameter | Subquery | QueryVectors | None"
+)
 
 
 class SearchFunction(Enum):
@@ -68,6 +95,12 @@ _OPTIONS: Mapping[SearchFunction, Mapping[str, pa.DataType]] = {
     SearchFunction.HYBRID: {**_COMMON, **_HYBRID_OPTIONS, **_VECTOR_OPTIONS, **TEXT_OPTIONS},
 }
 """What may be said by name, and of which type a parameter is there."""
+_VECTORS: Mapping[SearchFunction, frozenset[str]] = {
+    SearchFunction.VECTOR: frozenset({"query"}),
+    SearchFunction.TEXT: frozenset(),
+    SearchFunction.HYBRID: frozenset({"vector_query"}),
+}
+"""Arguments that a subquery may give."""
 _ALIASES = {"nprobs": "nprobes"}
 """DuckDB's lance extension spells it so."""
 _ASSIGNMENTS = frozenset({"=>", ":=", "="})
@@ -107,6 +140,18 @@ class SearchCall:
                 types |= dict.fromkeys(_parameters_of(value), pa.float64())
         return types
 
+    @property
+    def subquery(self) -> Subquery | None:
+        """The query that gives the vectors, where one does."""
+        return next((one for one in self.arguments.values() if isinstance(one, Subquery)), None)
+
+    def answered(self, vectors: QueryVectors) -> SearchCall:
+        """The same with these vectors in the place of the subquery."""
+        arguments = {
+            name: vectors if isinstance(value, Subquery) else value for name, value in self.arguments.items()
+        }
+        return SearchCall(self.function, self.table, MappingProxyType(arguments))
+
     def _type_of(self, name: str) -> pa.DataType:
         if name == "vector_query" or (name == "query" and self.function is SearchFunction.VECTOR):
             return _VECTOR
@@ -117,7 +162,7 @@ class SearchCall:
         known = {
             name: value
             for name, value in self.arguments.items()
-            if values is not None or not [*_parameters_of(value)]
+            if values is not None or not (isinstance(value, Subquery) or [*_parameters_of(value)])
         }
         return {name: _filled(value, values or ()) for name, value in known.items()}
 
@@ -125,7 +170,7 @@ class SearchCall:
 def _parameters_of(value: Argument) -> Iterator[int]:
     if isinstance(value, Parameter):
         yield value.ordinal
-    elif isinstance(value, tuple):
+    elif isinstance(value, tuple) and not isinstance(value, QueryVectors):
         for one in value:
             yield from _parameters_of(one)
 
@@ -133,8 +178,9 @@ def _parameters_of(value: Argument) -> Iterator[int]:
 def _filled(value: Argument, values: Sequence[Value]) -> Value:
     if isinstance(value, Parameter):
         return values[value.ordinal]
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not isinstance(value, QueryVectors):
         return tuple(_filled(one, values) for one in value)
+    assert not isinstance(value, Subquery)  # noqa: S101 (it is answered before values are asked for)
     return value
 
 
@@ -177,6 +223,8 @@ def read_call(
         if name in arguments:
             raise text.error(start, f"{function.value}: {name} is given twice; the second one stands")
         arguments[name], at = reader.value(at)
+        if isinstance(arguments[name], Subquery) and name not in _VECTORS[function]:
+            raise text.error(start, f"{function.value}: {name} can't be a subquery; one")
         if at < closing:
             if text.words[at] != ",":
                 message = f"{function.value}: {name} must be a constant or a parameter; something else stands"
@@ -241,11 +289,26 @@ class _Reader:
             return self._list(at + 1)
         if word == "[":
             return self._list(at)
+        if word == "(" and words[at + 1] in QUERY_STARTS:
+            end = self._closing(at)
+            return Subquery(at + 1, end), end + 1
         if word == "(":
             value, after = self.value(at + 1)
             if words[after] == ")":
                 return value, after + 1
-        raise text.error(at, "A constant (number, string, list) or a parameter is expected here; this")
+        expected = "A constant (number, string, list) or a parameter is expected here"
+        if text.is_name(at):
+            expected += "; vectors of other rows are given as a subquery, (SELECT vec FROM ...)"
+        raise text.error(at, f"{expected}; this")
+
+    def _closing(self, at: int) -> int:
+        """The token that closes the bracket at another one; brackets match, the walk over tables said so."""
+        depth = 0
+        for i in range(at, len(self._words)):
+            depth += (self._words[i] == "(") - (self._words[i] == ")")
+            if not depth:
+                return i
+        raise self._text.error(at, "The bracket is not closed: it opens")
 
     def _list(self, at: int) -> tuple[Argument, int]:
         values: list[Argument] = []

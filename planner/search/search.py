@@ -13,7 +13,7 @@ from execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
 from execnodes.text.query import TextQuery
 from memwal.errors import InvalidInputError
 from planner.search.arguments import Arguments, is_many, vector_request
-from planner.search.call import SearchCall, SearchFunction, Value
+from planner.search.call import SearchCall, SearchFunction, Subquery, Value
 from planner.search.catch_up import CatchUpMode
 from planner.search.hybrid import hybrid_request
 from planner.search.text_arguments import text_query
@@ -56,7 +56,7 @@ class Search:
 def added_fields(call: SearchCall) -> tuple[pa.Field, ...]:
     """The columns that a search adds to those of its table."""
     vectors = call.arguments.get("vector_query" if call.function is SearchFunction.HYBRID else "query")
-    many = call.function is not SearchFunction.TEXT and is_many(vectors)  # type: ignore[arg-type]
+    many = call.function is not SearchFunction.TEXT and (isinstance(vectors, Subquery) or is_many(vectors))  # type: ignore[arg-type]
     numbered = (pa.field(QUERY_INDEX, pa.int32()),) if many else ()
     return (*numbered, *(pa.field(name, pa.float32()) for name in _SCORES[call.function]))
 
