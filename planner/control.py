@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from planner.query import QueryRun, TableScan
 
 T = TypeVar("T")
+SEARCH_KINDS = ("vector", "text", "hybrid")
 
 
 class _Interrupted(BaseException):
@@ -30,7 +31,7 @@ class TableRead:
         regions_kept: regions that were read.
         regions: regions that the table has.
         is_restricted: whether an access policy applied; the numbers tell of what it hides, then.
-        search: "vector", "text" or "hybrid" where rows were found by a search; None where they were read.
+        search: one of `SEARCH_KINDS` where rows were found by a search; None where they were read.
     """
 
     table: str

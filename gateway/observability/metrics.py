@@ -24,7 +24,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from gateway.queries import Query, QueryState
-from planner.control import TableRead
+from planner.control import SEARCH_KINDS, TableRead
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _QUERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -94,12 +94,13 @@ class Metrics(Collector):
             ("verdict",),
             registry=self.registry,
         )
-        self._searches = Counter(
+        searches = Counter(
             "lance_gateway_searches",
             "Searches of statements that have ended, by kind: vector, text or hybrid.",
             ("kind",),
             registry=self.registry,
         )
+        self._searches = {kind: searches.labels(kind) for kind in SEARCH_KINDS}
         self._ended = {state: self._queries.labels(state.value) for state in _ENDED}
         # Looking a label up costs more than counting.
         self._of_call = lru_cache(maxsize=256)(self._calls.labels)
@@ -161,7 +162,7 @@ class Metrics(Collector):
             self._kept.inc(read.regions_kept)
             self._pruned.inc(read.regions - read.regions_kept)
             if read.search is not None:
-                self._searches.labels(read.search).inc()
+                self._searches[read.search].inc()
 
     def _histogram(self, name: str, documentation: str) -> Histogram:
         return Histogram(name, documentation, buckets=_QUERY_SECONDS, registry=self.registry)
