@@ -67,6 +67,7 @@ class SearchSource:
         index: what covers them; None where every row must be looked at.
         region_id: whose rows they are; None for the base table, which has rows of every region.
         fragment_identities: fragment id -> what names its rows in caches, apart from those of the others.
+        stem: names rows that grow in number: of sources with one stem, the shorter begins the longer.
     """
 
     number: int
@@ -77,6 +78,7 @@ class SearchSource:
     index: IndexDescription | None = None
     region_id: str | None = None
     fragment_identities: Mapping[int, Hashable] = field(default_factory=dict)
+    stem: Hashable | None = None
 
     def fragment_identity(self, fragment_id: int) -> Hashable:
         """Names the rows of one fragment in caches, whatever else the source has."""

@@ -45,12 +45,6 @@ class ColumnDocuments(Protocol):
             surface: a text of which this term alone is made, if there is one.
         """
 
-    def is_known(self, term: str) -> bool:
-        """Whether the postings of a term are at hand."""
-
-    def with_positions(self, rows: np.ndarray) -> ColumnDocuments:
-        """The same documents, whose postings have positions, at least for these rows."""
-
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
         """Rows that have a phrase, ascending, where that is known without positions."""
 

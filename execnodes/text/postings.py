@@ -88,10 +88,6 @@ class TokenPostings:
         positions: np.ndarray = self.tokens.positions[self._order]
         return positions
 
-    def is_known(self, term: str) -> bool:  # noqa: ARG002 (all are)
-        """See `ColumnDocuments.is_known`."""
-        return True
-
     def postings(self, term: str, surface: str | None = None) -> Postings:  # noqa: ARG002 (terms are known)
         """See `ColumnDocuments.postings`; with positions."""
         code = self.terms.get(term)
@@ -104,10 +100,6 @@ class TokenPostings:
         return Postings(
             documents[firsts], np.diff(offsets).astype(np.int32), self._positions[start:stop], offsets
         )
-
-    def with_positions(self, rows: np.ndarray) -> TokenPostings:  # noqa: ARG002 (all rows have them)
-        """See `ColumnDocuments.with_positions`."""
-        return self
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:  # noqa: ARG002 (positions tell)
         """See `ColumnDocuments.phrase`."""

@@ -68,14 +68,6 @@ class IndexedDocuments:
         """See `ColumnDocuments.postings`; without positions."""
         return self.cache.compute(self._key("postings", term), lambda: self._find(term, surface), _size)
 
-    def is_known(self, term: str) -> bool:
-        """See `ColumnDocuments.is_known`."""
-        return self.cache.get(self._key("postings", term)) is not None
-
-    def with_positions(self, rows: np.ndarray) -> TokenPostings:
-        """See `ColumnDocuments.with_positions`."""
-        return self._tokenized(rows)
-
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
         """See `ColumnDocuments.phrase`."""
 

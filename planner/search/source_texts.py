@@ -13,6 +13,7 @@ from execnodes import RowMask
 from execnodes.search.source import IndexDescription, SearchSource
 from execnodes.source import ColumnCache, LanceSource, MemTableSource
 from execnodes.text.documents import ColumnDocuments
+from execnodes.text.growing import GrowingPostings
 from execnodes.text.postings import TokenPostings
 from execnodes.text.rows import RowNumbers
 from execnodes.text.source_text import LiveRows, SourceText
@@ -96,8 +97,17 @@ class SourceTexts:
         key = ("text index", source.identity, column, index.name, tokenizer, quantizes)
         return self.cache.compute(key, indexed, lambda found: found.nbytes)
 
-    def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> TokenPostings:
+    def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]
+        if source.stem is not None and isinstance(source.rows, MemTableSource):
+            key = ("text tail", source.stem, column, tokenizer)
+            known: GrowingPostings = self.cache.get(key) or GrowingPostings()
+            if known.row_count == numbers.count:
+                return known
+            if known.row_count < numbers.count:
+                grown = known.grown(tokenizer, source.rows.rows.column(column))
+                self.cache.put(key, grown, grown.nbytes)
+                return grown
 
         def read() -> TokenPostings:
             rows = source.rows

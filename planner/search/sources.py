@@ -132,9 +132,8 @@ def _of_generation(
 
 
 def _of_tail(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchSource:
-    span = (tail.region_id, tail.first, tail.last)
-    identity = ("tail", base.place, *span, base.columns_identity)
-    return SearchSource(number, tail.source, identity, live, region_id=tail.region_id)
+    stem = ("tail", base.place, tail.region_id, tail.first, base.columns_identity)
+    return SearchSource(number, tail.source, (*stem, tail.last), live, region_id=tail.region_id, stem=stem)
 
 
 def _own_index(

@@ -91,6 +91,13 @@ class TextHistory:
         self._written.append((source, index))
         return self
 
+    def put(self, *rows: tuple[int, tuple[Document, ...] | None]) -> None:
+        """Append to the last layer, which is a tail."""
+        before = self.layers.pop()
+        self._written.pop()
+        self._places.pop()
+        self.add(Layer([*before.rows, *rows], "tail"))
+
     def _dataset(self, path: Path, table: pa.Table, layer: Layer) -> Any:
         indexed = layer.kind == "indexed"
         size = -(-max(table.num_rows, 1) // layer.segments)
@@ -154,7 +161,9 @@ class TextHistory:
             }
             identity: Hashable = ("layer", str(self.path), number, len(layer.rows))
             fragments = (0,) if isinstance(rows, MemTableSource) else _fragments(rows.dataset)
-            found.append(SearchSource(number, rows, identity, RowMask(masks), fragments, index))
+            stem = ("stem", str(self.path), number) if isinstance(rows, MemTableSource) else None
+            mask = RowMask(masks)
+            found.append(SearchSource(number, rows, identity, mask, fragments, index, stem=stem))
         return found[::-1]
 
     def search(
