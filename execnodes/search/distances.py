@@ -41,8 +41,10 @@ def dot(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 def hamming(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Bits that differ."""
-    differing: np.ndarray = np.bitwise_count(vectors ^ query).sum(axis=1, dtype=np.float32)
-    return differing
+    # Of a signed number, numpy counts the bits of its magnitude.
+    differing = (vectors ^ query).view(np.uint8)
+    bits: np.ndarray = np.bitwise_count(differing).sum(axis=1, dtype=np.float32)
+    return bits
 
 
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
