@@ -328,12 +328,23 @@ class Histories(RuleBasedStateMachine):
             rows[repr([row[column.name] for column in key])] = row
         base = pa.Table.from_pylist(list(rows.values()), schema=schema)
         limit = draw(st.sampled_from((3, 7, 100)), label="max_memtable_rows")
+        stable = self.has_stable_row_ids(draw)
         table = LsmTable.create(
-            self.directory, name, base, flavour.layout, self.process, max_memtable_rows=limit
+            self.directory,
+            name,
+            base,
+            flavour.layout,
+            self.process,
+            max_memtable_rows=limit,
+            stable_row_ids=stable,
         )
         if draw(st.booleans(), label="key index"):
             table.dataset().create_scalar_index(table.key[-1], "BTREE", name="key_index")
         return Subject(table, base, flavour)
+
+    def has_stable_row_ids(self, draw: Draw) -> bool:
+        """Whether rows of a new table keep their ids when they move."""
+        return False
 
     def _key(self, draw: Draw, subject: Subject) -> dict[str, Any]:
         types = {column.name: column.type for column in subject.model.columns}

@@ -30,7 +30,7 @@ class Closeness:
 
 
 DISTANCES = Closeness(value=1e-5, order=1e-5, floor=1e-5)
-SCORES = Closeness(value=1e-3, order=1e-5)
+SCORES = Closeness(value=1e-3, order=1e-5, floor=1e-6)
 
 
 @dataclass(frozen=True, slots=True)

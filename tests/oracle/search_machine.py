@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.oracle import text_answers, vector_answers
+from tests.oracle import queries, text_answers, vector_answers
 from tests.oracle.flavours import FLAVOURS, Flavour
 from tests.oracle.machine import Consistency, Histories, Subject, known_to
 from tests.oracle.predicates import Draw
@@ -57,6 +57,9 @@ class SearchHistories(Histories):
             return text(draw)
         return super().cell(draw, column, data_type, nullable=nullable)
 
+    def has_stable_row_ids(self, draw: Draw) -> bool:
+        return not draw(st.integers(0, 3), label="stable row ids, if 0")
+
     def _created(self, draw: Draw, name: str, key_kind: str) -> Subject:
         subject = super()._created(draw, name, key_kind)
         if draw(st.booleans(), label="many rows in the base"):
@@ -102,7 +105,9 @@ class SearchHistories(Histories):
     def catch_up(self, data: Any) -> None:
         subject = data.draw(st.sampled_from(self.subjects))
         segments = data.draw(st.sampled_from((None, 0, 1)))
-        options = {} if segments is None else {"num_indices_to_merge": segments}
+        options: dict[str, Any] = {} if segments is None else {"num_indices_to_merge": segments}
+        if data.draw(st.booleans(), label="one text index alone"):
+            options["index_names"] = [f"{TEXT.name}_index"]
         subject.table.dataset().optimize.optimize_indices(**options)
         self.check(data)
 
@@ -142,7 +147,7 @@ class SearchHistories(Histories):
             subject.table.name,
             subject.table.key,
             subject.model.columns,
-            self.shown(data, subject.shape(), rows),
+            self.shown(data, self._plain_shape(subject), rows),
             VECTOR.name,
             (TEXT.name, TITLE.name),
             self.tokenizers[subject.table.name],
@@ -150,6 +155,12 @@ class SearchHistories(Histories):
         )
 
     # Pieces
+
+    def _plain_shape(self, subject: Subject) -> queries.Table:
+        """Without the columns that are searched."""
+        searched = {VECTOR.name, TEXT.name, TITLE.name}
+        columns = tuple(column for column in subject.model.columns if column.name not in searched)
+        return queries.Table(subject.table.name, columns, subject.table.key)
 
     def _many(self, draw: Draw, subject: Subject) -> list[Row]:
         """Rows of keys that come up again and again."""

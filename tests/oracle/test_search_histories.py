@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.oracle.executors import EngineExecutor, GatewayExecutor, TwoGatewaysExecutor
+from tests.oracle.hybrid_answers import found_by_both
 from tests.oracle.machine import Executor
 from tests.oracle.predicates import Draw
 from tests.oracle.search_machine import SearchHistories
@@ -22,6 +23,7 @@ SIZES = {"HISTORIES": "100", "STEPS": "40"}
 FAMILIES: dict[str, tuple[Callable[[Draw, Searched, Recall], Question], ...]] = {
     "vectors": (nearest, nearest, ordered_by_distance),
     "texts": (found_text,),
+    "both": (found_by_both,),
 }
 
 

@@ -1,5 +1,6 @@
 """Text searches drawn at random, judged by one Lance table of the same rows that was indexed a moment ago."""
 
+import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,9 +10,13 @@ import lance
 import pyarrow as pa
 from hypothesis import strategies as st
 from lance.query import (
+    BooleanQuery,
+    BoostQuery,
     FullTextOperator,
     FullTextQuery,
     MatchQuery,
+    MultiMatchQuery,
+    Occur,
     PhraseQuery,
 )
 
@@ -83,6 +88,8 @@ def found_text(draw: Draw, table: Searched, _: Recall) -> Question:
     prefilter = draw(st.integers(0, 3)) > 0
     condition = table.condition(draw)
     options = [f"k => {k}", *([] if prefilter else ["prefilter => false"])]
+    if draw(st.booleans()):
+        options.append("catch_up => 'always'")
     where = "" if condition is None else f" WHERE {condition}"
     called = ", ".join([f"'{table.name}'", *arguments, *options])
     sql = f"SELECT {table.selected_key}, _score FROM lance_fts({called}){where} ORDER BY _score DESC"
@@ -103,34 +110,85 @@ Drawn = tuple[list[str], FullTextQuery]
 """The arguments that tell the column and the query, and the query as Lance has it."""
 
 
-def _words(draw: Draw) -> str:
+def words(draw: Draw) -> str:
+    """A few terms, some of them stop words or nowhere to be found."""
     return " ".join(draw(st.lists(st.sampled_from(TERMS), min_size=1, max_size=3)))
 
 
 def _match(draw: Draw, table: Searched) -> Drawn:
-    column, words = draw(st.sampled_from(table.text)), _words(draw)
-    return [f"'{column}'", f"'{words}'"], MatchQuery(words, column)
+    column, text = draw(st.sampled_from(table.text)), words(draw)
+    return [f"'{column}'", f"'{text}'"], MatchQuery(text, column)
 
 
 def _every_word(draw: Draw, table: Searched) -> Drawn:
-    column, words = draw(st.sampled_from(table.text)), _words(draw)
-    query = MatchQuery(words, column, operator=FullTextOperator.AND)
-    return [f"'{column}'", f"'{words}'", "operator => 'and'"], query
+    column, text = draw(st.sampled_from(table.text)), words(draw)
+    query = MatchQuery(text, column, operator=FullTextOperator.AND)
+    return [f"'{column}'", f"'{text}'", "operator => 'and'"], query
 
 
 def _fuzzy(draw: Draw, table: Searched) -> Drawn:
-    column, words = draw(st.sampled_from(table.text)), _words(draw)
+    column, text = draw(st.sampled_from(table.text)), words(draw)
     fuzziness, prefix = draw(st.integers(1, 2)), draw(st.integers(0, 2))
-    query = MatchQuery(words, column, fuzziness=fuzziness, prefix_length=prefix)
+    query = MatchQuery(text, column, fuzziness=fuzziness, prefix_length=prefix)
     options = [f"fuzziness => {fuzziness}", f"prefix_length => {prefix}"]
-    return [f"'{column}'", f"'{words}'", *options], query
+    return [f"'{column}'", f"'{text}'", *options], query
 
 
 def _phrase(draw: Draw, table: Searched) -> Drawn:
-    column, words = draw(st.sampled_from(table.text)), draw(st.sampled_from(PHRASES))
+    column, text = draw(st.sampled_from(table.text)), draw(st.sampled_from(PHRASES))
     slop = draw(st.integers(0, 2))
     options = ["phrase => true", *([f"slop => {slop}"] if slop else [])]
-    return [f"'{column}'", f"'{words}'", *options], PhraseQuery(words, column, slop=slop)
+    return [f"'{column}'", f"'{text}'", *options], PhraseQuery(text, column, slop=slop)
 
 
-_KINDS: tuple[Callable[[Draw, Searched], Drawn], ...] = (_match, _match, _every_word, _fuzzy, _phrase)
+def _json(query: Mapping[str, Any]) -> str:
+    return "'" + json.dumps(query) + "'"
+
+
+def _boolean(draw: Draw, table: Searched) -> Drawn:
+    column, other = (draw(st.sampled_from(table.text)) for _ in range(2))
+    parts = [
+        (draw(st.sampled_from((Occur.MUST, Occur.SHOULD, Occur.SHOULD, Occur.MUST_NOT))), words(draw), where)
+        for where in draw(st.lists(st.sampled_from((column, other)), max_size=2))
+    ]
+    parts.append((draw(st.sampled_from((Occur.MUST, Occur.SHOULD))), words(draw), column))
+    written = {
+        occur.value.lower(): [
+            {"match": {"terms": text, "column": where}} for one, text, where in parts if one is occur
+        ]
+        for occur in Occur
+    }
+    query = BooleanQuery([(occur, MatchQuery(text, where)) for occur, text, where in parts])
+    return [f"'{column}'", _json({"boolean": {name: some for name, some in written.items() if some}})], query
+
+
+def _boost(draw: Draw, table: Searched) -> Drawn:
+    column, good, bad = draw(st.sampled_from(table.text)), words(draw), words(draw)
+    share = draw(st.sampled_from((0.0, 0.5, 2.0)))
+    query = BoostQuery(MatchQuery(good, column), MatchQuery(bad, column), negative_boost=share)
+    written = {
+        "positive": {"match": {"terms": good}},
+        "negative": {"match": {"terms": bad}},
+        "negative_boost": share,
+    }
+    return [f"'{column}'", _json({"boost": written})], query
+
+
+def _several_columns(draw: Draw, table: Searched) -> Drawn:
+    text, operator = words(draw), draw(st.sampled_from(FullTextOperator))
+    boosts = draw(st.sampled_from(([1.0, 1.0], [2.0, 0.5])))
+    query = MultiMatchQuery(text, list(table.text), boosts=boosts, operator=operator)
+    written = {"query": text, "columns": list(table.text), "boost": boosts, "operator": operator.value}
+    return [f"'{table.text[0]}'", _json({"multi_match": written})], query
+
+
+_KINDS: tuple[Callable[[Draw, Searched], Drawn], ...] = (
+    _match,
+    _match,
+    _every_word,
+    _fuzzy,
+    _phrase,
+    _boolean,
+    _boost,
+    _several_columns,
+)

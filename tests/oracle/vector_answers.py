@@ -69,14 +69,15 @@ def nearest(draw: Draw, table: Searched, recall: Recall) -> Question:
     condition = table.condition(draw)
     index = table.index if metric is None or (table.index and table.index.metric == metric) else None
     effort = draw(st.sampled_from(("use_index => false", ALL_PARTITIONS, "")))
-    exact = index is None or effort == "use_index => false" or (effort != "" and index.exact)
+    catch_up = draw(st.sampled_from(("", "", "catch_up => 'always'")))
+    exact = index is None or effort == "use_index => false" or (effort != "" and index.exact and not catch_up)
     if metric is None:
         metric = table.index.metric if table.index else "l2"
         named = ""
     else:
         named = f"metric => '{metric}'"
     passed, parameters = _passed(draw, queries)
-    options = [named, effort, "" if prefilter else "prefilter => false"]
+    options = [named, effort, catch_up, "" if prefilter else "prefilter => false"]
     arguments = ", ".join(
         [f"'{table.name}'", f"'{table.vector}'", passed, f"k => {k}", *filter(None, options)]
     )
@@ -92,7 +93,7 @@ def nearest(draw: Draw, table: Searched, recall: Recall) -> Question:
         assert set(numbers) <= set(range(len(queries))), context
         pairs = list(zip(table.keys_of(answer), answer["_distance"].to_pylist(), strict=True))
         for number, query in enumerate(queries):
-            known = distances(_vectors(table), query, metric)
+            known = distances(vectors_of(table), query, metric)
             if prefilter:
                 known = {key: value for key, value in known.items() if key in satisfying}
             found = [pair for pair, of in zip(pairs, numbers, strict=True) if of == number]
@@ -123,7 +124,7 @@ def ordered_by_distance(draw: Draw, table: Searched, recall: Recall) -> Question
         known = dict.fromkeys(satisfying, LAST)
         known |= {
             key: value
-            for key, value in distances(_vectors(table), query, metric).items()
+            for key, value in distances(vectors_of(table), query, metric).items()
             if key in satisfying
         }
         found = [(key, known.get(key, LAST)) for key in table.keys_of(answer)]
@@ -158,7 +159,8 @@ def _passed(draw: Draw, queries: Sequence[Sequence[float]]) -> tuple[str, tuple[
     return f"{draw(st.sampled_from(('', 'ARRAY')))}{literal(queries[0])}", ()
 
 
-def _vectors(table: Searched) -> list[tuple[Key, Sequence[float] | None]]:
+def vectors_of(table: Searched) -> list[tuple[Key, Sequence[float] | None]]:
+    """Of all rows."""
     column = table.rows[table.vector]
     assert column.type == VECTOR.type
     return list(zip(table.keys_of(table.rows), column.to_pylist(), strict=True))

@@ -141,11 +141,18 @@ class LsmTable:
 
     @staticmethod
     def create(
-        root: Path, name: str, rows: pa.Table, layout: Layout, process: WriterProcess, **config: Any
+        root: Path,
+        name: str,
+        rows: pa.Table,
+        layout: Layout,
+        process: WriterProcess,
+        *,
+        stable_row_ids: bool = False,
+        **config: Any,
     ) -> "LsmTable":
         """Write ``rows`` as the base table ``<root>/<name>.lance`` and initialise its MemWAL."""
         path = root / f"{name}.lance"
-        dataset = lance.write_dataset(rows, path)
+        dataset = lance.write_dataset(rows, path, enable_stable_row_ids=stable_row_ids)
         layout.initialize(dataset)
         return LsmTable(path, primary_key(rows.schema), layout, process, dict(config))
 
