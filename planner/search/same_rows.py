@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +18,9 @@ from planner.visibility import newest
 
 MIN_SHARE = 100
 """A fragment is not read where fewer than one in so many of its rows have a key of a generation."""
-COMPARED_ROWS = 1 << 16
-"""Rows whose values are compared together."""
+COMPARED_BYTES = 32 << 20
+"""Of a fragment's files, so much is read and compared at a time."""
+MAX_COMPARED_ROWS = 1 << 16
 _BLOB_ENCODING = b"lance-encoding:blob"
 _BLOB_EXTENSION = b"lance.blob"
 _EXTENSION = b"ARROW:extension:name"
@@ -77,12 +77,17 @@ def same_rows(base: BaseTable, fragment: Fragment, layers: Sequence[Layer]) -> l
     pairs = [_Pairs.of(layer, keys) for layer in layers]
     if sum(len(one.offsets) for one in pairs) * MIN_SHARE < fragment.physical_rows:
         return [NO_ROWS for _ in layers]
-    for name in base.schema.names:
-        if name not in base.primary_key and any(len(one.offsets) for one in pairs):
-            field = base.schema.field(name)
-            column = _values(base.source, field, _physically(base, fragment))
-            pairs = [one.equal(base, field, column) for one in pairs]
-    return [SameRows(one.offsets.astype(np.uint32), one.layer.keys.addresses[one.rows]) for one in pairs]
+    if not _compared_columns(base):
+        return [one.found([one]) for one in pairs]
+    parts: list[list[_Pairs]] = [[] for _ in layers]
+    count = _rows_at_a_time(base, fragment)
+    for first in range(0, fragment.physical_rows, count):
+        within = [one.within(first, first + count) for one in pairs]
+        if any(len(one.offsets) for one in within):
+            rows = _physical_rows(base, fragment, first, count)
+            for part, one in zip(parts, within, strict=True):
+                part.append(one.equal(base, rows.take(pa.array(one.offsets - first))))
+    return [one.found(part) for one, part in zip(pairs, parts, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,7 +96,7 @@ class _Pairs:
 
     Attributes:
         layer: generation.
-        offsets: rows of a fragment.
+        offsets: rows of a fragment, ascending.
         rows: their counterparts in the generation, by place among its keys.
     """
 
@@ -107,45 +112,73 @@ class _Pairs:
         offsets = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return _Pairs(layer, offsets, np.flatnonzero(shown)[places.drop_null().to_numpy()])
 
-    def equal(self, base: BaseTable, field: pa.Field, column: pa.ChunkedArray) -> _Pairs:
-        """Those that have the same value in a column, too."""
+    def within(self, first: int, last: int) -> _Pairs:
+        """Those of a stretch of the fragment."""
+        start, stop = np.searchsorted(self.offsets, (first, last))
+        return _Pairs(self.layer, self.offsets[start:stop], self.rows[start:stop])
+
+    def equal(self, base: BaseTable, of_base: pa.Table) -> _Pairs:
+        """Those that have the same values in all columns that are no keys.
+
+        Args:
+            base: table.
+            of_base: its rows, in the order of the pairs.
+        """
         if not len(self.offsets):
             return self
         generation = self.layer.generation
-        of_generation = pa.chunked_array([pa.nulls(len(self.rows), field.type)])
-        if field.name in generation.source(base).stored:
-            try:
-                of_generation = _values(generation.source(base), field, {}).take(pa.array(self.rows))
-            except (OSError, ValueError) as error:
-                raise vanished(base, generation.path, error) from error
-        of_base = column.take(pa.array(self.offsets))
-        same = np.concatenate(
-            [
-                equal_values(_piece(of_base, start), _piece(of_generation, start))
-                for start in range(0, len(self.offsets), COMPARED_ROWS)
-            ]
-        )
+        stored = generation.source(base).stored
+        try:
+            columns = [stored[name].name for name in of_base.column_names if name in stored]
+            found = generation.dataset.take(self.rows, columns=columns) if columns else None
+        except (OSError, ValueError) as error:
+            raise vanished(base, generation.path, error) from error
+        same = np.ones(len(self.offsets), dtype=np.bool_)
+        for field, column in zip(of_base.schema, of_base.columns, strict=True):
+            same &= equal_values(_whole(column), _value(found, field, generation.source(base), len(same)))
         return _Pairs(self.layer, self.offsets[same], self.rows[same])
 
+    def found(self, parts: Sequence[_Pairs]) -> SameRows:
+        """What was found in all stretches."""
+        if not parts:
+            return NO_ROWS
+        rows = np.concatenate([one.rows for one in parts])
+        offsets = np.concatenate([one.offsets for one in parts])
+        return SameRows(offsets.astype(np.uint32), self.layer.keys.addresses[rows])
 
-def _physically(base: BaseTable, fragment: Fragment) -> dict[str, Any]:
-    """What a scan of a fragment must be told to give all rows, deleted ones too."""
+
+def _compared_columns(base: BaseTable) -> list[str]:
+    return [name for name in base.schema.names if name not in base.primary_key]
+
+
+def _rows_at_a_time(base: BaseTable, fragment: Fragment) -> int:
+    files = base.dataset.get_fragment(fragment.fragment_id).metadata.files
+    size = sum(file.file_size_bytes or 0 for file in files)
+    return max(1, min(MAX_COMPARED_ROWS, COMPARED_BYTES * fragment.physical_rows // max(size, 1)))
+
+
+def _physical_rows(base: BaseTable, fragment: Fragment, first: int, count: int) -> pa.Table:
+    """A stretch of a fragment, deleted rows included, without the key."""
     stored = base.dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
-    return {"fragments": [stored], **deleted}
+    scope = {"offset": first, "limit": min(count, fragment.physical_rows - first)}
+    names = _compared_columns(base)
+    rows = base.dataset.scanner(columns=names, fragments=[stored], **scope, **deleted).to_table()
+    return rows.select(names)
 
 
-def _values(source: LanceSource, field: pa.Field, scope: dict[str, Any]) -> pa.ChunkedArray:
-    """One column of a source as the table's, rows in the order in which they are stored."""
-    dataset: Any = source.dataset
-    batches = dataset.scanner(columns=[source.stored_names[field.name]], **scope).to_batches()
-    chunks = [read_as(batch, (field,), source.stored)[0] for batch in batches]
-    return pa.chunked_array(chunks, type=field.type)
+def _value(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
+    """A column of rows of a generation, as the table's."""
+    stored = source.stored.get(field.name)
+    if rows is None or stored is None:
+        return pa.nulls(count, field.type)
+    column = pa.RecordBatch.from_arrays([_whole(rows.column(stored.name))], [stored.name])
+    (values,) = read_as(column, (field,), source.stored)
+    return values
 
 
-def _piece(column: pa.ChunkedArray, start: int) -> pa.Array:
-    piece = column.slice(start, COMPARED_ROWS)
-    return piece.chunk(0) if piece.num_chunks == 1 else pa.concat_arrays(piece.chunks)
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def _is_blob(field: pa.Field) -> bool:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from planner.engine import QueryEngine
+from planner.search import same_rows
 from planner.search.catch_up import CatchUpMode
 from planner.search.coverage import IndexKind, coverage
 from tests.search.divided import COLUMN_OF, Divided, answering, rows_in
@@ -287,6 +288,19 @@ def test_searches_that_are_fused_find_a_row_in_the_same_source(subject: Subject)
         places.append({one["id"]: id(source.rows) for source in found for one in rows_in(source)})
     assert places[0] == places[1]
     assert len(places[0]) == len(subject.rows)
+
+
+def test_a_large_fragment_is_compared_piece_by_piece(subject: Subject, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(same_rows, "MAX_COMPARED_ROWS", 3)
+    subject.flush_rows(range(30, 50), 1)
+    subject.merge()
+    subject.table.dataset().delete("id IN (30, 37, 38, 49)")
+    subject.table.dataset().update({"n": "7"}, where="id = 41")
+    for number in (30, 37, 38, 49):
+        del subject.rows[(number,)]
+    subject.rows[(41,)]["n"] = 7
+    subject.check()
+    assert subject.answering() == {1: 15}
 
 
 def test_few_rows_are_looked_at(subject: Subject):
