@@ -64,7 +64,8 @@ def impacts(text: SourceText, column: str, term: str, statistics: ColumnStatisti
         best_first = np.argsort(-weights, kind="stable")
         return Impacts(postings.documents[best_first], weights[best_first], at_reference.average_length)
 
-    key = ("text impacts", text.source.identity, column, term, step)
+    made_by = text.tokenizers[column], statistics.quantizes
+    key = ("text impacts", text.source.identity, column, term, *made_by, step)
     return text.cache.compute(key, order, lambda found: found.nbytes)
 
 

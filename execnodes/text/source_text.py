@@ -15,6 +15,7 @@ from execnodes.text.documents import Cache, ColumnDocuments
 from execnodes.text.query import PhraseQuery
 from execnodes.text.rows import RowNumbers
 from execnodes.text.scored import places_in
+from execnodes.text.tokenizer import Tokenizer
 
 ENTRY_BYTES = 256
 
@@ -46,12 +47,14 @@ class SourceText:
     Args:
         source: where they are.
         columns: documents of each searched column.
+        tokenizers: that made their terms.
         rows: those that count.
         cache: keeps statistics.
     """
 
     source: SearchSource
     columns: Mapping[str, ColumnDocuments]
+    tokenizers: Mapping[str, Tokenizer]
     rows: LiveRows
     cache: Cache
     _found: dict[tuple[str, str], Postings] = field(default_factory=dict)
@@ -89,7 +92,8 @@ class SourceText:
             counted = np.where(self.live, self.columns[column].lengths, 0)
             return int(np.count_nonzero(counted)), int(counted.sum(dtype=np.int64))
 
-        return self.cache.compute(("text size", self.rows.digest, column), count, lambda _: ENTRY_BYTES)
+        key = ("text size", self.rows.digest, column, self.tokenizers[column])
+        return self.cache.compute(key, count, lambda _: ENTRY_BYTES)
 
     def frequency(self, column: str, term: str) -> int:
         """Live documents whose column has a term."""
@@ -105,7 +109,7 @@ class SourceText:
         return known
 
     def _frequency_key(self, column: str, term: str) -> Hashable:
-        return ("text frequency", self.rows.digest, column, term)
+        return ("text frequency", self.rows.digest, column, self.tokenizers[column], term)
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,7 +59,7 @@ class SourceTexts:
         """
         rows = self._live_rows(source)
         columns = {column: self._documents(source, column, rows.numbers) for column in self.indexes}
-        return SourceText(source, columns, rows, self.cache)
+        return SourceText(source, columns, self.tokenizers, rows, self.cache)
 
     def _live_rows(self, source: SearchSource) -> LiveRows:
         """The rows of a source that are shown and not deleted; the same object while they are the same."""

@@ -81,3 +81,17 @@ def test_a_growing_tail_tokenizes_new_rows_alone(history: TextHistory, monkeypat
     history.put((202, ("green blue",)))
     check(history)
     assert tokenized == [1, 2, 1]
+
+
+def test_an_index_that_is_built_anew_with_another_tokenizer(tmp_path: Path):
+    """What is remembered of layers that did not change was said of other words."""
+    history = TextHistory(tmp_path, options={"remove_stop_words": False, "stem": False})
+    history.add(Layer([(0, ("the red house",)), (1, ("houses of the world",))]))
+    history.add(Layer([(2, ("the house",)), (3, ("the",))]))
+    history.add(Layer([(4, ("the",)), (5, ("red the houses",))], "tail"))
+    queries = MatchQuery("the houses", "body"), MatchQuery("red", "body")
+    for _ in range(2):
+        merged = history.merged()
+        for query in queries:
+            assert_same_ranking(history.search(query), lance_ranking(merged, query), 10)
+        history.rebuild(remove_stop_words=True, stem=True)

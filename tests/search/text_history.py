@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,16 @@ class TextHistory:
         self._places.pop()
         self.add(Layer([*before.rows, *rows], "tail"))
 
+    def rebuild(self, **options: Any) -> None:  # noqa: ANN401 (of indexes)
+        """Build the base table's indexes anew, with other options."""
+        self.options = options
+        base, _ = self._written[0]
+        assert isinstance(base, LanceSource)
+        dataset: Any = base.dataset
+        build_indexes(dataset, self.columns, options)
+        reopened = lance.dataset(dataset.uri)
+        self._written[0] = replace(base, dataset=reopened), description(reopened)
+
     def _dataset(self, path: Path, table: pa.Table, layer: Layer) -> Any:
         indexed = layer.kind == "indexed"
         size = -(-max(table.num_rows, 1) // layer.segments)
@@ -159,7 +169,8 @@ class TextHistory:
                 one: fragment_mask(sizes[one], np.array(offsets, dtype=np.uint32))
                 for one, offsets in hidden.items()
             }
-            identity: Hashable = ("layer", str(self.path), number, len(layer.rows))
+            version = None if isinstance(rows, MemTableSource) else rows.dataset.version  # type: ignore[attr-defined]
+            identity: Hashable = ("layer", str(self.path), number, len(layer.rows), version)
             fragments = (0,) if isinstance(rows, MemTableSource) else _fragments(rows.dataset)
             stem = ("stem", str(self.path), number) if isinstance(rows, MemTableSource) else None
             mask = RowMask(masks)
