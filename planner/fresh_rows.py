@@ -79,6 +79,12 @@ class GenerationDataset:
         return sum(file.file_size_bytes or 0 for file in files)
 
     @cached_property
+    def first_file(self) -> str:
+        """Path, below the table, of a data file without which it can't be read."""
+        (first, *_) = self.dataset.get_fragments()[0].metadata.files
+        return f"{self.path}/data/{first.path}"
+
+    @cached_property
     def flushed_at(self) -> datetime:
         """When it was written, UTC."""
         # Lance tells local time.

@@ -172,7 +172,7 @@ class CatchUp:
             if any(self._answers(base, generation, one) for one in lacking)
         ]
         # What was opened once stays known when its directory is removed.
-        is_there = base.storage.exists(*(_a_file_of(one) for one in found)) if found else ()
+        is_there = base.storage.exists(*(one.first_file for one in found)) if found else ()
         return tuple(itertools.compress(found, is_there))
 
     def _opened(
@@ -250,12 +250,6 @@ def _caught_up(base: BaseTable, coverage: Coverage, region_id: str) -> int:
     if base.details is None or coverage.index is None:
         return 0
     return base.details.index_catchup.get(coverage.index.name, {}).get(region_id, 0)
-
-
-def _a_file_of(generation: GenerationDataset) -> str:
-    """A file without which a generation can't be read."""
-    fragments = generation.dataset.get_fragments()
-    return f"{generation.path}/data/{fragments[0].metadata.files[0].path}"
 
 
 def _moved(

@@ -25,18 +25,26 @@ def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage)
         generation: of the table; may know the column under another name.
         of_base: what the base table has for the column.
     """
+    if of_base.index is None:
+        return None
+    key = ("own index", generation.path, of_base.column, of_base.index.name)
+    if key not in base.searched_as:
+        base.searched_as[key] = _own_index(base, generation, of_base, of_base.index)
+    known: DatasetIndex | None = base.searched_as[key]
+    return known
+
+
+def _own_index(
+    base: BaseTable, generation: GenerationDataset, of_base: Coverage, alike: DatasetIndex
+) -> DatasetIndex | None:
     stored = generation.source(base).stored.get(of_base.column)
-    if (
-        stored is None
-        or of_base.index is None
-        or not stored.type.equals(base.schema.field(of_base.column).type)
-    ):
+    if stored is None or not stored.type.equals(base.schema.field(of_base.column).type):
         return None
     for index in generation.indexes:
         if (
             index.columns == (stored.name,)
             and of_base.kind.serves(index)
-            and says_the_same(index, of_base.index, of_base.kind)
+            and says_the_same(index, alike, of_base.kind)
             and index.fragments.issuperset(generation.fragment_rows)
         ):
             return index
