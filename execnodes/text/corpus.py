@@ -6,12 +6,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from execnodes.search.side_by_side import side_by_side
 from execnodes.text.analysis import analyze
 from execnodes.text.bm25 import ColumnStatistics
 from execnodes.text.clauses import Clause, FuzzyClause, TermsClause
-from execnodes.text.query import TextQuery
+from execnodes.text.query import TextQuery, automatic_fuzziness
 from execnodes.text.source_text import SourceText
 from execnodes.text.tokenizer import Tokenizer
 
@@ -104,11 +105,14 @@ class Corpus:
             side_by_side(tasks)
 
     def _expand(self, fuzzy: FuzzyClause) -> TermsClause:
+        """A fuzzy clause with the terms that live documents have."""
         terms: set[str] = set()
-        for text in self.texts:
-            for word in fuzzy.words:
-                near = text.columns[fuzzy.column].near(
-                    word.text, fuzzy.fuzziness, fuzzy.prefix_length, text.live
-                )
-                terms |= near
+        for word in fuzzy.words:
+            edits = automatic_fuzziness(word.text) if fuzzy.automatic else fuzzy.fuzziness
+            for text in self.texts:
+                documents = text.columns[fuzzy.column]
+                near = documents.near(word.text, edits, fuzzy.prefix_length) if edits else (word.text,)
+                # Of the first ones in all sources together none comes after the first ones in its own.
+                live = (term for term in near if text.frequency(fuzzy.column, term))
+                terms.update(islice(live, fuzzy.max_expansions))
         return fuzzy.among(terms)

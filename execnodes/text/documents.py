@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -48,12 +48,11 @@ class ColumnDocuments(Protocol):
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
         """Rows that have a phrase, ascending, where that is known without positions."""
 
-    def near(self, word: str, fuzziness: int, prefix_length: int, live: np.ndarray) -> frozenset[str]:
-        """Terms of live rows, among them all that are so near to a word.
+    def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
+        """Terms that are near to a word, in the order of their bytes; some perhaps of deleted rows alone.
 
         Args:
             word: of a fuzzy match.
-            fuzziness: edits that may lie between.
+            edits: that may lie between.
             prefix_length: first characters that take no edits.
-            live: one bool per row.
         """

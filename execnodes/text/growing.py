@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -61,10 +62,10 @@ class GrowingPostings:
         """See `ColumnDocuments.phrase`."""
         return None
 
-    def near(self, word: str, fuzziness: int, prefix_length: int, live: np.ndarray) -> frozenset[str]:
+    def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
         """See `ColumnDocuments.near`."""
-        found = (part.near(word, fuzziness, prefix_length, live) for part in self.parts)
-        return frozenset[str]().union(*found)
+        found = {term for part in self.parts for term in part.near(word, edits, prefix_length)}
+        return sorted(found, key=str.encode)
 
 
 def joined(parts: list[Postings]) -> Postings:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from execnodes.text.bm25 import Postings
+from execnodes.text.fuzzy import near
 from execnodes.text.query import PhraseQuery
 from execnodes.text.tokenizer import TokenizedDocuments, Tokenizer
 
+WORDS_REMEMBERED = 64
 NO_POSTINGS = Postings(
     np.empty(0, dtype=np.int64),
     np.empty(0, dtype=np.int32),
@@ -33,6 +36,7 @@ class TokenPostings:
     rows: np.ndarray
     tokens: TokenizedDocuments
     row_count: int
+    _near: dict[tuple[str, int, int], list[str]] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -105,13 +109,16 @@ class TokenPostings:
         """See `ColumnDocuments.phrase`."""
         return None
 
-    def near(
-        self,
-        word: str,  # noqa: ARG002 (a superset will do)
-        fuzziness: int,  # noqa: ARG002
-        prefix_length: int,  # noqa: ARG002
-        live: np.ndarray,
-    ) -> frozenset[str]:
-        """See `ColumnDocuments.near`: all terms that live rows have."""
-        codes = np.unique(self.tokens.terms[np.repeat(live[self.rows], self.tokens.lengths)])
-        return frozenset(self.tokens.vocabulary.take(pa.array(codes)).to_pylist())
+    @cached_property
+    def _sorted_terms(self) -> list[str]:
+        return sorted(self.terms, key=str.encode)
+
+    def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
+        """See `ColumnDocuments.near`."""
+        key = word, edits, prefix_length
+        found = self._near.get(key)
+        if found is None:
+            if len(self._near) >= WORDS_REMEMBERED:
+                self._near.clear()
+            found = self._near[key] = near(word, self._sorted_terms, edits, prefix_length)
+        return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,12 @@ WITNESSES = 4
 CERTAIN_FREQUENCY = 500
 """Up to so many occurrences, a score tells how many there are."""
 TOLERANCE = 0.02
+SAMPLE = 256
+"""Documents that are read together to learn which terms are near to a word."""
+MANY_TERMS = 256
+"""Where so many are near, all their documents are read."""
+NOTHING = 1e-5
+"""What is left of a score, by rounding, when it is subtracted from itself."""
 ENTRY_BYTES = 512
 _ALL_AT_ONCE = 1 << 30
 
@@ -77,22 +83,40 @@ class IndexedDocuments:
 
         return self.cache.compute(self._key("phrase", query), find, lambda found: found.nbytes + ENTRY_BYTES)
 
-    def near(self, word: str, fuzziness: int, prefix_length: int, live: np.ndarray) -> frozenset[str]:
+    def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
         """See `ColumnDocuments.near`."""
+        return self.cache.compute(
+            self._key("near", word, edits, prefix_length),
+            lambda: sorted(self._find_near(word, edits, prefix_length), key=str.encode),
+            lambda found: sum(map(len, found)) + ENTRY_BYTES,
+        )
 
-        def find() -> TokenPostings:
-            query = lance_queries.MatchQuery(
-                word,
-                self._stored,
-                fuzziness=fuzziness,
-                prefix_length=prefix_length,
-                max_expansions=_ALL_AT_ONCE,
-            )
-            return self._tokenized(np.sort(self._matches(query)[0]))
+    def _find_near(self, word: str, edits: int, prefix_length: int) -> set[str]:
+        """Terms near to a word, from documents that have one of them, until none has one that isn't known.
 
-        key = self._key("near", word, fuzziness, prefix_length)
-        found = self.cache.compute(key, find, lambda one: one.nbytes)
-        return found.near(word, fuzziness, prefix_length, live)
+        What the known ones are worth in a document is subtracted from what all are: so something is left of
+        those that have another.
+        """
+        fuzzy = lance_queries.MatchQuery(
+            word,
+            self._stored,
+            fuzziness=edits,
+            prefix_length=prefix_length,
+            max_expansions=_ALL_AT_ONCE,
+        )
+        known: set[str] = set()
+        numbers, scores = self._matches(fuzzy)
+        while len(numbers):
+            some = np.unique(np.linspace(0, len(numbers) - 1, SAMPLE).astype(np.int64))
+            found = set(self._tokenized(np.sort(numbers[some])).near(word, edits, prefix_length)) - known
+            known |= found
+            if not found or len(known) > MANY_TERMS or not all(map(str.isalnum, known)):
+                return set(self._tokenized(np.sort(numbers)).near(word, edits, prefix_length)) | known
+            others = [(lance_queries.Occur.SHOULD, self._exactly(term)) for term in known]
+            rest = lance_queries.BoostQuery(fuzzy, lance_queries.BooleanQuery(others), negative_boost=1.0)
+            numbers, left = self._matches(rest)
+            numbers = numbers[left > NOTHING * scores.max()]
+        return known
 
     @property
     def _dataset(self) -> Any:  # noqa: ANN401 (lance types)
@@ -142,11 +166,7 @@ class IndexedDocuments:
 
     def _find(self, term: str, surface: str | None) -> Postings:
         if term.isalnum():
-            # A fuzzy word is compared with the terms as it is written. Where no character of it may be edited
-            # and one expansion may be chosen, the first one is the term itself, if it is there.
-            query = lance_queries.MatchQuery(
-                term, self._stored, fuzziness=1, prefix_length=len(term), max_expansions=1
-            )
+            query = self._exactly(term)
         elif surface is not None:
             query = lance_queries.MatchQuery(surface, self._stored)
         else:
@@ -156,6 +176,16 @@ class IndexedDocuments:
             return NO_POSTINGS
         order = np.argsort(numbers)
         return self._counted(term, numbers[order], scores[order])
+
+    def _exactly(self, term: str) -> lance_queries.FullTextQuery:
+        """Documents that have a term, if there is one; otherwise perhaps one that is longer by a character.
+
+        A fuzzy word is compared with the terms as it is written. Where no character of it may be edited and
+        one expansion may be chosen, that is the first in order.
+        """
+        return lance_queries.MatchQuery(
+            term, self._stored, fuzziness=1, prefix_length=len(term), max_expansions=1
+        )
 
     def _matches(self, query: lance_queries.FullTextQuery) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers and scores of all matches."""

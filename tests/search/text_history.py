@@ -98,7 +98,7 @@ class TextHistory:
         self._places.pop()
         self.add(Layer([*before.rows, *rows], "tail"))
 
-    def rebuild(self, **options: Any) -> None:  # noqa: ANN401 (of indexes)
+    def rebuild(self, **options: Any) -> None:
         """Build the base table's indexes anew, with other options."""
         self.options = options
         base, _ = self._written[0]
