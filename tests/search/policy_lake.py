@@ -35,8 +35,8 @@ DOCS = pa.schema(
 )
 QUERY = [0.5, 0.5, 0.5, 0.5]
 WORDS = ("lake", "stream", "merge", "vector", "region", "writer", "flush", "index")
-RARE = "payroll"
-"""Only rows of tenant b have this word."""
+RARE = "payroll laka"
+"""Only rows of tenant b have these words; one of them comes before "lake" in an index."""
 
 
 def docs(numbers: range | list[int], version: int, *, tenants: str = "aabab") -> list[dict[str, Any]]:

@@ -111,8 +111,8 @@ def test_a_score_does_not_tell_of_hidden_rows(lake: Lake):
     """The word of hidden rows is unknown, and the common one is as common as it is in what is seen."""
     assert found(lake, f"SELECT id FROM lance_fts('docs', 'body', '{RARE}')") == []
     twin = lake.twin(OF_ANALYST)
-    for words in ("lake", f"{RARE} lake", "merge flush"):
-        sql = f"SELECT id, _score FROM lance_fts('docs', 'body', '{words}', k => 50)"
+    for query in ("'lake'", f"'{RARE} lake'", "'merge flush'", "'lakx', fuzziness => 1, max_expansions => 1"):
+        sql = f"SELECT id, _score FROM lance_fts('docs', 'body', {query}, k => 50)"
         assert found(lake, sql) == answer(twin, sql)
         assert found(lake, sql) != found(lake, sql, FULL_ACCESS)
     twin.close()
@@ -240,6 +240,19 @@ def test_errors_tell_nothing_of_hidden_rows(lake: Lake, visible: set[int], condi
         sql = f"SELECT id FROM {search} WHERE {condition}"
         assert answer(lake.engine, sql, ANALYST) == answer(twin, sql)
     twin.close()
+
+
+def test_query_vectors_are_taken_from_what_is_seen(lake: Lake, visible: set[int]):
+    def nearest(column: str, number: int) -> list[dict[str, Any]]:
+        rows = f"SELECT {column} FROM docs WHERE id = {number}"
+        return found(lake, f"SELECT id FROM lance_vector_search('docs', 'vec', ({rows}), k => 1)")
+
+    assert nearest("vec", 41) == []
+    assert nearest("vec", min(visible)) == nearest("secret", min(visible)) == [{"id": min(visible)}]
+    every = "lance_vector_search('docs', 'vec', (SELECT vec FROM docs))"
+    assert found(lake, f"SELECT count(DISTINCT query_index) AS n FROM {every}") == [{"n": len(visible)}]
+    message = refusal(lake, "SELECT * FROM lance_vector_search('docs', 'vec', (SELECT vec FROM payroll))")
+    assert "Table 'payroll' does not exist" in str(message)
 
 
 @pytest.mark.parametrize("table", ["payroll", "private"])

@@ -58,12 +58,22 @@ SEARCHES = (
     "SELECT id, l2_distance(vec, {query}) AS d FROM docs WHERE {condition} ORDER BY d LIMIT {k}",
     "SELECT id, pages FROM docs WHERE {condition} ORDER BY cosine_distance(vec, {query}) LIMIT {k}",
     f"SELECT id, title, body, _score FROM {_TEXTS}) WHERE {{condition}}",
+    f"SELECT id, _score FROM {_TEXTS}, fuzziness => 1, max_expansions => 1) WHERE {{condition}}",
     f"SELECT id, _score FROM {_TEXTS}, prefilter => false) WHERE {{condition}}",
     f"SELECT id, pages, _hybrid_score, _distance, _score FROM {_BOTH}) WHERE {{condition}}",
     f"SELECT id, _hybrid_score FROM {_BOTH}, fusion => 'rrf') WHERE {{condition}}",
     "SELECT secret FROM lance_vector_search('docs', 'secret', {query}, k => {k}) WHERE {condition}",
 )
-WORDS = ("lake", f"{RARE} stream", "merge vector", "region flush index", RARE, "absent")
+WORDS = (
+    "lake",
+    f"{RARE} stream",
+    "merge vector",
+    "lakx",
+    "strean merg",
+    "region flush index",
+    RARE,
+    "absent",
+)
 
 
 @st.composite
