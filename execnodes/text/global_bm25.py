@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
+from execnodes.node import ROW_ADDRESS, ExecNode, MetricsSet, TaskContext
 from execnodes.search.source import TEXT_CANDIDATES
 from execnodes.text.best import BestDocuments
 from execnodes.text.corpus import Analysis, Corpus
 from execnodes.text.fts import FEW_DOCUMENTS, FtsExec
 from execnodes.text.scoring import score
 from execnodes.text.source_text import JoinedText, SelectedText
+from execnodes.text.told import told
 from execnodes.union import UnionExec
 
 
@@ -51,7 +52,7 @@ class GlobalBM25Exec(ExecNode):
 
     def describe(self) -> str:
         """Query, sources, and once it has run, the statistics."""
-        parts = [f"query={self.corpus.query}", f"sources={len(self.corpus.texts)}"]
+        parts = [f"query={told(self.corpus.query)}", f"sources={len(self.corpus.texts)}"]
         analysis = self.corpus.known
         if analysis is not None:
             for column, of in analysis.statistics.items():
@@ -73,8 +74,17 @@ class GlobalBM25Exec(ExecNode):
             self._score_together(few, analysis, best, context)
         for node in many:
             self._score_in_rounds(node, analysis, best, context)
+        if context.metrics is not None:
+            self._measure_union(context.metrics)
         if best.count:
             yield best.batch()
+
+    def _measure_union(self, metrics: MetricsSet) -> None:
+        """Its inputs were read in an order of ours, but they are its inputs."""
+        for node in self.searches:
+            of = metrics.of(node)
+            if of is not None:
+                metrics.add(self.input, rows=of.output_rows, batches=of.output_batches, elapsed=of.elapsed)
 
     def _by_size(self, analysis: Analysis) -> tuple[list[FtsExec], list[FtsExec]]:
         """Sources with few documents that have one of the terms, and the others."""
