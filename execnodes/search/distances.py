@@ -29,7 +29,8 @@ def l2(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 def cosine(vectors: np.ndarray, query: np.ndarray) -> np.ndarray:
     """One minus the cosine of the angle; NaN where one of the vectors is zero."""
-    lengths = np.sqrt(_inner_products(vectors, vectors) * _inner_products(query, query))
+    # Squares of lengths may be multiplied in no other way: their product need not be a number of their type.
+    lengths = np.sqrt(_inner_products(vectors, vectors)) * np.sqrt(_inner_products(query, query))
     found: np.ndarray = 1 - _inner_products(vectors, query) / lengths
     return found
 

@@ -105,3 +105,11 @@ class TestNearest:
     def test_nothing_gives_nothing(self):
         distances_found, places = NearestRows(3).result()
         assert (len(distances_found), len(places)) == (0, 0)
+
+
+@pytest.mark.parametrize("length", [1e-18, 1e-12, 1e12, 1e18])
+def test_the_angle_of_very_short_and_very_long_vectors_is_their_angle(length: float):
+    vectors = np.array([[1, 2, 0, 0], [0, 1, 1, 0]], np.float32)
+    query = np.array([1, 1, 1, 0], np.float32)
+    found = distances("cosine", vectors * np.float32(length), query * np.float32(length))
+    assert found == pytest.approx(distances("cosine", vectors, query), rel=1e-5)
