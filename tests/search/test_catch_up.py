@@ -14,7 +14,7 @@ from planner.search.coverage import IndexKind, coverage
 from tests.search.divided import COLUMN_OF, Divided, answering, rows_in
 from tests.search.replayed import ReplayedTable, asking, axis
 from tests.support import merging
-from tests.support.tables import Row, unpartitioned
+from tests.support.tables import Row, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
 KINDS = (IndexKind.VECTOR, IndexKind.TEXT)
@@ -258,6 +258,24 @@ def test_columns_that_were_added_since(subject: Subject):
     subject.rows[(30,)]["later"] = 1
     subject.check()
     assert subject.answering() == {1: 19}
+
+
+def test_rows_are_compared_by_keys_of_several_columns(root: Path, writers: WriterProcess):
+    key = (key_field("tenant", pa.string(), 1), key_field("id", pa.int64(), 2))
+    layout = unpartitioned(("tenant", "id"), 1)
+    base = [{"tenant": tenant, **row(number)} for tenant in ("a", "ab") for number in range(20)]
+    table = ReplayedTable(root, writers, base, key=key, layout=layout)
+    table.index_texts()
+    table.put(*({"tenant": "a", **row(number, 1)} for number in range(10, 15)))
+    table.put(*({"tenant": "ab", **row(number, 2)} for number in range(12, 30)))
+    table.flush()
+    table.merge()
+    divided = Divided(root, table.name)
+    sources = divided.sources(IndexKind.TEXT)
+    assert answering(sources) == {1: 23}
+    found = {(one["tenant"], one["id"]): one for source in sources for one in rows_in(source)}
+    assert found == table.rows
+    divided.close()
 
 
 def test_regions_that_are_pruned_do_not_answer(root: Path, writers: WriterProcess):

@@ -1,6 +1,6 @@
 """Which sources a search has: what an index covers, what none does, and what is fresh."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lance
@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
+from planner.engine import QueryEngine
 from planner.search.coverage import IndexKind, coverage, index_metric, text_index
-from tests.search.divided import Divided, labels, rows_in
-from tests.search.replayed import ReplayedTable, axis
+from tests.search.divided import COLUMN_OF, Divided, labels, rows_in
+from tests.search.replayed import ReplayedTable, asking, axis
 from tests.support.tables import Row, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -128,6 +129,35 @@ def test_of_several_indexes_the_one_that_covers_more_answers(table: ReplayedTabl
     found = coverage(divided.table.base(), "vec", VECTOR)
     assert found.index is not None
     assert (found.index.name, found.uncovered) == ("all_rows", ())
+
+
+@pytest.mark.parametrize("column", ["vec", "txt"])
+def test_a_column_that_was_rewritten_in_place_is_not_covered(
+    root: Path,
+    table: ReplayedTable,
+    divided: Divided,
+    open_engine: Callable[[Path], QueryEngine],
+    column: str,
+):
+    table.index_vectors()
+    table.index_texts()
+    append(table, 20, 21)
+    table.table.dataset().optimize.optimize_indices(num_indices_to_merge=0)
+    table.rows |= {(one["id"],): one for one in rows(20, 21)}
+    dataset = table.table.dataset()
+    for key in range(20):
+        table.rows[(key,)] |= (
+            {"vec": axis(key + 1, 2.0)} if column == "vec" else {"txt": f"new{key % 3} word"}
+        )
+    changed = pa.Table.from_pylist([table.rows[(key,)] for key in range(20)], schema=table.schema)
+    fragment, fields = dataset.get_fragment(0).update_columns(changed.select(["id", column]), "id", "id")
+    update = lance.LanceOperation.Update(updated_fragments=[fragment], fields_modified=fields)
+    lance.LanceDataset.commit(dataset.uri, update, read_version=dataset.version)
+    covered = {kind: coverage(divided.table.base(), COLUMN_OF[kind], kind).covered for kind in IndexKind}
+    assert covered == {VECTOR: (1,) if column == "vec" else (0, 1), TEXT: (1,) if column == "txt" else (0, 1)}
+    ask = asking(open_engine(root))
+    table.check_nearest(ask, axis(3, 1.9), 22, options="nprobes => 10")
+    table.check_texts(ask, "word1 word new1 word20", 22)
 
 
 def test_indexes_over_stable_row_ids_cover_nothing(root: Path):
