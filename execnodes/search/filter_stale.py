@@ -15,7 +15,7 @@ from execnodes.node import TOMBSTONE, ExecNode, TaskContext
 from execnodes.search.knn import KnnExec, candidates
 from execnodes.search.nearest import Found
 from execnodes.search.request import Staleness
-from execnodes.search.side_by_side import side_by_side
+from execnodes.search.side_by_side import helpers_for, side_by_side
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
 from execnodes.search.taken_rows import taken_rows
 from execnodes.source import LanceSource
@@ -114,7 +114,8 @@ class FilterStaleExec(ExecNode):
         self, rankings: Sequence[_Ranking], wanted: int, *, convict: bool, context: TaskContext
     ) -> None:
         context.check()
-        side_by_side([partial(one.fetch, wanted, convict=convict, context=context) for one in rankings])
+        tasks = [partial(one.fetch, wanted, convict=convict, context=context) for one in rankings]
+        side_by_side(tasks, helpers_for(one.search.source for one in rankings))
 
     def _bounds(self, rankings: Sequence[_Ranking]) -> np.ndarray:
         """For each query, the distance of the k-th live row; infinite where fewer are known."""

@@ -49,19 +49,16 @@ class IndexSearch:
         said = [f"{name}={value}" for name, value in options.items() if value is not None]
         return ", ".join([f"index={self.name} ({self.type} {metric})", *said])
 
-    def ranked(
-        self, source: SearchSource, column: str, queries: np.ndarray, k: int, refine_factor: int | None
-    ) -> list[Found]:
-        """The k nearest rows of the index for every query, superseded ones among them; nearest first.
+    def ranked(self, source: SearchSource, column: str, queries: np.ndarray, k: int) -> list[Found]:
+        """The k nearest rows of the index by its own distances, superseded ones among them; nearest first.
 
         Args:
             source: a Lance dataset with the index.
             column: of vectors.
             queries: one a row.
             k: rows wanted for each.
-            refine_factor: as above.
         """
-        return self._search(source, column, queries, self._options(k, self.effort, refine_factor), {})
+        return self._search(source, column, queries, self._options(k, self.effort, None), {})
 
     def find(
         self,

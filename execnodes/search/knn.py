@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,16 +12,12 @@ from execnodes.node import ExecNode, TaskContext
 from execnodes.row_filter import RowFilter
 from execnodes.search.flat_search import FEW_ROWS, flat_search
 from execnodes.search.index_search import IndexSearch
-from execnodes.search.live_rows import are_live, hidden_rows, physical_rows
+from execnodes.search.live_rows import hidden_rows, physical_rows
 from execnodes.search.nearest import Found
+from execnodes.search.ranked_search import ranked_search
 from execnodes.search.request import VectorRequest
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
 from execnodes.search.vector_blocks import Keep
-
-GROWTH = 4
-"""So many times as many rows are fetched where too few of them were live."""
-WORTH_RANKING = 1000
-"""To rank a row by an index takes as long as to compute so many distances."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +90,9 @@ class KnnExec(ExecNode):
         if self.row_filter is not None or 2 * hidden_rows(self.source) > physical_rows(self.source):
             found = self.index.find(self.source, self.request.column, queries, k, self.row_filter, self.keep)
         else:
-            found = self._ranked(self.index, queries, k, context)
+            found = ranked_search(
+                self.source, self.index, self.request.column, queries, k, self.metric, self.keep, context
+            )
         short = [number for number, (_, addresses) in enumerate(found) if len(addresses) < k]
         if short:
             context.count(self, "flat_searches", len(short))
@@ -103,38 +100,6 @@ class KnnExec(ExecNode):
             for number, result in zip(short, again, strict=True):
                 found[number] = result
         return found
-
-    def _ranked(self, index: IndexSearch, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
-        """The nearest live rows by a ranking of all rows, of which more is fetched until k live ones remain.
-
-        Lance would rank live rows alone, given their list. But which partitions it looks at, and how it
-        walks a graph, goes by all rows: where the nearest ones are superseded, live rows that are nearer than
-        those it returns lie where it doesn't look. Here that shows.
-        """
-        rows, hidden = physical_rows(self.source), hidden_rows(self.source)
-        wanted, refine = k, index.refine_factor
-        if hidden:
-            wanted += 4 + math.ceil(2 * k * hidden / (rows - hidden))
-            if refine is not None and self.request.refine_factor is None:
-                refine = max(math.ceil(refine * k * (1 + hidden / rows) / wanted), 2)
-        found = self._live_of(index.ranked(self.source, self.request.column, queries, wanted, refine), k)
-        short = [number for number, (_, addresses) in enumerate(found) if len(addresses) < k]
-        while short and GROWTH * wanted * WORTH_RANKING <= rows:
-            context.check()
-            context.count(self, "refills", len(short))
-            wanted *= GROWTH
-            more = index.ranked(self.source, self.request.column, queries[short], wanted, index.refine_factor)
-            for number, result in zip(short, self._live_of(more, k), strict=True):
-                found[number] = result
-            short = [number for number in short if len(found[number][1]) < k]
-        return found
-
-    def _live_of(self, found: list[Found], k: int) -> list[Found]:
-        live = (are_live(self.source, addresses) for _, addresses in found)
-        return [
-            (distances[shown][:k], addresses[shown][:k])
-            for (distances, addresses), shown in zip(found, live, strict=True)
-        ]
 
     def _flat(self, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
         return flat_search(

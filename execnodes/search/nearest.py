@@ -9,6 +9,9 @@ import numpy as np
 Found = tuple[np.ndarray, np.ndarray]
 """Distances (float32) and row addresses (uint64) of rows, nearest first."""
 
+NOTHING: Found = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.uint64))
+"""No rows."""
+
 
 def nearest(distances: np.ndarray, addresses: np.ndarray, k: int) -> Found:
     """The k smallest distances and their rows, nearest first; of equal distances, the lowest address.
@@ -58,5 +61,5 @@ class NearestRows:
         if len(self._distances) == 1:
             return self._distances[0], self._addresses[0]
         if not self._distances:
-            return np.empty(0, dtype=np.float32), np.empty(0, dtype=np.uint64)
+            return NOTHING
         return nearest(np.concatenate(self._distances), np.concatenate(self._addresses), self.k)

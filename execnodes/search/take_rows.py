@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, rows_without_columns
 from execnodes.row_filter import RowFilter
-from execnodes.search.side_by_side import side_by_side
+from execnodes.search.side_by_side import helpers_for, side_by_side
 from execnodes.search.source import SOURCE, SearchSource
 from execnodes.search.taken_rows import taken_rows
 from execnodes.search.vector_blocks import Keep
@@ -111,7 +111,7 @@ class TakeRowsExec(ExecNode):
             partial(taken_rows, self.sources[numbers[at[0]]], addresses[at], self._fields, self.keep)
             for at in places
         ]
-        parts = side_by_side(tasks)
+        parts = side_by_side(tasks, helpers_for(self.sources))
         if len(parts) == 1:
             columns: Sequence[pa.Array] = parts[0]
         else:

@@ -12,8 +12,9 @@ from execnodes.search.filter_stale import FilterStaleExec
 from execnodes.search.index_search import IndexSearch
 from execnodes.search.knn import KnnExec
 from execnodes.search.limit import LimitExec
+from execnodes.search.live_rows import physical_rows
 from execnodes.search.request import Staleness, VectorRequest
-from execnodes.search.side_by_side import ConcurrentUnionExec
+from execnodes.search.side_by_side import ConcurrentUnionExec, helpers_for
 from execnodes.search.sort import SortExec
 from execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, IndexDescription, SearchSource
 from execnodes.search.vector_blocks import Keep
@@ -22,11 +23,13 @@ from planner.search.newer_rows import StaleRows
 
 EFFORT = 0.65
 """Lance's own default is 0.5. On clusters that overlap, that finds 0.91 of the nearest ten, and this 0.96."""
-HNSW_EF = 100
+HNSW_EF = 200
 """Candidates of a graph, at least: on vectors without any structure, fewer find less than 0.95."""
 REFINE_AT_ONE_BIT = 50
 """Refine factor for codes of one bit a dimension; it falls with the square of the bits."""
 MAX_REFINE = 100
+LIGHT_BYTES = 16 << 20
+"""So many vectors are compared in a few milliseconds: less is not worth a thread."""
 UNKNOWN_BITS = 1.0
 """Of indexes whose details say nothing, such as those of old versions of Lance."""
 
@@ -54,7 +57,7 @@ def plan_vector(
     searches = tuple(_search(source, request, metric, row_filter, keep) for source in sources)
     if not searches:
         return LimitExec(SortExec(EmptyExec(VECTOR_CANDIDATES), DISTANCE), request.k)
-    found = ConcurrentUnionExec(searches)
+    found = ConcurrentUnionExec(searches, _groups(searches), helpers_for(sources))
     if stale is None:
         filtered = FilterStaleExec(found, Staleness.EXACT, request.k)
     else:
@@ -96,6 +99,23 @@ def _search(
         refine = request.refine_factor or default_refine_factor(source.index, request.vectors.shape[1])
         index = IndexSearch(source.index.name, source.index.type, EFFORT, request.nprobes, refine, ef)
     return KnnExec(source, request, metric, keep, row_filter, index)
+
+
+def _groups(searches: Sequence[KnnExec]) -> tuple[tuple[int, ...], ...]:
+    """Which searches share a thread: those that look at all rows, until these are worth a thread."""
+    groups: list[tuple[int, ...]] = []
+    light: tuple[int, ...] = ()
+    nbytes = 0
+    for number, search in enumerate(searches):
+        if search.index is not None:
+            groups.append((number,))
+            continue
+        light += (number,)
+        nbytes += physical_rows(search.source) * int(search.request.vectors.nbytes)
+        if nbytes > LIGHT_BYTES:
+            groups.append(light)
+            light, nbytes = (), 0
+    return (*groups, light) if light else tuple(groups)
 
 
 def default_refine_factor(index: IndexDescription, dimension: int) -> int | None:
