@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from execnodes.text.fuzzy import near
@@ -124,14 +124,9 @@ class FuzzyClause(Clause):
     operator: Operator
     boost: float
 
-    def near(self, terms: Iterable[str]) -> frozenset[str]:
-        """Those of the terms that a word may stand for."""
-        known = tuple(terms)
-        return frozenset(term for word in self.words for term in self._near(word, known))
-
-    def _near(self, word: Token, terms: Sequence[str]) -> list[str]:
-        edits = automatic_fuzziness(word.text) if self.automatic else self.fuzziness
-        return near(word.text, terms, edits, self.prefix_length)
+    def edits(self, word: Token) -> int:
+        """How many may lie between a word and what it stands for."""
+        return automatic_fuzziness(word.text) if self.automatic else self.fuzziness
 
     def among(self, terms: Iterable[str]) -> TermsClause:
         """The clause with words replaced by the terms they stand for.
@@ -146,7 +141,7 @@ class FuzzyClause(Clause):
         groups: list[Group] = []
         left = self.max_expansions
         for word in self.words:
-            found = self._near(word, known)[:left]
+            found = near(word.text, known, self.edits(word), self.prefix_length)[:left]
             left -= len(found)
             surfaces = self.tokenizer.surfaces(found)
             groups.append(tuple(Token(term, word.position, surfaces.get(term)) for term in found))

@@ -12,7 +12,7 @@ from execnodes.search.side_by_side import side_by_side
 from execnodes.text.analysis import analyze
 from execnodes.text.bm25 import ColumnStatistics
 from execnodes.text.clauses import Clause, FuzzyClause, TermsClause
-from execnodes.text.query import TextQuery, automatic_fuzziness
+from execnodes.text.query import TextQuery
 from execnodes.text.source_text import SourceText
 from execnodes.text.tokenizer import Tokenizer
 
@@ -108,7 +108,7 @@ class Corpus:
         """A fuzzy clause with the terms that live documents have."""
         terms: set[str] = set()
         for word in fuzzy.words:
-            edits = automatic_fuzziness(word.text) if fuzzy.automatic else fuzzy.fuzziness
+            edits = fuzzy.edits(word)
             for text in self.texts:
                 documents = text.columns[fuzzy.column]
                 near = documents.near(word.text, edits, fuzzy.prefix_length) if edits else (word.text,)

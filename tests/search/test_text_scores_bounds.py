@@ -81,7 +81,6 @@ def test_fuzzy_words_are_expanded_before_anything_else() -> None:
 def test_expansions_are_shared_by_the_words_in_their_order() -> None:
     [fuzzy] = clause(MatchQuery("cat dog", "body", fuzziness=1, max_expansions=3)).fuzzy
     terms = ["dot", "cut", "bat", "dog", "cat", "cats"]
-    assert fuzzy.near(terms) == {"bat", "cat", "cats", "cut", "dog", "dot"}
     expansions = fuzzy.among(terms).groups
     assert [[term.text for term in group] for group in expansions] == [["bat", "cat", "cats"]]
 
