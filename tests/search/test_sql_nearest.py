@@ -1,5 +1,6 @@
 """ORDER BY distance LIMIT k: planned as a search where the plan allows it, and always the same answer."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from planner.search import telling
 from planner.search.nearest import MAX_ROWS
+from tests.planner.titled import Case, read_titled
 from tests.support.principals import seeing
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
@@ -101,9 +103,17 @@ EXACT = {
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess) -> Path:
-    """Rows 0 to 59 in two regions: base, generation and log; row 3 has no vector, row 4 is deleted."""
-    root = tmp_path_factory.mktemp("nearest")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tables are."""
+    return tmp_path_factory.mktemp("nearest")
+
+
+@pytest.fixture(scope="module")
+def regions(root: Path, shared_writers: WriterProcess) -> dict[str, str]:
+    """Rows 0 to 59 in two regions: base, generation and log; row 3 has no vector, row 4 is deleted.
+
+    Returns a readable name for each region.
+    """
     source = np.random.default_rng(4)
 
     def rows(numbers: range) -> list[dict[str, object]]:
@@ -124,11 +134,11 @@ def root(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess
     table.close_writers()
     table.put(rows(range(30, 60)))
     lance.write_dataset(base.slice(5, 20), root / "plain.lance")
-    return root
+    return {region[:8]: f"bucket-{value}" for (value,), region in table.regions.items()}
 
 
 @pytest.fixture(scope="module")
-def engine(root: Path) -> Iterator[QueryEngine]:
+def engine(root: Path, regions: dict[str, str]) -> Iterator[QueryEngine]:  # noqa: ARG001 (the tables)
     engine = QueryEngine(Catalog.open(str(root)), partitions=2)
     yield engine
     engine.close()
@@ -225,3 +235,21 @@ def test_an_index_answers_its_own_metric_alone(indexed: QueryEngine, operator: s
     sql = f"SELECT id FROM items ORDER BY vec {operator} [1, 2, 3, 4, 5, 6, 7, 8] LIMIT 10"
     assert used in indexed.execute(f"EXPLAIN {sql}").read_all()["plan"].to_pylist()[-1]
     assert rows_of(indexed, sql) == rows_of(indexed, sql.replace("LIMIT", ", id LIMIT"))
+
+
+@pytest.mark.parametrize("case", read_titled("plans_nearest.txt"), ids=str)
+def test_plan(case: Case, root: Path, regions: dict[str, str]):
+    statement, expected = case.parts
+    engine = QueryEngine(Catalog.open(str(root)), partitions=2)  # its caches are cold
+    plan = engine.execute(statement).read_all()["plan"].to_pylist()[-1]
+    engine.close()
+    for region, name in regions.items():
+        plan = plan.replace(region, name)
+    assert plan.strip() == expected
+
+
+def test_too_few_rows_are_completed_from_the_whole_table(engine: QueryEngine):
+    analyzed = "EXPLAIN ANALYZE SELECT id FROM plain WHERE id < {} ORDER BY vec <-> [1, 0, 0, 0] LIMIT 3"
+    few, enough = (engine.execute(analyzed.format(end)).read_all()["plan"][0].as_py() for end in (7, 9))
+    assert re.search("LanceScanExec: .*output_rows=2", few)
+    assert re.search("LanceScanExec: .*not executed", enough)
