@@ -83,7 +83,8 @@ class Lake:
         self.root = path / "full"
         self.root.mkdir(parents=True)
         rows = pa.Table.from_pylist(docs(range(40), 0), schema=DOCS)
-        table = LsmTable.create(self.root, "docs", rows, bucketed("id", 2, recorded=True), writers)
+        layout = bucketed("id", 2, recorded=True)
+        self.table = table = LsmTable.create(self.root, "docs", rows, layout, writers)
         add_indexes(table.path)
         lance.dataset(table.path).insert(pa.Table.from_pylist(docs(range(40, 50), 0), schema=DOCS))
         table.put(docs([1, 4, 8, 12, 16, 41, 50, 51], 1))
