@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
-
-from execnodes.search.source import TEXT_CANDIDATES
 
 
 class BestDocuments:
-    """Collects the k documents with the highest scores; of equal ones, by source, then by row address.
+    """Collects the k documents with the highest scores; of equal ones, by source, then by row number.
 
     Args:
         k: how many are kept.
@@ -21,7 +18,7 @@ class BestDocuments:
         self.k = k
         self._scores = np.empty(0, dtype=np.float32)
         self._sources = np.empty(0, dtype=np.int32)
-        self._addresses = np.empty(0, dtype=np.uint64)
+        self._rows = np.empty(0, dtype=np.int64)
 
     @property
     def count(self) -> int:
@@ -33,12 +30,12 @@ class BestDocuments:
         """The score that a document must exceed to be added; minus infinity while there is room."""
         return float(self._scores[-1]) if self.count == self.k else -np.inf
 
-    def add(self, sources: np.ndarray | int, addresses: np.ndarray, scores: np.ndarray) -> None:
+    def add(self, sources: np.ndarray | int, rows: np.ndarray, scores: np.ndarray) -> None:
         """Consider more documents.
 
         Args:
             sources: number of each one's source, or of the only one.
-            addresses: of rows (uint64).
+            rows: their numbers in the source (int64).
             scores: float32.
         """
         sources = np.broadcast_to(np.asarray(sources, dtype=np.int32), len(scores))
@@ -46,13 +43,11 @@ class BestDocuments:
         if good.sum() > self.k:
             good &= scores >= np.partition(scores, len(scores) - self.k)[len(scores) - self.k]
         scores = np.concatenate((self._scores, scores[good]))
-        addresses = np.concatenate((self._addresses, addresses[good]))
+        rows = np.concatenate((self._rows, rows[good]))
         sources = np.concatenate((self._sources, sources[good]))
-        order = np.lexsort((addresses, sources, -scores))[: self.k]
-        self._scores, self._sources, self._addresses = scores[order], sources[order], addresses[order]
+        order = np.lexsort((rows, sources, -scores))[: self.k]
+        self._scores, self._sources, self._rows = scores[order], sources[order], rows[order]
 
-    def batch(self) -> pa.RecordBatch:
-        """`TEXT_CANDIDATES`, best first."""
-        query = pa.array(np.zeros(self.count, dtype=np.int32))
-        arrays = [query, pa.array(self._sources), pa.array(self._addresses), pa.array(self._scores)]
-        return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
+    def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sources, row numbers and scores, best first."""
+        return self._sources, self._rows, self._scores

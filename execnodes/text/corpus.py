@@ -71,38 +71,37 @@ class Corpus:
 
     def _analyze(self) -> Analysis:
         clause = analyze(self.query, self.tokenizers).expanded(self._expand)
-        self._look_up(clause)
+        known: dict[tuple[str, str], list[int | None]] = {
+            (column, term): [text.known_frequency(column, term) for text in self.texts]
+            for column, terms in clause.terms.items()
+            for term in terms
+        }
+        counted = self._count(clause, known)
         statistics = {}
-        counted = known = 0
         for column in self.query.columns:
-            frequencies = {}
-            for term in clause.terms.get(column, ()):
-                total = 0
-                for text in self.texts:
-                    frequency = text.known_frequency(column, term)
-                    if frequency is None:
-                        frequency = text.frequency(column, term)
-                        counted += 1
-                    else:
-                        known += 1
-                    total += frequency
-                frequencies[term] = total
+            frequencies = {
+                term: sum(
+                    text.frequency(column, term) if frequency is None else frequency
+                    for text, frequency in zip(self.texts, known[column, term], strict=True)
+                )
+                for term in clause.terms.get(column, ())
+            }
             sizes = [text.size(column) for text in self.texts]
             documents, tokens = (sum(parts) for parts in zip((0, 0), *sizes, strict=True))
             statistics[column] = ColumnStatistics(documents, tokens, frequencies, column in self.quantizes)
-        return Analysis(clause, statistics, counted, known)
+        return Analysis(clause, statistics, counted, len(known) * len(self.texts) - counted)
 
-    def _look_up(self, clause: Clause) -> None:
-        """Find postings that nobody has asked for yet, side by side: it is Lance that works."""
+    def _count(self, clause: Clause, known: Mapping[tuple[str, str], Sequence[int | None]]) -> int:
+        """Find the frequencies that aren't known, side by side, and tell how many they were."""
         tasks = [
-            partial(text.columns[column].postings, term, surface)
-            for column, terms in clause.terms.items()
-            for term, surface in terms.items()
-            for text in self.texts
-            if text.known_frequency(column, term) is None
+            partial(text.find, column, term, clause.terms[column][term])
+            for (column, term), frequencies in known.items()
+            for text, frequency in zip(self.texts, frequencies, strict=True)
+            if frequency is None
         ]
         if tasks:
             side_by_side(tasks)
+        return len(tasks)
 
     def _expand(self, fuzzy: FuzzyClause) -> TermsClause:
         """A fuzzy clause with the terms that live documents have."""

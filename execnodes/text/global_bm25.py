@@ -77,7 +77,18 @@ class GlobalBM25Exec(ExecNode):
         if context.metrics is not None:
             self._measure_union(context.metrics)
         if best.count:
-            yield best.batch()
+            yield self._batch(best)
+
+    def _batch(self, best: BestDocuments) -> pa.RecordBatch:
+        sources, rows, scores = best.result()
+        addresses = np.empty(len(rows), dtype=np.uint64)
+        numbers = {node.source.number: node.text.numbers for node in self.searches}
+        for source in np.unique(sources).tolist():
+            of_source = sources == source
+            addresses[of_source] = numbers[source].addresses(rows[of_source])
+        query = np.zeros(len(rows), dtype=np.int32)
+        arrays = [pa.array(one) for one in (query, sources, addresses, scores)]
+        return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
 
     def _measure_union(self, metrics: MetricsSet) -> None:
         """Its inputs were read in an order of ours, but they are its inputs."""
@@ -102,18 +113,15 @@ class GlobalBM25Exec(ExecNode):
         """All documents of small sources: what counts there is how often something is called."""
         index = JoinedText([node.text for node in nodes], [node.flags for node in nodes])
         found = score(analysis.clause, analysis.statistics, index)
-        cuts = np.searchsorted(found.documents, index.starts)
         context.count(self, "rounds")
         context.count(self, "candidates", len(found.documents))
-        addresses = []
-        for place, node in enumerate(nodes):
-            documents = found.documents[cuts[place] : cuts[place + 1]] - index.starts[place]
-            addresses.append(node.text.numbers.addresses(documents))
-            if context.metrics is not None:
-                context.metrics.add(node, rows=len(documents), batches=1)
+        places = np.searchsorted(index.starts, found.documents, side="right") - 1
+        sources = np.array([node.source.number for node in nodes])
+        best.add(sources[places], found.documents - index.starts[places], found.scores)
+        if context.metrics is not None:
+            for node, count in zip(nodes, np.bincount(places, minlength=len(nodes)).tolist(), strict=True):
+                context.metrics.add(node, rows=count, batches=1)
                 context.count(node, "postings", node.postings(analysis))
-        sources = np.repeat([node.source.number for node in nodes], np.diff(cuts))
-        best.add(sources, np.concatenate(addresses), found.scores)
 
     def _score_in_rounds(
         self, node: FtsExec, analysis: Analysis, best: BestDocuments, context: TaskContext
@@ -126,4 +134,4 @@ class GlobalBM25Exec(ExecNode):
             context.count(self, "candidates", batch.num_rows)
             rows = text.numbers.numbers(batch.column(ROW_ADDRESS).to_numpy())
             found = score(analysis.clause, analysis.statistics, SelectedText(text, rows))
-            best.add(node.source.number, text.numbers.addresses(found.documents), found.scores)
+            best.add(node.source.number, found.documents, found.scores)

@@ -15,6 +15,7 @@ from execnodes.text.query import PhraseQuery
 from execnodes.text.tokenizer import TokenizedDocuments, Tokenizer
 
 WORDS_REMEMBERED = 64
+TERMS_REMEMBERED = 512
 NO_POSTINGS = Postings(
     np.empty(0, dtype=np.int64),
     np.empty(0, dtype=np.int32),
@@ -37,6 +38,7 @@ class TokenPostings:
     tokens: TokenizedDocuments
     row_count: int
     _near: dict[tuple[str, int, int], list[str]] = field(default_factory=dict)
+    _found: dict[str, Postings] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -94,6 +96,14 @@ class TokenPostings:
 
     def postings(self, term: str, surface: str | None = None) -> Postings:  # noqa: ARG002 (terms are known)
         """See `ColumnDocuments.postings`; with positions."""
+        found = self._found.get(term)
+        if found is None:
+            if len(self._found) >= TERMS_REMEMBERED:
+                self._found.clear()
+            found = self._found[term] = self._postings(term)
+        return found
+
+    def _postings(self, term: str) -> Postings:
         code = self.terms.get(term)
         if code is None:
             return NO_POSTINGS

@@ -81,6 +81,17 @@ class SourceText:
             found = self._found[column, term] = self.columns[column].postings(term)
         return found
 
+    def find(self, column: str, term: str, surface: str | None) -> None:
+        """Make the frequency of a term known.
+
+        Args:
+            column: of the term.
+            term: as its tokenizer makes it.
+            surface: a text of which this term alone is made, if there is one.
+        """
+        self.columns[column].postings(term, surface)
+        self.frequency(column, term)
+
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
         """See `TextIndex.phrase`."""
         return self.columns[column].phrase(query)
