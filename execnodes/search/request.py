@@ -9,6 +9,8 @@ import numpy as np
 
 MAX_K = 1_000_000
 """More rows than this are asked for by mistake."""
+MAX_ROWS = 10_000_000
+"""More rows than this are not found for all queries of a call together: they are held in memory."""
 
 
 class Staleness(Enum):

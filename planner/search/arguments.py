@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from execnodes.search.request import MAX_K, Staleness, VectorRequest
+from execnodes.search.request import MAX_K, MAX_ROWS, Staleness, VectorRequest
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.search.call import QueryVectors, Value
 
@@ -142,6 +142,11 @@ def vector_request(
     field = arguments.column(column)
     dimension, element = _vector_type(arguments, field)
     vectors = _vectors(arguments, query, field.name, dimension, element)
+    if k * len(vectors) > MAX_ROWS:
+        raise arguments.refused(
+            f"{k} rows for each of {len(vectors)} query vectors are more than {MAX_ROWS}: "
+            "ask for fewer rows, or for fewer vectors at a time"
+        )
     metric = _metric(arguments)
     if metric == "hamming" and element != pa.uint8():
         raise arguments.refused(f"metric hamming is for vectors of uint8, and {field.name!r} holds {element}")

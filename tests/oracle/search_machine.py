@@ -112,6 +112,17 @@ class SearchHistories(Histories):
         self.check(data)
 
     @rule(data=st.data())
+    def compact(self, data: Any) -> None:
+        """Where indexes cover different rows, Lance may plan what it then refuses."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        try:
+            subject.table.dataset().optimize.compact_files()
+        except OSError as error:
+            if "split of indexed and non-indexed data" not in str(error):
+                raise
+        self.check(data)
+
+    @rule(data=st.data())
     def drop_the_vector_index(self, data: Any) -> None:
         subject = data.draw(st.sampled_from(self.subjects))
         if self.vector_indexes.pop(subject.table.name, None):

@@ -77,7 +77,8 @@ def nearest(draw: Draw, table: Searched, recall: Recall) -> Question:
     else:
         named = f"metric => '{metric}'"
     passed, parameters = _passed(draw, queries)
-    options = [named, effort, catch_up, "" if prefilter else "prefilter => false"]
+    staleness = draw(st.sampled_from(("", "", "staleness => 'bloom'")))
+    options = [named, effort, catch_up, staleness, "" if prefilter else "prefilter => false"]
     arguments = ", ".join(
         [f"'{table.name}'", f"'{table.vector}'", passed, f"k => {k}", *filter(None, options)]
     )

@@ -139,6 +139,11 @@ def check(error: LanceGatewayError, kind: type[LanceGatewayError], *parts: str) 
         ("'items', 'vec', [1, 2, 3], k => -1", InvalidInputError, ["k must be", "-1"]),
         ("'items', 'vec', [1, 2, 3], k => 1000001", InvalidInputError, ["k must be", "1000001"]),
         ("'items', 'vec', [1, 2, 3], k => 99999999999999999999", InvalidInputError, ["k must be"]),
+        (
+            f"'items', 'vec', [{', '.join(['[1, 2, 3]'] * 11)}], k => 1000000",
+            InvalidInputError,
+            ["1000000 rows for each of 11", "fewer"],
+        ),
         ("'items', 'vec', [1, 2, 3], k => 2.5", InvalidInputError, ["k must be a whole number", "2.5"]),
         ("'items', 'vec', [1, 2, 3], k => NULL", InvalidInputError, ["k must be a whole number", "None"]),
         ("'items', 'vec', [1, 2, 3], k => 'ten'", InvalidInputError, ["k must be a whole number", "'ten'"]),
