@@ -52,8 +52,7 @@ class ByteCache:
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
         """The value, or None."""
         with self._lock:
-            entry = self._entries.get(key)
-            self._count(found=entry is not None)
+            entry = self._entry(key)
             return None if entry is None else entry[0]
 
     def put(self, key: Hashable, value: object, nbytes: int) -> None:
@@ -69,8 +68,7 @@ class ByteCache:
             Exception: whatever `make` raises; nothing is kept then.
         """
         with self._lock:
-            entry = self._entries.get(key)
-            self._count(found=entry is not None)
+            entry = self._entry(key)
             if entry is not None:
                 found: Value = entry[0]
                 return found
@@ -94,8 +92,12 @@ class ByteCache:
         future.set_result(value)
         return value
 
-    def _count(self, *, found: bool) -> None:
-        if found:
-            self.hits += 1
-        else:
+    def _entry(self, key: Hashable) -> tuple[Any, int] | None:
+        try:
+            # One access, where `get` of the cache hashes the key a third time to see whether it is there.
+            entry: tuple[Any, int] = self._entries[key]
+        except KeyError:
             self.misses += 1
+            return None
+        self.hits += 1
+        return entry
