@@ -174,17 +174,14 @@ class Tokenizer:
             distinct = chunks.dictionary_encode()
             if (pieces := self._between_marks(distinct.dictionary.to_pylist())) is not None:
                 return pieces.spread(distinct.indices.to_numpy(), bounds)
-        pieces = self._between_marks(texts.to_pylist()) if self.base in _SPLIT_BY_LINES else None
+        distinct = texts.dictionary_encode()
+        alone = distinct.dictionary.to_pylist()
+        pieces = self._between_marks(alone) if self.base in _SPLIT_BY_LINES else None
         if pieces is None:
-            # Some tokenizers make a term of the empty text, none makes one of NULL.
-            present = documents.is_valid().to_pylist()
-            pieces = _Pieces.of(
-                [
-                    self._made(text) if is_there else []
-                    for text, is_there in zip(texts.to_pylist(), present, strict=True)
-                ]
-            )
-        return pieces.documents()
+            pieces = _Pieces.of([self._made(text) for text in alone])
+        # Some tokenizers make a term of the empty text, none makes one of NULL.
+        there = documents.is_valid().to_numpy(zero_copy_only=False)
+        return pieces.spread(distinct.indices.to_numpy()[there], starts_of(there))
 
     def _between_marks(self, texts: Sequence[str]) -> _Pieces | None:
         """The tokens of each text, by few calls; None where no mark can be told from the texts."""
@@ -264,10 +261,6 @@ class _Pieces:
             np.concatenate([part.counts for part in parts]),
             np.concatenate([part.widths for part in parts]),
         )
-
-    def documents(self) -> TokenizedDocuments:
-        """Each piece is a document."""
-        return self.spread(np.arange(len(self.counts)), np.arange(len(self.counts) + 1))
 
     def spread(self, pieces: np.ndarray, bounds: np.ndarray) -> TokenizedDocuments:
         """Documents that are made of pieces.
