@@ -20,7 +20,7 @@ A statement passes through these modules, in this order:
 `catalog`, `table`, `snapshot`              tables under a root, and one consistent state of each
 `newest_base`, `known_state`                its newest version, and what is kept while it is the same table
 `base_table`, `stored_fields`,              the base table, flushed generations and WAL tails of a snapshot,
-`fresh_rows`                                their columns matched by field id
+`fresh_rows`, `dataset_indexes`             their columns matched by field id, and their indexes
 `key_column`, `key_probe`, `visibility`     which rows newer ones supersede, kept as masks
 `balance`, `parts`                          who reads what of a scan, and scans in parts for several readers
 `scan`, `lookup`, `column_cache`            the two shapes of trees of exec nodes, and columns kept decoded
