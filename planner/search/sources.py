@@ -83,7 +83,9 @@ def _of_base(
     numbers: Iterator[int], base: BaseTable, covered: Coverage, moved: MovedRows
 ) -> Iterator[SearchSource]:
     uncovered = tuple(one for one in covered.uncovered if one not in moved.emptied)
-    for fragments, index in ((covered.covered, covered.index), (uncovered, None)):
+    # Texts are taken apart once for each source: it takes too long to begin anew whenever rows are appended.
+    flat = _stretches(uncovered) if covered.kind is IndexKind.TEXT else (uncovered,)
+    for fragments, index in ((covered.covered, covered.index), *((one, None) for one in flat)):
         if fragments:
             identity, of_fragments = _base_identity(base, fragments, index)
             yield SearchSource(
@@ -95,6 +97,15 @@ def _of_base(
                 None if index is None else described(index),
                 fragment_identities=of_fragments,
             )
+
+
+def _stretches(fragments: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Fragments in stretches of 2^n, longest first, so that one more of them changes only the last ones."""
+    count, start = len(fragments), 0
+    for power in reversed(range(count.bit_length())):
+        if count & (1 << power):
+            yield fragments[start : start + (1 << power)]
+            start += 1 << power
 
 
 def _of_generation(

@@ -1,6 +1,6 @@
 """Which sources a search has: what an index covers, what none does, and what is fresh."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 
 import lance
@@ -185,6 +185,23 @@ def test_a_commit_leaves_the_names_of_other_fragments_as_they_were(table: Replay
     assert before.identity != after.identity
     same = [one for one in (0, 1) if before.fragment_identity(one) == after.fragment_identity(one)]
     assert same == [0]
+
+
+def test_texts_of_fragments_that_were_appended_before_need_not_be_taken_apart_again(
+    table: ReplayedTable, divided: Divided
+):
+    table.index_texts()
+    taken_apart = []
+    identities: set[Hashable] = set()
+    for key in range(20, 36):
+        append(table, key)
+        (_, *flat) = divided.sources(TEXT)
+        assert [one for source in flat for one in source.fragments] == list(range(1, key - 18))
+        fresh = {one.identity: len(one.fragments) for one in flat if one.identity not in identities}
+        identities |= fresh.keys()
+        taken_apart.append(sum(fresh.values()))
+    assert len(flat) == 1
+    assert sum(taken_apart) == 16 + 8 + 2 * 4 + 4 * 2 + 8
 
 
 def test_names_of_rows_change_when_columns_swap_their_names(table: ReplayedTable, divided: Divided):
