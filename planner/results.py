@@ -27,7 +27,7 @@ _DATA = (
 )
 _PANIC = "panicked"
 _WRAPPERS = re.compile(
-    r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|caused by\s*"
+    r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|type_coercion\s+|caused by\s*"
     r"|Optimizer rule '.*?' failed\s*|Arrow error: External error: |Error during planning: "
     r"|Execution error: |Invalid argument error: )+",
     re.DOTALL,

@@ -125,7 +125,7 @@ class Arguments:
 
 
 def vector_request(
-    arguments: Arguments, k: int, *, column: str = "column", query: str = "query"
+    arguments: Arguments, k: int, *, column: str = "column", query: str = "query", rows: str = "k"
 ) -> VectorRequest:
     """The vector search that a call asks for.
 
@@ -134,6 +134,7 @@ def vector_request(
         k: rows wanted for each query.
         column: name of the argument that names the column.
         query: name of the argument that holds the vectors.
+        rows: what k is called in messages.
 
     Raises:
         InvalidInputError: an argument that can't be, with its name and value.
@@ -152,7 +153,7 @@ def vector_request(
         raise arguments.refused(f"metric hamming is for vectors of uint8, and {field.name!r} holds {element}")
     ef = arguments.integer("ef")
     if ef is not None and ef < k:
-        raise arguments.refused(f"ef must be at least k ({k}), not {ef}")
+        raise arguments.refused(f"ef must be at least {rows} ({k}), not {ef}")
     return VectorRequest(
         field.name,
         vectors,

@@ -14,11 +14,11 @@ from dataclasses import replace
 from execnodes import ExecNode, LanceSource, MemTableSource
 from execnodes.search.hybrid import HybridExec
 from execnodes.search.limit import LimitExec
-from execnodes.search.request import MAX_K, Fusion, HybridRequest
+from execnodes.search.request import MAX_K, Fusion, HybridRequest, Staleness, VectorRequest
 from execnodes.search.source import SearchSource
-from planner.search.arguments import Arguments
+from planner.search.arguments import Arguments, vector_request
 
-__all__ = ["hybrid_request", "plan_hybrid"]
+__all__ = ["hybrid_request", "hybrid_vector_request", "plan_hybrid"]
 
 MAX_RRF_K = 1_000_000
 
@@ -46,6 +46,29 @@ def hybrid_request(arguments: Arguments, k: int) -> HybridRequest:
         rrf_k=arguments.number("rrf_k", default=60, least=1, most=MAX_RRF_K),
         oversample_factor=arguments.integer("oversample_factor", most=MAX_K) or 4,
     )
+
+
+def hybrid_vector_request(arguments: Arguments, request: HybridRequest) -> VectorRequest:
+    """The search of the vector branch.
+
+    Args:
+        arguments: of the call.
+        request: how the branches are fused.
+
+    Raises:
+        LanceGatewayError: see `vector_request`.
+    """
+    found = vector_request(
+        arguments,
+        request.candidates,
+        column="vector_column",
+        query="vector_query",
+        rows="k * oversample_factor",
+    )
+    if found.staleness is not Staleness.EXACT:
+        msg = "staleness is 'exact' in a hybrid search, whose branches find the same rows, not "
+        raise arguments.refused(f"{msg}{found.staleness.value!r}: leave it out")
+    return found
 
 
 def plan_hybrid(

@@ -15,7 +15,7 @@ from memwal.errors import InvalidInputError
 from planner.search.arguments import Arguments, is_many, vector_request
 from planner.search.call import SearchCall, SearchFunction, Subquery, Value
 from planner.search.catch_up import CatchUpMode
-from planner.search.hybrid import hybrid_request
+from planner.search.hybrid import hybrid_request, hybrid_vector_request
 from planner.search.text_arguments import text_query
 
 _SCORES = {
@@ -109,6 +109,6 @@ def read_search(
             return Search(k, prefilter, text=text_query(arguments), catch_up=catch_up)
         case SearchFunction.HYBRID:
             hybrid = hybrid_request(arguments, k)
-            vector = vector_request(arguments, k, column="vector_column", query="vector_query")
+            vector = hybrid_vector_request(arguments, hybrid)
             text = text_query(arguments, column="text_column", query="text_query")
             return Search(k, prefilter, vector, text, hybrid, catch_up)

@@ -242,6 +242,16 @@ def test_a_bad_text_search(
             ["oversample_factor must be"],
         ),
         (
+            "'items', 'vec', [1, 2, 3], 'body', 'fox', ef => 39",
+            InvalidInputError,
+            ["ef must be at least k * oversample_factor (40), not 39"],
+        ),
+        (
+            "'items', 'vec', [1, 2, 3], 'body', 'fox', staleness => 'bloom'",
+            InvalidInputError,
+            ["staleness", "'bloom'", "leave it out"],
+        ),
+        (
             "'items', 'vec', [1, 2, 3], 'body', 'fox', oversample => 2",
             InvalidInputError,
             ["oversample_factor"],
