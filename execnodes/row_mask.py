@@ -13,8 +13,6 @@ import numpy.ma  # pyarrow asks it about every array: the first query should not
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import roaring
-
 OFFSET_BITS = 32
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 CHUNK_ROWS = 65_536
@@ -57,16 +55,6 @@ class FragmentMask:
             hashlib.blake2b(bits[start : start + size], digest_size=16).digest()
             for start in range(0, (len(self.visible) + 7) // 8, size)
         )
-
-    @property
-    def hidden_offsets(self) -> np.ndarray:
-        """Physical offsets of the rows that are masked out, uint64, ascending."""
-        return np.flatnonzero(~self.visible.to_numpy(zero_copy_only=False)).astype(np.uint64)
-
-    @cached_property
-    def hidden_bitmap(self) -> bytes:
-        """The same as a roaring bitmap; masks of neighbouring snapshots share what they share."""
-        return roaring.bitmap(self.hidden_offsets.astype(np.uint32))
 
     def chunk(self, number: int) -> pa.BooleanArray:
         """The mask of one chunk."""

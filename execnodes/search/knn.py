@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,15 @@ from execnodes.row_filter import RowFilter
 from execnodes.search.flat_search import FEW_ROWS, flat_search
 from execnodes.search.index_search import IndexSearch
 from execnodes.search.live_rows import hidden_rows, physical_rows
+from execnodes.search.narrowing import narrowed
 from execnodes.search.nearest import Found
 from execnodes.search.ranked_search import ranked_search
 from execnodes.search.request import VectorRequest
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
 from execnodes.search.vector_blocks import Keep
+
+WORTH_ASKING = 20
+"""For fewer rows than so many times those that an index must name, the distances of all are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,31 +90,27 @@ class KnnExec(ExecNode):
 
     def find(self, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
         """The nearest rows of each query: distances and addresses, nearest first."""
-        if self.index is None or self._is_small:
-            return self._flat(queries, k, context)
-        if self.row_filter is not None or 2 * hidden_rows(self.source) > physical_rows(self.source):
-            found = self.index.find(self.source, self.request.column, queries, k, self.row_filter, self.keep)
-        else:
-            found = ranked_search(
-                self.source, self.index, self.request.column, queries, k, self.metric, self.keep, context
-            )
+        source, column = self._searched, self.request.column
+        if self.index is None or not self._is_worth_asking(self.index, k):
+            return flat_search(source, column, queries, k, self.metric, self.keep, context)
+        found = ranked_search(source, self.index, column, queries, k, self.metric, self.keep, context)
         short = [number for number, (_, addresses) in enumerate(found) if len(addresses) < k]
         if short:
             context.count(self, "flat_searches", len(short))
-            again = self._flat(queries[short], k, context)
+            again = flat_search(source, column, queries[short], k, self.metric, self.keep, context)
             for number, result in zip(short, again, strict=True):
                 found[number] = result
         return found
 
-    def _flat(self, queries: np.ndarray, k: int, context: TaskContext) -> list[Found]:
-        return flat_search(
-            self.source, self.request.column, queries, k, self.metric, self.row_filter, self.keep, context
-        )
+    @cached_property
+    def _searched(self) -> SearchSource:
+        """The source, without rows that don't fulfil the condition."""
+        return self.source if self.row_filter is None else narrowed(self.source, self.row_filter)
 
-    @property
-    def _is_small(self) -> bool:
-        """Whether looking at all live rows costs less than asking an index."""
-        return physical_rows(self.source) - hidden_rows(self.source) <= FEW_ROWS
+    def _is_worth_asking(self, index: IndexSearch, k: int) -> bool:
+        """Whether there are so many live rows that to look at all of them costs more than to ask an index."""
+        live = physical_rows(self._searched) - hidden_rows(self._searched)
+        return live > max(FEW_ROWS, WORTH_ASKING * k * (index.refine_factor or 1))
 
 
 def candidates(source: int, found: list[Found]) -> pa.RecordBatch:

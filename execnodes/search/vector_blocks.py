@@ -6,7 +6,7 @@ are read piece by piece whenever they are searched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
@@ -68,16 +68,13 @@ class VectorBlock:
 Blocks = tuple[VectorBlock, ...]
 
 
-def vector_blocks(
-    source: SearchSource, column: str, keep: Keep, fragments: Iterable[int] | None = None
-) -> Iterator[VectorBlock]:
+def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[VectorBlock]:
     """All rows of a source that have a vector and are not deleted, whether they are live or not.
 
     Args:
         source: where.
         column: of the table; a fixed-size list of numbers.
         keep: holds vectors.
-        fragments: ids of those that are wanted; None for all of the source.
     """
     rows = source.rows
     if isinstance(rows, MemTableSource):
@@ -86,8 +83,8 @@ def vector_blocks(
         return
     if column not in rows.stored:
         return
-    for fragment_id in source.fragments if fragments is None else fragments:
-        scanned = partial(scanned_blocks, rows, column, (fragment_id,), None)
+    for fragment_id in source.fragments:
+        scanned = partial(scanned_blocks, rows, column, fragment_id)
         if is_kept(rows, column, fragment_id):
             key = ("vectors", source.fragment_identity(fragment_id), column)
             yield from keep.compute(key, partial(_all, scanned), _size)
@@ -103,22 +100,12 @@ def is_kept(rows: LanceSource, column: str, fragment_id: int) -> bool:
     return bool(dataset.get_fragment(fragment_id).physical_rows * row_bytes <= MAX_KEPT_BYTES)
 
 
-def scanned_blocks(
-    rows: LanceSource, column: str, fragments: Iterable[int], condition: str | None
-) -> Iterator[VectorBlock]:
-    """Read vectors.
-
-    Args:
-        rows: the dataset.
-        column: of the table.
-        fragments: ids of those to read.
-        condition: in Lance's filter language; rows that don't fulfil it are not read.
-    """
+def scanned_blocks(rows: LanceSource, column: str, fragment_id: int) -> Iterator[VectorBlock]:
+    """Read the vectors of a fragment."""
     dataset: Any = rows.dataset
     scanner = dataset.scanner(
         columns=[rows.stored_names[column]],
-        filter=condition,
-        fragments=[dataset.get_fragment(fragment_id) for fragment_id in fragments],
+        fragments=[dataset.get_fragment(fragment_id)],
         batch_size=BLOCK_ROWS,
         with_row_address=True,
     )

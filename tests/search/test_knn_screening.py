@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from execnodes.search.distances import distances
@@ -15,6 +15,7 @@ def block(vectors: np.ndarray) -> VectorBlock:
     return VectorBlock(np.arange(len(vectors), dtype=np.uint64), vectors)
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     dimension=st.integers(1, 40),
