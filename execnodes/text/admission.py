@@ -21,7 +21,7 @@ class AdmittedRows:
     """Live rows that fulfil a search's conditions.
 
     Args:
-        mask: shows those that fulfil what Lance can't say.
+        mask: shows rows that may be found.
         row_filter: the rest of the conditions; None where there is none.
     """
 
@@ -38,7 +38,10 @@ class AdmittedRows:
         """One bool per row of a source."""
         flags = text.live
         if self.mask is not text.source.live:
-            flags = flags & text.numbers.flags(self.mask)
+            digest = text.numbers.digest(self.mask)
+            key = ("text admitted", text.source.identity, digest)
+            found = text.cache.compute(key, lambda: text.numbers.flags(self.mask), lambda one: one.nbytes)
+            flags = flags & found
         if self.row_filter is not None:
             flags = flags & self._filtered(text, self.row_filter)
         return flags

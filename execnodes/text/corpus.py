@@ -24,19 +24,16 @@ class Analysis:
     Attributes:
         clause: the query; what fuzzy words stand for are terms of live documents.
         statistics: of each column, over live documents of all sources.
+        terms: column and term, of all terms.
         counted: frequencies of a term in a source that had to be counted for it.
         known: those that were known already.
     """
 
     clause: Clause
     statistics: Mapping[str, ColumnStatistics]
+    terms: tuple[tuple[str, str], ...]
     counted: int
     known: int
-
-    @property
-    def terms(self) -> tuple[tuple[str, str], ...]:
-        """Column and term, of all terms of the query."""
-        return tuple((column, term) for column, terms in self.clause.terms.items() for term in terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,30 +68,36 @@ class Corpus:
 
     def _analyze(self) -> Analysis:
         clause = analyze(self.query, self.tokenizers).expanded(self._expand)
+        terms = clause.terms
         known: dict[tuple[str, str], list[int | None]] = {
-            (column, term): [text.known_frequency(column, term) for text in self.texts]
-            for column, terms in clause.terms.items()
-            for term in terms
+            (column, term): [text.text.known_frequency(column, term) for text in self.texts]
+            for column, of_column in terms.items()
+            for term in of_column
         }
-        counted = self._count(clause, known)
+        counted = self._count(terms, known)
         statistics = {}
         for column in self.query.columns:
             frequencies = {
                 term: sum(
-                    text.frequency(column, term) if frequency is None else frequency
+                    text.text.frequency(column, term) if frequency is None else frequency
                     for text, frequency in zip(self.texts, known[column, term], strict=True)
                 )
-                for term in clause.terms.get(column, ())
+                for term in terms.get(column, ())
             }
-            sizes = [text.size(column) for text in self.texts]
+            sizes = [text.text.size(column) for text in self.texts]
             documents, tokens = (sum(parts) for parts in zip((0, 0), *sizes, strict=True))
             statistics[column] = ColumnStatistics(documents, tokens, frequencies, column in self.quantizes)
-        return Analysis(clause, statistics, counted, len(known) * len(self.texts) - counted)
+        there = len(known) * len(self.texts)
+        return Analysis(clause, statistics, tuple(known), counted, there - counted)
 
-    def _count(self, clause: Clause, known: Mapping[tuple[str, str], Sequence[int | None]]) -> int:
+    def _count(
+        self,
+        terms: Mapping[str, Mapping[str, str | None]],
+        known: Mapping[tuple[str, str], Sequence[int | None]],
+    ) -> int:
         """Find the frequencies that aren't known, side by side, and tell how many they were."""
         tasks = [
-            partial(text.find, column, term, clause.terms[column][term])
+            partial(text.text.frequency, column, term, terms[column][term])
             for (column, term), frequencies in known.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
@@ -109,9 +112,9 @@ class Corpus:
         for word in fuzzy.words:
             edits = fuzzy.edits(word)
             for text in self.texts:
-                documents = text.columns[fuzzy.column]
+                documents = text.text.columns[fuzzy.column]
                 near = documents.near(word.text, edits, fuzzy.prefix_length) if edits else (word.text,)
                 # Of the first ones in all sources together none comes after the first ones in its own.
-                live = (term for term in near if text.frequency(fuzzy.column, term))
+                live = (term for term in near if text.text.frequency(fuzzy.column, term))
                 terms.update(islice(live, fuzzy.max_expansions))
         return fuzzy.among(terms)

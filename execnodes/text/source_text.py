@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,110 +16,105 @@ from execnodes.text.rows import RowNumbers
 from execnodes.text.scored import places_in
 from execnodes.text.tokenizer import Tokenizer
 
-ENTRY_BYTES = 256
+ENTRY_BYTES = 1 << 12
+TERMS_REMEMBERED = 4_096
 
 
 @dataclass(frozen=True, eq=False)
-class LiveRows:
-    """Rows of a source by number, and which of them are live.
+class LiveText:
+    """Documents of one source by row number, which of them are live, and statistics of these.
+
+    It is the same for all queries as long as the same rows are live.
 
     Args:
-        numbers: of the rows.
-        flags: one bool per row.
-        identity: names rows and flags in caches.
-    """
-
-    numbers: RowNumbers
-    flags: np.ndarray
-    identity: Hashable
-
-    @cached_property
-    def digest(self) -> bytes:
-        """Names them briefly."""
-        return hashlib.blake2b(repr(self.identity).encode(), digest_size=16).digest()
-
-
-@dataclass(frozen=True, eq=False)
-class SourceText:
-    """Documents of one source by row number: a `TextIndex` of all of them, and statistics of the live ones.
-
-    Args:
-        source: where they are.
         columns: documents of each searched column.
-        tokenizers: that made their terms.
-        rows: those that count.
-        cache: keeps statistics.
+        numbers: of the source's rows.
+        live: one bool per row.
     """
 
-    source: SearchSource
     columns: Mapping[str, ColumnDocuments]
-    tokenizers: Mapping[str, Tokenizer]
-    rows: LiveRows
-    cache: Cache
-    _found: dict[tuple[str, str], Postings] = field(default_factory=dict)
+    numbers: RowNumbers
+    live: np.ndarray
+    _sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _frequencies: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
-    def numbers(self) -> RowNumbers:
-        """Of the source's rows."""
-        return self.rows.numbers
+    def nbytes(self) -> int:
+        """Bytes held, documents left out."""
+        return int(self.live.nbytes) + ENTRY_BYTES
 
-    @property
-    def live(self) -> np.ndarray:
-        """One bool per row."""
-        return self.rows.flags
-
-    def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
-        """See `TextIndex.lengths`."""
-        found: np.ndarray = self.columns[column].lengths[documents]
-        return found
-
-    def postings(self, column: str, term: str) -> Postings:
-        """See `TextIndex.postings`."""
-        found = self._found.get((column, term))
+    def size(self, column: str) -> tuple[int, int]:
+        """Live documents of a column, and their tokens."""
+        found = self._sizes.get(column)
         if found is None:
-            found = self._found[column, term] = self.columns[column].postings(term)
+            counted = np.where(self.live, self.columns[column].lengths, 0)
+            found = int(np.count_nonzero(counted)), int(counted.sum(dtype=np.int64))
+            self._sizes[column] = found
         return found
 
-    def find(self, column: str, term: str, surface: str | None) -> None:
-        """Make the frequency of a term known.
+    def known_frequency(self, column: str, term: str) -> int | None:
+        """Live documents whose column has a term, where they were counted already."""
+        return self._frequencies.get((column, term))
+
+    def frequency(self, column: str, term: str, surface: str | None = None) -> int:
+        """Live documents whose column has a term.
 
         Args:
             column: of the term.
             term: as its tokenizer makes it.
             surface: a text of which this term alone is made, if there is one.
         """
-        self.columns[column].postings(term, surface)
-        self.frequency(column, term)
+        found = self._frequencies.get((column, term))
+        if found is None:
+            if len(self._frequencies) >= TERMS_REMEMBERED:
+                self._frequencies.clear()
+            documents = self.columns[column].postings(term, surface).documents
+            found = self._frequencies[column, term] = int(np.count_nonzero(self.live[documents]))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SourceText:
+    """Documents of one source, as one query sees them: a `TextIndex`.
+
+    Args:
+        source: where they are.
+        text: its documents.
+        tokenizers: that made their terms.
+        cache: keeps what is worked out.
+    """
+
+    source: SearchSource
+    text: LiveText
+    tokenizers: Mapping[str, Tokenizer]
+    cache: Cache
+    _found: dict[tuple[str, str], Postings] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> RowNumbers:
+        """Of the source's rows."""
+        return self.text.numbers
+
+    @property
+    def live(self) -> np.ndarray:
+        """One bool per row."""
+        return self.text.live
+
+    def lengths(self, column: str, documents: np.ndarray) -> np.ndarray:
+        """See `TextIndex.lengths`."""
+        found: np.ndarray = self.text.columns[column].lengths[documents]
+        return found
+
+    def postings(self, column: str, term: str) -> Postings:
+        """See `TextIndex.postings`."""
+        found = self._found.get((column, term))
+        if found is None:
+            found = self._found[column, term] = self.text.columns[column].postings(term)
+        return found
 
     def phrase(self, column: str, query: PhraseQuery) -> np.ndarray | None:
         """See `TextIndex.phrase`."""
-        return self.columns[column].phrase(query)
-
-    def size(self, column: str) -> tuple[int, int]:
-        """Live documents of a column, and their tokens."""
-
-        def count() -> tuple[int, int]:
-            counted = np.where(self.live, self.columns[column].lengths, 0)
-            return int(np.count_nonzero(counted)), int(counted.sum(dtype=np.int64))
-
-        key = ("text size", self.rows.digest, column, self.tokenizers[column])
-        return self.cache.compute(key, count, lambda _: ENTRY_BYTES)
-
-    def frequency(self, column: str, term: str) -> int:
-        """Live documents whose column has a term."""
-
-        def count() -> int:
-            return int(np.count_nonzero(self.live[self.postings(column, term).documents]))
-
-        return self.cache.compute(self._frequency_key(column, term), count, lambda _: ENTRY_BYTES)
-
-    def known_frequency(self, column: str, term: str) -> int | None:
-        """The same where it is at hand."""
-        known: int | None = self.cache.get(self._frequency_key(column, term))
-        return known
-
-    def _frequency_key(self, column: str, term: str) -> Hashable:
-        return ("text frequency", self.rows.digest, column, self.tokenizers[column], term)
+        return self.text.columns[column].phrase(query)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from execnodes.text.documents import ColumnDocuments
 from execnodes.text.growing import GrowingPostings
 from execnodes.text.postings import TokenPostings
 from execnodes.text.rows import RowNumbers
-from execnodes.text.source_text import LiveRows, SourceText
+from execnodes.text.source_text import LiveText, SourceText
 from execnodes.text.text_index import IndexedDocuments, read_documents
 from execnodes.text.tokenizer import Tokenizer
 from planner.byte_cache import ByteCache
@@ -24,7 +24,6 @@ from planner.dataset_indexes import dataset_indexes
 from planner.search.coverage import IndexKind, described
 
 _QUANTIZED_BLOCK = 256
-_ENTRY_BYTES = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,29 +56,37 @@ class SourceTexts:
         Raises:
             LanceGatewayError: they can't be read.
         """
-        rows = self._live_rows(source)
-        columns = {column: self._documents(source, column, rows.numbers) for column in self.indexes}
-        return SourceText(source, columns, self.tokenizers, rows, self.cache)
+        return SourceText(source, self._live_text(source), self.tokenizers, self.cache)
 
-    def _live_rows(self, source: SearchSource) -> LiveRows:
-        """The rows of a source that are shown and not deleted; the same object while they are the same."""
+    def _live_text(self, source: SearchSource) -> LiveText:
+        """The texts of a source and which rows are shown and not deleted; the same object while they are."""
         shown = source.live.fragments
         masks = ((one, shown.get(one)) for one in source.fragments)
         digests = tuple((one, None if mask is None else mask.digests) for one, mask in masks)
-        key = ("text rows", source.identity, digests)
 
-        def find() -> LiveRows:
-            rows = source.rows
-            if isinstance(rows, MemTableSource):
-                numbers = RowNumbers({0: rows.rows.num_rows})
-                return LiveRows(numbers, numbers.flags(source.live), key)
-            dataset: Any = rows.dataset
-            numbers = RowNumbers({one: dataset.get_fragment(one).physical_rows for one in source.fragments})
-            found = {one: self.deletions.visible(rows, one, shown.get(one)) for one in source.fragments}
-            mask = RowMask({one: visible for one, visible in found.items() if visible is not None})
-            return LiveRows(numbers, numbers.flags(mask), key)
+        def find() -> LiveText:
+            numbers, live = self._rows(source)
+            columns = {column: self._documents(source, column, numbers) for column in self.indexes}
+            return LiveText(columns, numbers, live)
 
-        return self.cache.compute(key, find, lambda found: found.flags.nbytes + _ENTRY_BYTES)
+        key = ("text", source.identity, source.index is None, digests, self._made_by)
+        return self.cache.compute(key, find, lambda found: found.nbytes)
+
+    @cached_property
+    def _made_by(self) -> Hashable:
+        """Names what makes terms of texts, and scores of terms."""
+        return tuple((column, one, column in self.quantized) for column, one in self.tokenizers.items())
+
+    def _rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
+        """The rows of a source, and which are live."""
+        rows, shown = source.rows, source.live.fragments
+        if isinstance(rows, MemTableSource):
+            numbers = RowNumbers({0: rows.rows.num_rows})
+            return numbers, numbers.flags(source.live)
+        dataset: Any = rows.dataset
+        numbers = RowNumbers({one: dataset.get_fragment(one).physical_rows for one in source.fragments})
+        found = {one: self.deletions.visible(rows, one, shown.get(one)) for one in source.fragments}
+        return numbers, numbers.flags(RowMask({one: mask for one, mask in found.items() if mask is not None}))
 
     def _documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         index = self._own_index(source, column)
