@@ -123,7 +123,7 @@ def default_refine_factor(index: IndexDescription, dimension: int) -> int | None
 
     As measured on 50,000 and 200,000 clustered vectors of 8 to 128 dimensions, what decides is how many bits
     the codes have for a dimension, whether these are of product, scalar or rotational quantisation: half a
-    bit needs 100, one bit 50, two bits 12, four and more 4 or less.
+    bit needs 100, one bit 50, two bits 13, four and more 4 or less.
 
     Returns:
         None for an index that has whole vectors, whose distances are true.
