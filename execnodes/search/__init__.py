@@ -2,22 +2,22 @@
 
 Vectors:
 
-=====================  ==========================================================================================
+=====================  ===================================================================================
 `KnnExec`              the k nearest live rows of one source for every query, by its index or by all distances
 `ConcurrentUnionExec`  candidates of all sources, which are searched side by side
-`FilterStaleExec`      those that nothing newer supersedes: known by masks already, or found out by their keys
-=====================  ==========================================================================================
+`FilterStaleExec`      those that nothing newer supersedes: known by masks, or found by key
+=====================  ===================================================================================
 
 Every search:
 
-=====================  ==========================================================================================
+=====================  ===================================================================================
 `SortExec`             candidates query by query, best first
 `LimitExec`            the first k of every query
 `HybridExec`           a vector ranking and a text ranking, fused
 `TakeRowsExec`         the columns of the rows that were found, from wherever these lie
 `FallbackExec`         few rows where they are enough, everything otherwise
 `EmptyExec`            what a search of nothing finds
-=====================  ==========================================================================================
+=====================  ===================================================================================
 
 How a source is searched by vectors: `ranked_search` by its index (`index_search`), else `flat_search` over
 `vector_blocks`, `screening` rows before their `distances` are computed; conditions are masks (`narrowing`).
