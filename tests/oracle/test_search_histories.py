@@ -66,7 +66,7 @@ def run_histories(
 
 def test_short_histories_are_searched_like_the_replay(writers: WriterProcess):
     phases = (Phase.explicit, Phase.generate)
-    run_histories(writers, EngineExecutor, examples=6, steps=6, derandomize=True, phases=phases)
+    run_histories(writers, EngineExecutor, examples=3, steps=5, derandomize=True, phases=phases)
 
 
 @pytest.mark.slow

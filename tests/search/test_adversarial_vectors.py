@@ -22,6 +22,7 @@ INDEXES = {
     "IVF_PQ": {"num_sub_vectors": 4, "num_bits": 4},
     "IVF_HNSW_SQ": {"num_partitions": 1},
 }
+SLOW_INDEXES = ("IVF_FLAT", "IVF_HNSW_SQ")
 
 
 def spread(ids: range, length: float = 1.0) -> list[Row]:
@@ -35,7 +36,9 @@ def scattered(ids: range, seed: int = 1) -> list[Row]:
     return [{"id": number, "vec": vector} for number, vector in zip(ids, drawn, strict=True)]
 
 
-@pytest.fixture(params=INDEXES)
+@pytest.fixture(
+    params=["none", "IVF_PQ", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW_INDEXES)]
+)
 def indexed(request: pytest.FixtureRequest) -> Callable[[ReplayedTable], None]:
     """Builds the index of a kind, or none."""
     options = INDEXES[request.param]
@@ -150,7 +153,7 @@ def test_a_row_comes_back_with_another_vector(
 
 
 @pytest.mark.parametrize("when", ["before", "between", "after"])
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ"])
+@pytest.mark.parametrize("kind", ["IVF_PQ", pytest.param("IVF_FLAT", marks=pytest.mark.slow)])
 def test_the_index_is_built_around_merges(
     root: Path, writers: WriterProcess, open_engine: Open, when: str, kind: str
 ):
