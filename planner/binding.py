@@ -24,11 +24,12 @@ from planner.like_escape import escaped_likes
 from planner.literal_sizes import check_literal_sizes
 from planner.numbering import number_parameters
 from planner.references import QUERY_STARTS, FunctionSite, References, TableSite, find_references
-from planner.search.call import SearchCall, SearchFunction, read_call, search_function
+from planner.search.call import SearchCall, SearchFunction, read_call
 from planner.search.distance_functions import is_vector_type
 from planner.search.distance_operators import called_distances, distance_edits, vector_names
-from planner.search.subquery import subquery_text
+from planner.search.subquery import subquery_text, without_subqueries
 from planner.statement import (
+    VECTOR,
     BoundStatement,
     Piece,
     Slot,
@@ -123,6 +124,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         tuple(pieces),
         frozenset(binder.system_tables),
         frozenset(binder.distances),
+        tuple(binder.vectors),
     )
 
 
@@ -160,6 +162,7 @@ class _Binder:
         self.slots: dict[int, int] = {}  # token index -> parameter ordinal
         self.parameter_count = 0
         self.system_tables: set[str] = set()
+        self.vectors: list[tuple[float, ...]] = []  # constants that are not in the text
         self.distances: set[str] = set()  # distance functions that are called
         self._resolver = resolver
         self._catalog = catalog
@@ -199,7 +202,7 @@ class _Binder:
         check_depth(text)
         self._common_tables |= found.common_tables
         edits: list[tuple[int, int, list[Piece | Slot]]] = []
-        found, searches = _without_subqueries(found)
+        found, searches = without_subqueries(found)
         for site in found.tables:
             pieces = self._table(site, text, trail)
             if pieces is not None:
@@ -215,7 +218,9 @@ class _Binder:
         edits.extend(self._qualified_columns(found, text))
         edits.extend(escaped_likes(text))
         replaced = [(call.first, call.closing) for call, _ in searches]
-        edits.extend(distance_edits(text, lambda: vector_names(text, self._columns()), replaced))
+        edits.extend(
+            distance_edits(text, lambda: vector_names(text, self._columns()), self._keep_vector, replaced)
+        )
         self.distances.update(called_distances(text))
         if not trail.names:
             edits.extend(self._parameters(text))
@@ -233,6 +238,11 @@ class _Binder:
             position = end
         pieces.append(Piece(text.sql[position:], position, verbatim=True))
         return pieces
+
+    def _keep_vector(self, numbers: list[float]) -> str:
+        """What stands for a long vector."""
+        self.vectors.append(tuple(numbers))
+        return f"CAST(${VECTOR}{len(self.vectors)} AS DOUBLE[])"
 
     def _columns(self) -> list[tuple[str, bool]]:
         """Columns of the tables that were found so far, each with whether it holds vectors."""
@@ -378,19 +388,6 @@ class _Binder:
             (text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
             for i, ordinal in self.slots.items()
         ]
-
-
-def _without_subqueries(found: References) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
-    """What stands outside of calls of search functions, whose subqueries are statements of their own."""
-    searches = [
-        (call, function) for call in found.functions if (function := search_function(call.name)) is not None
-    ]
-
-    def is_outside(token: int) -> bool:
-        return not any(call.opening < token < call.closing for call, _ in searches)
-
-    outside = replace(found, tables=[site for site in found.tables if is_outside(site.first)])
-    return outside, [(call, function) for call, function in searches if is_outside(call.first)]
 
 
 def _whole_name(text: SqlText, i: int) -> TableSite:

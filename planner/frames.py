@@ -100,8 +100,8 @@ class Frames:
         """
         if isinstance(bound, BoundPlan):
             return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
-        text, values = (bound.render(), None) if parameters is None else bound.with_values(parameters)
         untyped = parameters is None and bound.parameter_count > 0
+        text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
         context = self._context(typing=untyped, pushdown=pushdown)
         tables = list(dict.fromkeys(reference.table for reference in bound.references))
         leaves: dict[str, TableLeaf] = {}

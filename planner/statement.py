@@ -15,8 +15,10 @@ from planner.parameters import bindable, plain_value, sql_literal
 from planner.search.call import SearchCall
 from planner.tokens import at_position
 
-__all__ = ["BoundStatement", "Piece", "Slot", "StatementKind", "TableReference", "VectorsStatement"]
+__all__ = ["VECTOR", "BoundStatement", "Piece", "Slot", "StatementKind", "TableReference", "VectorsStatement"]
 
+VECTOR = "vector_"
+"""Before the number of a constant that does not stand in the text."""
 # Functions may be called without parentheses only if their names begin so.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
 _UNSTABLE_CALL = re.compile(r"\b(?:now|today|current_\w+|random|rand|uuid)\b", re.IGNORECASE)
@@ -79,7 +81,7 @@ class BoundStatement:
     `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
     number of values that `render` needs, `key_query` the same statement as a point lookup where it is one,
     `system_tables` those of the schema `system` that it names, `distances` the distance functions that it
-    calls.
+    calls, `vectors` long constants that do not stand in its text: $vector_1 is the first one.
     """
 
     sql: str
@@ -90,6 +92,7 @@ class BoundStatement:
     _pieces: tuple[Piece | Slot, ...] = field(repr=False)
     system_tables: frozenset[str] = frozenset()
     distances: frozenset[str] = frozenset()
+    vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
 
     @property
     def is_constant(self) -> bool:
@@ -149,6 +152,15 @@ class BoundStatement:
         """
         return "".join(text for text, _ in self._render(parameters))
 
+    @property
+    def constants(self) -> dict[str, pa.Scalar]:
+        """The values of `vectors` by their names."""
+        kind = pa.list_(pa.float64())
+        return {
+            f"{VECTOR}{number}": pa.scalar(vector, kind)
+            for number, vector in enumerate(self.vectors, start=1)
+        }
+
     def with_values(self, parameters: Sequence[pa.Scalar]) -> tuple[str, dict[str, pa.Scalar]]:
         """The text for DataFusion with placeholders, and their values for `SessionContext.sql`.
 
@@ -165,7 +177,7 @@ class BoundStatement:
             if (bound := bindable(plain_value(value))) is not None
         }
         rendered = self._render(parameters, frozenset(int(name) - 1 for name in values))
-        return "".join(text for text, _ in rendered), values
+        return "".join(text for text, _ in rendered), values | self.constants
 
     def syntax_error(self, message: str) -> InvalidInputError:
         """DataFusion's complaint about the rendered text (no parameters given), shown in the original text.

@@ -38,6 +38,8 @@ _NULL_SAFE = "<=>"
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _VECTOR_TYPES = frozenset({"VECTOR", "HALFVEC"})
 _TYPED_PARAMETER = ("CAST(", " AS DOUBLE[])")
+_LONG = 16
+"""So long vectors don't stand in the text for DataFusion, which is slow to read them and names columns so."""
 # Statements without any of these have nothing for us.
 _HINT = re.compile(r"<->|<=>|<#>|<\+>|<~>|distance|product|similarity|\bvector\b|halfvec", re.IGNORECASE)
 # What may stand before an operand: words behind which an expression begins, and marks.
@@ -81,30 +83,39 @@ def vector_names(text: SqlText, columns: Sequence[tuple[str, bool]]) -> frozense
 
 
 def distance_edits(
-    text: SqlText, vectors: Callable[[], frozenset[str]], skipped: Sequence[tuple[int, int]] = ()
+    text: SqlText,
+    vectors: Callable[[], frozenset[str]],
+    keep: Callable[[list[float]], str],
+    skipped: Sequence[tuple[int, int]] = (),
 ) -> Iterator[Edit]:
     """Yields what stands in place of operators, casts and text, and around operands and parameters.
 
     Args:
         text: the statement.
         vectors: tells the names of columns that hold vectors; called where something depends on it.
+        keep: remembers a long vector, and tells what stands for it in the text.
         skipped: ranges of tokens, first and last, that something else is put in place of.
 
     Raises:
         InvalidInputError: an operand that is no single value, or text that is no vector.
     """
-    yield from _Rewriting(text, vectors, skipped).edits()
+    yield from _Rewriting(text, vectors, keep, skipped).edits()
 
 
 class _Rewriting:
     """The rewriting of one statement."""
 
     def __init__(
-        self, text: SqlText, vectors: Callable[[], frozenset[str]], skipped: Sequence[tuple[int, int]]
+        self,
+        text: SqlText,
+        vectors: Callable[[], frozenset[str]],
+        keep: Callable[[list[float]], str],
+        skipped: Sequence[tuple[int, int]],
     ) -> None:
         self._text = text
         self._words = text.words
         self._vectors = vectors
+        self._keep = keep
         self._skipped = skipped
         self._closing: dict[int, int] = {}
         """Token of an opening bracket -> token of its closing one."""
@@ -167,9 +178,31 @@ class _Rewriting:
         while first < closing:
             while i < closing and self._words[i] != ",":
                 i = self._closing.get(i, i) + 1
-            if i - first == 1 or (self._words[first] == "$" and i - first == 2):
-                yield from self._typed_value(i - 1)
+            yield from self._value(first, i)
             first = i = i + 1
+
+    def _value(self, first: int, end: int) -> Iterator[Edit]:
+        """A value that is nothing but text, a parameter, or a long list of numbers becomes a vector."""
+        if end - first == 1 or (self._words[first] == "$" and end - first == 2):
+            yield from self._typed_value(end - 1)
+        elif end - first > _LONG:
+            numbers = self._numbers(first, end)
+            if numbers is not None:
+                yield self._in_place(first, end - 1, self._keep(numbers))
+
+    def _numbers(self, first: int, end: int) -> list[float] | None:
+        """The elements of `[1, -2.5, ...]`, with ARRAY before it or not; None where it is something else."""
+        text, words = self._text, self._words
+        first += words[first] == "ARRAY"
+        if words[first] != "[" or self._closing.get(first) != end - 1:
+            return None
+        if any(words[i] not in {"0", "-", ","} for i in range(first + 1, end - 1)):
+            return None
+        return read_vector(text.sql[text.start(first) : text.end(end - 1)])
+
+    def _in_place(self, first: int, last: int, replacement: str) -> Edit:
+        begin = self._text.start(first)
+        return begin, self._text.end(last), [Piece(replacement, begin, verbatim=False)]
 
     def _typed_value(self, last: int) -> Iterator[Edit]:
         """Text and parameters become vectors. `last` is the token that ends the value."""
@@ -187,11 +220,8 @@ class _Rewriting:
             numbers = read_vector(text.tokens[last].text)
             if numbers is None:
                 raise text.error(last, "A vector such as '[0.1, 0.2, ...]' is expected; other text stands")
-            yield (
-                text.start(last),
-                text.end(last),
-                [Piece(array_text(numbers), text.start(last), verbatim=False)],
-            )
+            shown = array_text(numbers) if len(numbers) < _LONG else self._keep(numbers)
+            yield self._in_place(last, last, shown)
 
     # Operators
 
@@ -205,13 +235,10 @@ class _Rewriting:
             raise _unclear(text, index, operator)
         name = f"{_OPERATORS[operator].value}("
         yield text.start(first), text.start(first), [Piece(name, text.start(first), verbatim=False)]
-        yield from self._typed_value(index - 1)
-        yield text.start(index), text.end(behind - 1), [Piece(",", text.start(index), verbatim=False)]
-        yield from self._typed_value(end - 1) if self._is_single(behind, end) else ()
+        yield from self._value(first, index)
+        yield self._in_place(index, behind - 1, ",")
+        yield from self._value(behind, end)
         yield text.end(end - 1), text.end(end - 1), [Piece(")", text.start(index), verbatim=False)]
-
-    def _is_single(self, first: int, end: int) -> bool:
-        return end - first == 1 or (self._words[first] == "$" and end - first == 2)
 
     def _stands_alone(self, first: int, end: int) -> bool:
         """Whether nothing binds the operands more tightly than the operator between them."""

@@ -9,15 +9,17 @@ numbered by `query_index` in the order of the rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
-from planner.search.call import QueryVectors, Subquery
+from planner.references import FunctionSite, References
+from planner.search.call import QueryVectors, SearchFunction, Subquery, search_function
 from planner.search.distance_functions import is_vector_type
 from planner.tokens import SqlText
 
-__all__ = ["MAX_QUERIES", "check_vectors", "query_vectors", "subquery_text"]
+__all__ = ["MAX_QUERIES", "check_vectors", "query_vectors", "subquery_text", "without_subqueries"]
 
 MAX_QUERIES = 10_000
 """More queries than this are asked by mistake."""
@@ -77,3 +79,16 @@ def query_vectors(function: str, found: pa.Table) -> QueryVectors:
         msg = f"{function}: the subquery gives a vector that is NULL: leave it out by WHERE vec IS NOT NULL"
         raise InvalidInputError(msg)
     return QueryVectors(map(tuple, vectors.to_pylist()))
+
+
+def without_subqueries(found: References) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
+    """What stands outside of calls of search functions, whose subqueries are statements of their own."""
+    searches = [
+        (call, function) for call in found.functions if (function := search_function(call.name)) is not None
+    ]
+
+    def is_outside(token: int) -> bool:
+        return not any(call.opening < token < call.closing for call, _ in searches)
+
+    outside = replace(found, tables=[site for site in found.tables if is_outside(site.first)])
+    return outside, [(call, function) for call, function in searches if is_outside(call.first)]

@@ -158,6 +158,26 @@ def test_operators_become_calls(case: Case):
     assert bind(given, names).render() == expected
 
 
+LONG = [float(one) for one in np.random.default_rng(8).normal(size=200)]
+
+
+@pytest.mark.parametrize("vector", [f"'{LONG}'", f"{LONG}", f"ARRAY{LONG}", f"'{LONG}'::vector(200)"])
+def test_long_vectors_do_not_stand_in_the_text(engine: QueryEngine, vector: str):
+    sql = f"SELECT {vector} <-> vec, l2_distance(vec, {vector}) FROM items"
+    names = Names({"items": pa.table({"vec": pa.array([LONG])})})
+    statement = bind(sql, names)
+    assert statement.render() == (
+        "SELECT l2_distance(CAST($vector_1 AS DOUBLE[]) , vec), "
+        'l2_distance(vec, CAST($vector_2 AS DOUBLE[])) FROM "items#1" AS "items"'
+    )
+    assert statement.vectors == (tuple(LONG), tuple(LONG))
+    query = engine.prepare(f"SELECT l2_distance({vector}, $1), {vector} <=> $1")
+    assert query.execute([pa.scalar(LONG)]).read_all().to_pylist() == [
+        {name: pytest.approx(0, abs=1e-12) for name in query.schema.names}
+    ]
+    assert max(map(len, query.schema.names)) < 100
+
+
 @pytest.mark.parametrize(
     "expression",
     [
