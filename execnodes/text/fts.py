@@ -117,7 +117,9 @@ class FtsExec(ExecNode):
         depths = [min(max(1_024, 8 * self.k), len(one)) for one in lists]
         given = np.empty(0, dtype=np.int64)
         while True:
-            parts = (one.documents[start:stop] for one, start, stop in zip(lists, drawn, depths, strict=True))
+            parts = (
+                one.documents(start, stop) for one, start, stop in zip(lists, drawn, depths, strict=True)
+            )
             rows = union([np.sort(part[self.flags[part]]) for part in parts])
             rows = rows[places_in(given, rows) < 0]
             highest = highest_after(lists, depths, analysis.clause)

@@ -26,19 +26,33 @@ class Impacts:
     """Documents of a term, best first.
 
     Attributes:
-        documents: row numbers.
-        weights: what the term is worth in each, descending, for the reference average length; idf left out.
+        order: places in the term's postings (int32, or int64 where they are too many for that).
+        weights: what the term is worth in each, descending, for the reference average length; idf left out
+            (float32, rounded up).
         reference: that average length.
     """
 
-    documents: np.ndarray
+    order: np.ndarray
     weights: np.ndarray
     reference: float
+
+    @staticmethod
+    def of(weights: np.ndarray, reference: float) -> Impacts:
+        """Put documents in order.
+
+        Args:
+            weights: of each, as they stand in the postings.
+            reference: average length for which these are their weights.
+        """
+        order = np.argsort(-weights, kind="stable")
+        narrow = order.astype(np.int32) if len(order) <= np.iinfo(np.int32).max else order
+        up = np.nextafter(weights[order].astype(np.float32), np.float32(np.inf))
+        return Impacts(narrow, up, reference)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return int(self.documents.nbytes + self.weights.nbytes)
+        return int(self.order.nbytes + self.weights.nbytes)
 
     def bound(self, seen: int, average_length: float) -> float:
         """The most that the term can be worth in documents after the first `seen`.
@@ -61,8 +75,7 @@ def impacts(text: SourceText, column: str, term: str, statistics: ColumnStatisti
         postings = text.postings(column, term)
         at_reference = ColumnStatistics(1_000_000, round(reference * 1_000_000), {}, statistics.quantizes)
         weights = at_reference.weight(postings.frequencies, text.lengths(column, postings.documents))
-        best_first = np.argsort(-weights, kind="stable")
-        return Impacts(postings.documents[best_first], weights[best_first], at_reference.average_length)
+        return Impacts.of(weights, at_reference.average_length)
 
     made_by = text.tokenizers[column], statistics.quantizes
     key = ("text impacts", text.source.identity, column, term, *made_by, step)
@@ -94,12 +107,12 @@ class TermImpacts:
         return self.statistics.idf(self.term)
 
     def __len__(self) -> int:
-        return len(self._impacts.documents)
+        return len(self._impacts.order)
 
-    @property
-    def documents(self) -> np.ndarray:
-        """Row numbers, best first."""
-        return self._impacts.documents
+    def documents(self, start: int, stop: int) -> np.ndarray:
+        """Row numbers of the documents at some places, the best being the first."""
+        found = self.text.postings(self.column, self.term).documents[self._impacts.order[start:stop]]
+        return np.asarray(found)
 
     def highest(self, seen: int) -> float:
         """The most that the term can score in documents after the first `seen`."""
