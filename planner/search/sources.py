@@ -151,10 +151,10 @@ def _own_index(
     base: BaseTable, generation: GenerationDataset, covered: Coverage, *, even_if_slower: bool
 ) -> IndexDescription | None:
     """What a search node has to know of a generation's own index, where it is to be asked."""
-    if not (even_if_slower or index_pays(base, generation, covered)):
-        return None
     index = own_index(base, generation, covered)
-    return None if index is None else described(index)
+    if index is None or not (even_if_slower or index_pays(base, generation, covered)):
+        return None
+    return described(index)
 
 
 def _base_identity(
