@@ -5,6 +5,7 @@ A statement passes through these modules, in this order:
 ==========================================  =================================================================
 `dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
+`numbering`                                 parameters, and which value each of them gets
 `chains`, `literal_sizes`, `like_escape`    plans too deep, values too large; LIKE with any escape character
 `statement`, `parameters`, `typed_values`,  the bound statement, its parameters, their values, and whether
 `key_query`                                 it is a lookup

@@ -2,6 +2,7 @@
 
 ==========================================  =================================================================
 `call`, `arguments`, `text_arguments`       a call as it stands in a statement, and what its arguments mean
+`subquery`                                  queries that give the vectors to search for
 `search`, `leaf`, `scan`                    what is searched for, and the leaf that DataFusion reads it from
 `direct`                                    statements that are but a search, planned once
 `distance_functions`, `vector_text`,        distances in SQL: functions, pgvector's operators, vectors written

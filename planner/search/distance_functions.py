@@ -151,10 +151,10 @@ def _distances(distance: Distance, left: pa.ListArray, right: pa.ListArray) -> t
     other, unknown_too = _matrix(right)
     missing = unknown | unknown_too
     if distance in _ANGLES:
-        lengths = _product(one, one) * _product(other, other)
+        lengths = np.sqrt(_product(one, one)) * np.sqrt(_product(other, other))
         missing |= lengths == 0
         with np.errstate(invalid="ignore", divide="ignore"):
-            cosine = np.clip(_product(one, other) / np.sqrt(lengths), -1.0, 1.0)
+            cosine = np.clip(_product(one, other) / lengths, -1.0, 1.0)
         return (cosine if distance is Distance.COSINE_SIMILARITY else 1.0 - cosine), missing
     return _COMPUTE[distance](one, other), missing
 
