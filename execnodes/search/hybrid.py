@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,6 @@ from execnodes.search.request import Fusion, HybridRequest
 from execnodes.search.side_by_side import side_by_side
 from execnodes.search.source import DISTANCE, HYBRID_CANDIDATES, QUERY_INDEX, SCORE, SOURCE
 
-_PLACE = np.dtype([("query", np.int32), ("source", np.int32), ("address", np.uint64)])
 _SAME = float(np.finfo(np.float32).eps)
 """Numbers no further apart than this are equal: nothing is to be made of their differences."""
 _MIDDLE = 0.5
@@ -82,66 +82,89 @@ class HybridExec(ExecNode):
             yield fused
 
     def _fused(self, vectors: pa.RecordBatch, texts: pa.RecordBatch) -> pa.RecordBatch:
-        near = _places(vectors, vectors.column(QUERY_INDEX).to_numpy(), self.vector_sources)
-        every = np.repeat(np.arange(self.queries, dtype=np.int32), texts.num_rows)
-        matching = np.tile(
-            _places(texts, np.zeros(texts.num_rows, np.int32), self.text_sources), self.queries
-        )
-        matching["query"] = every
-        places, rows = np.unique(np.concatenate((near, matching)), return_inverse=True)
-        near_rows, matching_rows = rows[: len(near)], rows[len(near) :]
-        distances = _column(len(places), near_rows, vectors.column(DISTANCE).to_numpy(zero_copy_only=False))
+        queries = self.queries
+        near = _places(vectors, self.vector_sources)
+        near_queries = vectors.column(QUERY_INDEX).to_numpy()
+        matching = [np.tile(column, queries) for column in _places(texts, self.text_sources)]
+        matching_queries = np.repeat(np.arange(queries, dtype=np.int32), texts.num_rows)
+        columns = [
+            np.concatenate(pair)
+            for pair in ((near_queries, matching_queries), *zip(near, matching, strict=True))
+        ]
+        firsts, rows = _distinct(*columns)
+        query, source, address = (column[firsts] for column in columns)
+        near_rows, matching_rows = rows[: len(near_queries)], rows[len(near_queries) :]
+        distances = _column(len(query), near_rows, vectors.column(DISTANCE).to_numpy(zero_copy_only=False))
         scores = _column(
-            len(places),
-            matching_rows,
-            np.tile(texts.column(SCORE).to_numpy(zero_copy_only=False), self.queries),
+            len(query), matching_rows, np.tile(texts.column(SCORE).to_numpy(zero_copy_only=False), queries)
         )
         if self.request.fusion is Fusion.WEIGHTED:
-            points = self._weighted(places["query"], distances, scores)
+            points = self._weighted(query, distances, scores)
         else:
-            points = self._reciprocal(len(places), (near, near_rows), (matching, matching_rows))
+            points = self._reciprocal(
+                len(query), (near_queries, near_rows), (matching_queries, matching_rows)
+            )
         hybrid = points.astype(np.float32)
         by_distance, by_score = np.nan_to_num(distances, nan=np.inf), np.nan_to_num(-scores, nan=np.inf)
         vector_first = self.request.fusion is Fusion.RRF or self.request.alpha >= _MIDDLE
         ties = (by_score, by_distance) if vector_first else (by_distance, by_score)
         # Places are in order already, and the sort is stable: what remains is decided by them.
-        order = np.lexsort((*ties, -hybrid, places["query"]))
-        columns = [places["query"], places["source"], places["address"], distances, scores, hybrid]
+        order = np.lexsort((*ties, -hybrid, query))
         return pa.RecordBatch.from_arrays(
             [
                 _nullable(column[order], field)
-                for column, field in zip(columns, HYBRID_CANDIDATES, strict=True)
+                for column, field in zip(
+                    (query, source, address, distances, scores, hybrid), HYBRID_CANDIDATES, strict=True
+                )
             ],
             schema=HYBRID_CANDIDATES,
         )
 
     def _weighted(self, queries: np.ndarray, distances: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Points of rows that stand query by query."""
         points = np.zeros(len(queries), dtype=np.float64)
         alpha = self.request.alpha
-        for query in range(self.queries):
-            mine = queries == query
-            nearness = 1 - _scaled(distances[mine])
-            points[mine] = alpha * np.nan_to_num(nearness) + (1 - alpha) * np.nan_to_num(
-                _scaled(scores[mine])
-            )
+        bounds = np.searchsorted(queries, np.arange(self.queries + 1))
+        for start, stop in pairwise(bounds.tolist()):
+            nearness = np.nan_to_num(1 - _scaled(distances[start:stop]))
+            points[start:stop] = alpha * nearness + (1 - alpha) * np.nan_to_num(_scaled(scores[start:stop]))
         return points
 
     def _reciprocal(self, count: int, *branches: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Points of so many rows; branches tell the query of each candidate, and which of the rows it is."""
         points = np.zeros(count, dtype=np.float64)
-        for places, rows in branches:
-            for query in range(self.queries):
-                mine = rows[places["query"] == query]
-                points[mine] += 1 / (self.request.rrf_k + np.arange(1, len(mine) + 1))
+        for queries, rows in branches:
+            points[rows] += 1 / (self.request.rrf_k + _ranks(queries))
         return points
 
 
-def _places(candidates: pa.RecordBatch, queries: np.ndarray, sources: Mapping[int, int]) -> np.ndarray:
-    """What identifies each candidate in both branches."""
-    places = np.empty(candidates.num_rows, dtype=_PLACE)
-    places["query"] = queries
-    places["source"] = [sources[number] for number in candidates.column(SOURCE).to_pylist()]
-    places["address"] = candidates.column(ROW_ADDRESS).to_numpy()
-    return places
+def _ranks(queries: np.ndarray) -> np.ndarray:
+    """How many candidates of the same query stand up to each one."""
+    order = np.argsort(queries, kind="stable")
+    ordered = queries[order]
+    ranks = np.empty(len(queries), dtype=np.int64)
+    ranks[order] = np.arange(1, len(queries) + 1) - np.searchsorted(ordered, ordered)
+    return ranks
+
+
+def _places(candidates: pa.RecordBatch, sources: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Source and address of each candidate, which mean the same row in both branches."""
+    renumbered = np.zeros(max(sources, default=0) + 1, dtype=np.int32)
+    renumbered[list(sources)] = list(sources.values())
+    return renumbered[candidates.column(SOURCE).to_numpy()], candidates.column(ROW_ADDRESS).to_numpy()
+
+
+def _distinct(query: np.ndarray, source: np.ndarray, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct places in order: where each first occurs, and for all of them which of these it is."""
+    order = np.lexsort((address, source, query))
+    is_new = np.ones(len(order), dtype=np.bool_)
+    is_new[1:] = False
+    for column in (query, source, address):
+        ordered = column[order]
+        is_new[1:] |= ordered[1:] != ordered[:-1]
+    rows = np.empty(len(order), dtype=np.int64)
+    rows[order] = np.cumsum(is_new) - 1
+    return order[is_new], rows
 
 
 def _column(count: int, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
