@@ -108,6 +108,8 @@ class TokenPostings:
         if code is None:
             return NO_POSTINGS
         start, stop = self._starts[code], self._starts[code + 1]
+        if start == stop:
+            return NO_POSTINGS  # the vocabulary knows words of texts that are none
         documents = self._documents[start:stop]
         firsts = np.flatnonzero(np.concatenate(([True], documents[1:] != documents[:-1])))
         offsets = np.append(firsts, len(documents))
