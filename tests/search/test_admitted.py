@@ -25,6 +25,7 @@ from planner.search.sources import search_sources
 from planner.table_policy import plan_policy
 from planner.visibility import Visibility
 from tests.planner.access_lake import ANALYST, VISIBLE, write_lake
+from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
 ALL_ORDERS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10]
@@ -242,6 +243,27 @@ def test_columns_that_swap_their_names_are_not_confused(tmp_path: Path):
     assert admitted() == [0]
     dataset.delete("id = 0")
     assert admitted() == []
+    catalog.close()
+
+
+def test_columns_that_changed_after_a_flush_are_known_by_id(root: Path, writers: WriterProcess):
+    schema = pa.schema([key_field("id", pa.int64()), pa.field("a", pa.int32())])
+    rows = pa.table({"id": [0, 1, 2], "a": [10, 11, 12]}, schema=schema)
+    table = LsmTable.create(root, "altered", rows, unpartitioned(("id",), 1), writers)
+    table.put([{"id": 2, "a": 20}, {"id": 3, "a": 11}])
+    table.close_writers()
+    dataset = table.dataset()
+    dataset.alter_columns({"path": "a", "name": "b"})
+    dataset.add_columns(pa.schema([pa.field("a", pa.int32())]))
+    catalog = Catalog.open(str(root))
+    altered = Orders(catalog, "altered")
+    for text, column, shown in (("b % 10 = 1", "b", [1, 3]), ("a IS NULL", "a", [0, 1, 2, 3])):
+        condition = SqlCondition(text, frozenset({column}))
+        assert ids(altered.admission().admitted(altered.sources, None, [condition])[0]) == shown
+    said = altered.said((pc.field("b") == 20) | (pc.field("a") > 0))
+    assert ids(altered.admission(None, "b").admitted(altered.sources, said)[0]) == [2]
+    visible = altered.admission(TableAccess(row_filter="b = 11 OR a = 20")).visible(altered.sources)
+    assert ids(visible) == [1, 3]
     catalog.close()
 
 
