@@ -115,27 +115,42 @@ def ordered_by_distance(draw: Draw, table: Searched, recall: Recall) -> Question
         expression = f"{_FUNCTIONS[metric]}({table.vector}, {literal(query)})"
     else:
         expression = f"{table.vector} {_OPERATORS[metric]} {literal(query)}"
-    k = draw(st.sampled_from((1, 3, 7, 1000)))
+    k, offset = draw(st.sampled_from((1, 3, 7, 1000))), draw(st.sampled_from((0, 0, 2)))
+    nulls_first = not draw(st.integers(0, 3))
     condition = table.condition(draw)
     where = "" if condition is None else f" WHERE {condition}"
-    sql = f"SELECT {table.selected_key} FROM {table.name}{where} ORDER BY {expression} LIMIT {k}"
+    order = expression + (" NULLS FIRST" if nulls_first else "") + draw(st.sampled_from(("", ", id")))
+    page = f"LIMIT {k}" + (f" OFFSET {offset}" if offset else "")
+    sql = f"SELECT {table.selected_key} FROM {table.name}{where} ORDER BY {order} {page}"
 
     def judge(answer: pa.Table, context: str) -> None:
         satisfying = table.satisfying(condition)
-        known = dict.fromkeys(satisfying, LAST)
-        known |= {
-            key: value
-            for key, value in distances(vectors_of(table), query, metric).items()
-            if key in satisfying
-        }
+        vectors = [(key, one) for key, one in vectors_of(table) if key in satisfying]
+        known = {key: -LAST if nulls_first else LAST for key, _ in vectors}
+        known |= distances(vectors, query, metric)
         found = [(key, known.get(key, LAST)) for key in table.keys_of(answer)]
         ranking = Ranking(known, DISTANCES)
-        if table.index and table.index.metric == metric:
+        if offset:
+            exact = not (table.index and table.index.metric == metric)
+            _check_page(found, ranking, offset, k, context, exact=exact)
+        elif table.index and table.index.metric == metric:
             _check_approximate(found, ranking, k, recall, context)
         else:
             ranking.check(found, k, context)
 
     return Question(sql, judge)
+
+
+def _check_page(
+    found: Sequence[tuple[Key, float]], ranking: Ranking, offset: int, k: int, context: str, *, exact: bool
+) -> None:
+    """The rows after the first ones, best first."""
+    shown = {key: ranking.scores[key] for key, _ in found if key in ranking.scores}
+    Ranking(shown, DISTANCES).check(found, k, context)
+    page = sorted(ranking.scores.values())[offset : offset + k]
+    assert len(found) == len(page), f"{len(found)} rows instead of {len(page)}; {context}"
+    for (key, actual), right in zip(found, page, strict=True):
+        assert not exact or abs(actual - right) <= DISTANCES.slack(right), f"{key} is no such row; {context}"
 
 
 def _check_approximate(
