@@ -204,7 +204,10 @@ class CatchUp:
         }
         moved = []
         for generation in generations:
-            pairs = {one: rows[generation.path].of(left[one]) for one, rows in same.items()}
+            equal = {
+                one: found for one, rows in same.items() if len((found := rows[generation.path]).offsets)
+            }
+            pairs = {one: found.of(left[one]) for one, found in equal.items()}
             rows = sum(len(pair.offsets) for pair in pairs.values())
             if any(self._is_enough(base, one, rows) for one in lacking):
                 for one, pair in pairs.items():

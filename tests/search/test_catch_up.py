@@ -11,9 +11,11 @@ from planner.engine import QueryEngine
 from planner.search import same_rows
 from planner.search.catch_up import CatchUpMode
 from planner.search.coverage import IndexKind, coverage
+from tests.oracle.vector_answers import literal
 from tests.search.divided import COLUMN_OF, Divided, answering, rows_in
 from tests.search.replayed import ReplayedTable, asking, axis
 from tests.support import merging
+from tests.support.results import assert_close_rows, rows_of
 from tests.support.tables import Row, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -306,6 +308,28 @@ def test_searches_that_are_fused_find_a_row_in_the_same_source(subject: Subject)
         places.append({one["id"]: id(source.rows) for source in found for one in rows_in(source)})
     assert places[0] == places[1]
     assert len(places[0]) == len(subject.rows)
+
+
+def test_fused_rankings_are_the_same_with_and_without(subject: Subject, open_engine: Open, root: Path):
+    subject.flush_rows(range(30, 50), 1)
+    subject.merge()
+    subject.table.dataset().optimize.optimize_indices(index_names=["txt_index"])
+    subject.flush_rows(range(35, 60), 2)
+    subject.merge()
+    subject.put(*rows(range(36, 39), 3))
+    ask = asking(open_engine(root))
+
+    def fused(mode: str) -> pa.Table:
+        asked = f"'{subject.name}', 'vec', {literal(axis(1, 2.5))}, 'txt', 'word1 word2 at', k => 100"
+        columns = "id, _hybrid_score, _distance, _score"
+        exact = "nprobes => 100, ef => 1000, refine_factor => 100"
+        return ask(
+            f"SELECT {columns} FROM lance_hybrid_search({asked}, {exact}, catch_up => '{mode}') ORDER BY id"
+        )
+
+    never, always = fused("never"), fused("always")
+    assert always.num_rows == len(subject.rows)
+    assert_close_rows(rows_of(always), rows_of(never), "with and without catch-up")
 
 
 def test_a_large_fragment_is_compared_piece_by_piece(subject: Subject, monkeypatch: pytest.MonkeyPatch):
