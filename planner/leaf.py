@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
+from planner.base_table import BaseTable
 from planner.query import QueryRun, TableScan
 from planner.secured import SecuredTable
 
@@ -28,13 +29,16 @@ class TableLeaf(pads.Dataset):
         run: the statement's execution.
         table: what the name stands for, with what may be seen of it.
         partitions: fragments to offer.
+        base: the newest version of the table, where it is known already.
     """
 
-    def __init__(self, run: QueryRun, table: SecuredTable, partitions: int) -> None:
+    def __init__(
+        self, run: QueryRun, table: SecuredTable, partitions: int, base: BaseTable | None = None
+    ) -> None:
         self._run = run
         self._table = table
         self._partitions = partitions
-        self._base = table.base()
+        self._base = table.base() if base is None else base
         self._schema = table.visible_schema(self._base)
         self._columns: tuple[str, ...] = tuple(self._schema.names)
 

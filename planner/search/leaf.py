@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from planner.base_table import BaseTable
 from planner.leaf import TableLeaf
 from planner.query import QueryRun, TableScan
 from planner.search.call import SearchCall
@@ -25,10 +26,13 @@ class SearchLeaf(TableLeaf):
         table: that is searched, with what may be seen of it.
         call: as it stands in the statement.
         search: what it asks for.
+        base: version of the table that it was read against.
     """
 
-    def __init__(self, run: QueryRun, table: SecuredTable, call: SearchCall, search: Search) -> None:
-        super().__init__(run, table, 1)
+    def __init__(
+        self, run: QueryRun, table: SecuredTable, call: SearchCall, search: Search, base: BaseTable
+    ) -> None:
+        super().__init__(run, table, 1, base)
         self.residual: tuple[Condition, ...] = ()
         """Conditions of the statement that DataFusion does not hand over; see `planner.search.residual`."""
         self._search = search
@@ -77,5 +81,6 @@ def search_leaf(
     """
     table = catalog.table(call.table)
     values = None if parameters is None else [value.as_py() for value in parameters]
-    search = read_search(call, table.visible_schema(table.base()), values, table.access.masks.keys())
-    return SearchLeaf(run, table, call, search)
+    base = table.base()
+    search = read_search(call, table.visible_schema(base), values, table.access.masks.keys())
+    return SearchLeaf(run, table, call, search, base)
