@@ -314,10 +314,13 @@ class _Rewriting:
 
     def _after_type(self, first: int) -> int:
         """The token behind a type such as FLOAT[3], VECTOR(3) or DOUBLE PRECISION[]."""
-        end = first + 1 + (self._words[first] == "DOUBLE" and self._words[first + 1] == "PRECISION")
-        while self._words[end] in {"(", "["} and end in self._closing:
+        words, last = self._words, len(self._text.tokens)
+        end = min(first + 1, last)
+        if words[first : first + 2] == ("DOUBLE", "PRECISION"):
+            end += 1
+        while words[end] in {"(", "["} and end in self._closing:
             end = self._closing[end] + 1
-        return min(end, len(self._text.tokens))
+        return min(end, last)
 
 
 def _operator(text: SqlText, index: int) -> str | None:

@@ -240,3 +240,9 @@ def test_what_means_two_things_is_refused(engine: QueryEngine):
         engine.prepare(
             "SELECT vec <=> half, n IS NOT DISTINCT FROM 1 FROM items", SessionSettings(dialect="duckdb")
         )
+
+
+def test_a_statement_may_end_anywhere(engine: QueryEngine):
+    for end in ("<->", "::", "::vector", "::vector(", "(", "$", "["):
+        with pytest.raises(InvalidInputError):
+            engine.prepare(f"SELECT 1 FROM items WHERE vec <-> vec < 1 AND vec <-> other {end}")
