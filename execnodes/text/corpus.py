@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -13,7 +13,7 @@ from execnodes.text.analysis import analyze
 from execnodes.text.bm25 import ColumnStatistics
 from execnodes.text.clauses import Clause, FuzzyClause, TermsClause
 from execnodes.text.query import TextQuery
-from execnodes.text.source_text import SourceText
+from execnodes.text.source_text import LiveText, SourceText
 from execnodes.text.tokenizer import Tokenizer
 
 
@@ -59,22 +59,26 @@ class Corpus:
         """The analysis where it was made already."""
         return self._analyzed[0] if self._analyzed else None
 
-    def analysis(self) -> Analysis:
-        """The query and its statistics, worked out once."""
+    def analysis(self, check: Callable[[], None]) -> Analysis:
+        """The query and its statistics, worked out once.
+
+        Args:
+            check: raises once the search was stopped.
+        """
         with self._lock:
             if not self._analyzed:
-                self._analyzed.append(self._analyze())
+                self._analyzed.append(self._analyze(check))
             return self._analyzed[0]
 
-    def _analyze(self) -> Analysis:
-        clause = analyze(self.query, self.tokenizers).expanded(self._expand)
+    def _analyze(self, check: Callable[[], None]) -> Analysis:
+        clause = analyze(self.query, self.tokenizers).expanded(partial(self._expand, check))
         terms = clause.terms
         known: dict[tuple[str, str], list[int | None]] = {
             (column, term): [text.text.known_frequency(column, term) for text in self.texts]
             for column, of_column in terms.items()
             for term in of_column
         }
-        counted = self._count(terms, known)
+        counted = self._count(terms, known, check)
         statistics = {}
         for column in self.query.columns:
             frequencies = {
@@ -94,10 +98,11 @@ class Corpus:
         self,
         terms: Mapping[str, Mapping[str, str | None]],
         known: Mapping[tuple[str, str], Sequence[int | None]],
+        check: Callable[[], None],
     ) -> int:
         """Find the frequencies that aren't known, side by side, and tell how many they were."""
         tasks = [
-            partial(text.text.frequency, column, term, terms[column][term])
+            partial(_count_one, text.text, column, term, terms[column][term], check)
             for (column, term), frequencies in known.items()
             for text, frequency in zip(self.texts, frequencies, strict=True)
             if frequency is None
@@ -106,15 +111,26 @@ class Corpus:
             side_by_side(tasks)
         return len(tasks)
 
-    def _expand(self, fuzzy: FuzzyClause) -> TermsClause:
+    def _expand(self, check: Callable[[], None], fuzzy: FuzzyClause) -> TermsClause:
         """A fuzzy clause with the terms that live documents have."""
         terms: set[str] = set()
         for word in fuzzy.words:
             edits = fuzzy.edits(word)
             for text in self.texts:
+                check()
                 documents = text.text.columns[fuzzy.column]
                 near = documents.near(word.text, edits, fuzzy.prefix_length) if edits else (word.text,)
                 # Of the first ones in all sources together none comes after the first ones in its own.
-                live = (term for term in near if text.text.frequency(fuzzy.column, term))
+                live = (term for term in near if _is_live(text.text, fuzzy.column, term, check))
                 terms.update(islice(live, fuzzy.max_expansions))
         return fuzzy.among(terms)
+
+
+def _is_live(text: LiveText, column: str, term: str, check: Callable[[], None]) -> bool:
+    check()
+    return text.frequency(column, term) > 0
+
+
+def _count_one(text: LiveText, column: str, term: str, surface: str | None, check: Callable[[], None]) -> int:
+    check()
+    return text.frequency(column, term, surface)

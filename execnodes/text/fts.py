@@ -74,7 +74,7 @@ class FtsExec(ExecNode):
         """One batch a round."""
         if partition:
             return
-        analysis = self.corpus.analysis()
+        analysis = self.corpus.analysis(context.check)
         for rows, highest in self._rounds(analysis, context):
             count = len(rows)
             arrays = [

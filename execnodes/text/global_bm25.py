@@ -65,7 +65,7 @@ class GlobalBM25Exec(ExecNode):
         """One batch: the best first; equal ones by source, then by row address."""
         if partition:
             return
-        analysis = self.corpus.analysis()
+        analysis = self.corpus.analysis(context.check)
         context.count(self, "frequencies_counted", analysis.counted)
         context.count(self, "frequencies_known", analysis.known)
         best = BestDocuments(self.k)

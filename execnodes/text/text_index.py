@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from lance import query as lance_queries
 from execnodes.search.source import SCORE
 from execnodes.source import LanceSource, read_as
 from execnodes.text.bm25 import K1, ColumnStatistics, Postings
+from execnodes.text.dictionary import TermDictionary
 from execnodes.text.documents import Cache
 from execnodes.text.postings import NO_POSTINGS, TokenPostings
 from execnodes.text.query import PhraseQuery, lance_query
@@ -28,12 +29,6 @@ WITNESSES = 4
 CERTAIN_FREQUENCY = 500
 """Up to so many occurrences, a score tells how many there are."""
 TOLERANCE = 0.02
-SAMPLE = 256
-"""Documents that are read together to learn which terms are near to a word."""
-MANY_TERMS = 256
-"""Where so many are near, all their documents are read."""
-NOTHING = 1e-5
-"""What is left of a score, by rounding, when it is subtracted from itself."""
 ENTRY_BYTES = 512
 _ALL_AT_ONCE = 1 << 30
 
@@ -85,38 +80,33 @@ class IndexedDocuments:
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
         """See `ColumnDocuments.near`."""
+
+        def find() -> list[str]:
+            found = {term for one in self._dictionaries() for term in one.near(word, edits, prefix_length)}
+            return sorted(found, key=str.encode)
+
+        try:
+            return self.cache.compute(
+                self._key("near", word, edits, prefix_length),
+                find,
+                lambda found: sum(map(len, found)) + ENTRY_BYTES,
+            )
+        except (KeyError, IndexError, ValueError):
+            # Terms that are stored in another way than we know: those of the texts themselves are the same.
+            return self._read_all().near(word, edits, prefix_length)
+
+    def _dictionaries(self) -> tuple[TermDictionary, ...]:
+        """The terms of each partition of each segment."""
+
+        def read() -> tuple[TermDictionary, ...]:
+            return tuple(
+                TermDictionary(file("tokens").column("_token_fst_bytes")[0].as_py())
+                for file in self._partitions()
+            )
+
         return self.cache.compute(
-            self._key("near", word, edits, prefix_length),
-            lambda: sorted(self._find_near(word, edits, prefix_length), key=str.encode),
-            lambda found: sum(map(len, found)) + ENTRY_BYTES,
+            self._key("dictionaries"), read, lambda found: sum(len(one.data) for one in found) + ENTRY_BYTES
         )
-
-    def _find_near(self, word: str, edits: int, prefix_length: int) -> set[str]:
-        """Terms near to a word, from documents that have one of them, until none has one that isn't known.
-
-        What the known ones are worth in a document is subtracted from what all are: so something is left of
-        those that have another.
-        """
-        fuzzy = lance_queries.MatchQuery(
-            word,
-            self._stored,
-            fuzziness=edits,
-            prefix_length=prefix_length,
-            max_expansions=_ALL_AT_ONCE,
-        )
-        known: set[str] = set()
-        numbers, scores = self._matches(fuzzy)
-        while len(numbers):
-            some = np.unique(np.linspace(0, len(numbers) - 1, SAMPLE).astype(np.int64))
-            found = set(self._tokenized(np.sort(numbers[some])).near(word, edits, prefix_length)) - known
-            known |= found
-            if not found or len(known) > MANY_TERMS or not all(map(str.isalnum, known)):
-                return set(self._tokenized(np.sort(numbers)).near(word, edits, prefix_length)) | known
-            others = [(lance_queries.Occur.SHOULD, self._exactly(term)) for term in known]
-            rest = lance_queries.BoostQuery(fuzzy, lance_queries.BooleanQuery(others), negative_boost=1.0)
-            numbers, left = self._matches(rest)
-            numbers = numbers[left > NOTHING * scores.max()]
-        return known
 
     @property
     def _dataset(self) -> Any:  # noqa: ANN401 (lance types)
@@ -145,19 +135,28 @@ class IndexedDocuments:
         """Documents of all segments, as Lance itself keeps them beside their terms."""
         lengths = np.zeros(self.numbers.count, dtype=np.int32)
         tokens = documents = 0
+        for file in self._partitions():
+            found = file("docs")
+            counts = found.column("_num_tokens").to_numpy()
+            numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
+            tokens += int(counts.sum())
+            documents += len(counts)
+            lengths[numbers[numbers >= 0]] = counts[numbers >= 0]
+        return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.quantizes))
+
+    def _partitions(self) -> Iterator[Callable[[str], pa.Table]]:
+        """For each partition of each segment, what reads one of its files, by the name of its kind."""
         session = self._dataset.new_file_session()
         for segment in self._segments():
             place = f"_indices/{segment.uuid}"
             about = session.open_reader(f"{place}/metadata.lance").metadata().schema.metadata
             for partition in json.loads(about[b"partitions"]):
-                reader = session.open_reader(f"{place}/part_{partition}_docs.lance")
-                found = reader.read_all(batch_size=_ALL_AT_ONCE).to_table()
-                counts = found.column("_num_tokens").to_numpy()
-                numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
-                tokens += int(counts.sum())
-                documents += len(counts)
-                lengths[numbers[numbers >= 0]] = counts[numbers >= 0]
-        return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.quantizes))
+
+                def read(kind: str, start: str = f"{place}/part_{partition}_") -> pa.Table:
+                    reader = session.open_reader(f"{start}{kind}.lance")
+                    return reader.read_all(batch_size=_ALL_AT_ONCE).to_table()
+
+                yield read
 
     def _segments(self) -> Iterable[Any]:
         for index in self._dataset.describe_indices():
