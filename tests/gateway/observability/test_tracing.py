@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import lance
+import pyarrow as pa
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -116,6 +118,25 @@ def test_a_statement_is_a_tree_of_spans_below_that_of_its_client(
     assert node.parent_span_id == executed.span_id
     assert attributes(node)["lance_gateway.output_rows"] == 897
     assert node.start_time_unix_nano <= node.end_time_unix_nano
+
+
+def test_a_search_is_a_tree_of_spans_too(watch: Watch, root: Path, collector: Collector) -> None:
+    vectors = pa.array([[1.0, 0.0], [0.0, 1.0]], pa.list_(pa.float32(), 2))
+    rows = pa.table({"id": [1, 2], "vec": vectors, "body": ["a fox", "a hen"]})
+    lance.write_dataset(rows, root / "items.lance").create_scalar_index("body", "INVERTED")
+    watched = watch(root, otlp_endpoint=collector.endpoint)
+    with flight.FlightClient(watched.uri) as client:
+        rpc.query(client, "SELECT id FROM lance_hybrid_search('items', 'vec', [1, 0], 'body', 'fox')")
+    watched.server.shutdown()
+    watched.observability.close()
+    names = {span.span_id: span.name for span in collector.spans}
+    ancestors = {span.name: names.get(span.parent_span_id) for span in collector.spans}
+    assert ancestors["KnnExec"] == "ConcurrentUnionExec"
+    assert ancestors["FtsExec"] == "UnionExec"
+    assert ancestors["TakeRowsExec"] == "execute"
+    fused = attributes(collector.named("HybridExec"))
+    assert fused["lance_gateway.node"] == "HybridExec: weighted, alpha=0.5"
+    assert (fused["lance_gateway.output_rows"], fused["lance_gateway.found_by_both"]) == (2, 1)
 
 
 def test_failures_are_marked(watch: Watch, lake: Path, collector: Collector) -> None:
