@@ -1,5 +1,6 @@
 """Who answers the searches: Lance on the base alone, Lance's LSM planner, and the gateway."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,10 +56,10 @@ def lsm_knn(table: SearchTable, effort: Effort, overfetch: float = 1.0) -> Vecto
     return search
 
 
-def gateway_knn(engine: QueryEngine, effort: Effort) -> VectorSearch:
-    """The gateway in process, by a statement that is prepared once."""
-    sql = vector_search("$1", k=K, nprobes=effort.nprobes, refine_factor=effort.refine_factor)
-    prepared = engine.prepare(sql)
+def gateway_knn(engine: QueryEngine, effort: Effort | None) -> VectorSearch:
+    """The gateway in process, by a statement that is prepared once; without an effort, by its defaults."""
+    options = {} if effort is None else dataclasses.asdict(effort)
+    prepared = engine.prepare(vector_search("$1", k=K, **options))
 
     def search(vector: Vectors) -> pa.Table:
         return prepared.execute((as_parameter(vector),)).read_all()

@@ -36,6 +36,7 @@ def _in_process(context: BenchContext, table: SearchTable, size: str) -> Iterato
     try:
         sides = {
             "gateway": gateway_knn(engine, effort),
+            "defaults": gateway_knn(engine, None),
             "base": base_knn(table.uri, effort),
             "planner": lsm_knn(table, effort),
             "planner, more": lsm_knn(table, effort, _OVERFETCH),
@@ -72,6 +73,15 @@ def _in_process(context: BenchContext, table: SearchTable, size: str) -> Iterato
     note = f"{effort.nprobes} partitions, {effort.refine_factor} times k candidates refined, by all sides"
     yield Finding(
         f"recall@{K}{size}", f"{ours:.3f}", against, ours, "recall", Bar(_LOWEST_RECALL, "at least"), note
+    )
+    defaults = recalls["defaults"]
+    yield Finding(
+        f"recall@{K}{size} by defaults",
+        f"{defaults:.3f} in {milliseconds(samples.median_ms('defaults'))}",
+        f"{effort.nprobes} partitions {ours:.3f} in {milliseconds(samples.median_ms('gateway'))}",
+        defaults,
+        "recall",
+        Bar(_LOWEST_RECALL, "at least"),
     )
     gain = ours - planner
     yield Finding(
