@@ -43,7 +43,9 @@ class IndexSearch:
         said = [f"{name}={value}" for name, value in options.items() if value is not None]
         return ", ".join([f"index={self.name} ({self.type} {metric})", *said])
 
-    def ranked(self, source: SearchSource, column: str, queries: np.ndarray, k: int) -> list[Found]:
+    def ranked(
+        self, source: SearchSource, column: str, queries: np.ndarray, k: int, effort: float
+    ) -> list[Found]:
         """The k nearest rows of the index by its own distances, superseded ones among them; nearest first.
 
         Args:
@@ -51,13 +53,14 @@ class IndexSearch:
             column: of vectors.
             queries: one a row.
             k: rows wanted for each.
+            effort: as above.
         """
         rows = source.rows
         assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
         dataset: Any = rows.dataset
         nearest: dict[str, Any] = {"column": rows.stored_names[column], "k": k}
         if self.nprobes is None:
-            nearest["search_effort"] = self.effort
+            nearest["search_effort"] = effort
         else:
             nearest["minimum_nprobes"] = self.nprobes
         if self.ef is not None:

@@ -24,9 +24,13 @@ from execnodes.search.vector_blocks import Keep, blocks_of
 from execnodes.source import LanceSource
 
 GROWTH = 4
-"""So many times as many rows are ranked where too few of them were live."""
+"""So many times as many rows are ranked where fewer than k of them were live."""
+TOLERANCE = 1.5
+"""Rows are ranked anew where it should have been so many times as many: a few stale rows more do no harm."""
+THOROUGH = 0.8
+"""Effort where the rows that are wanted lie farther away than the nearest ones."""
 WORTH_RANKING = 100
-"""To rank a row takes as long as to compute so many distances."""
+"""To rank a row and read its vector takes as long as to compute so many distances."""
 
 
 def ranked_search(
@@ -52,27 +56,43 @@ def ranked_search(
         context: stops the search.
     """
     rows, hidden = physical_rows(source), hidden_rows(source)
-    needed = k * (index.refine_factor or 1)
-    wanted = needed
+    refine = index.refine_factor or 1
+    kept = refine * k
+    wanted, effort = kept, index.effort
     if hidden:
-        wanted += 8 + math.ceil(1.2 * needed * hidden / (rows - hidden))
+        wanted += 8 + math.ceil(1.2 * kept * hidden / (rows - hidden))
     found = [NOTHING] * len(queries)
     asked = list(range(len(queries)))
     while True:
         context.check()
-        short = []
-        ranked = index.ranked(source, column, queries[asked], wanted)
+        short, most = [], 0
+        ranked = index.ranked(source, column, queries[asked], wanted, effort)
         for number, (values, addresses) in zip(asked, ranked, strict=True):
-            live = np.flatnonzero(are_live(source, addresses))[:needed]
-            if len(live) == needed or len(addresses) < wanted:
-                found[number] = values[live], addresses[live]
+            live = np.flatnonzero(are_live(source, addresses))
+            required = _required(live, k, refine) or GROWTH * wanted
+            if len(addresses) < wanted or required <= TOLERANCE * wanted:
+                found[number] = values[live[:kept]], addresses[live[:kept]]
             else:
                 short.append(number)
-        wanted *= GROWTH
-        if not short or wanted * WORTH_RANKING > rows:
+                most = max(most, required)
+        if not short or most * WORTH_RANKING > rows:
             break
-        asked = short
+        asked, wanted, kept, effort = short, most, most, max(index.effort, THOROUGH)
     return found if index.refine_factor is None else _refined(source, column, queries, k, metric, keep, found)
+
+
+def _required(live: np.ndarray, k: int, refine: int) -> int | None:
+    """How many rows must be ranked to have the k nearest live ones among them; None where that can't be told.
+
+    Stale rows are nearer than the k-th live one: to find it takes what it takes to find that many rows where
+    none is stale.
+
+    Args:
+        live: places of live rows in a ranking, ascending.
+        k: rows wanted.
+        refine: candidates that the index must name for each.
+    """
+    return refine * (int(live[k - 1]) + 1) if len(live) >= k else None
 
 
 def _refined(
