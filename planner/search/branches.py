@@ -135,7 +135,7 @@ class Branches:
             covered.column,
             covered.kind,
             metric=metric,
-            catch_up=CatchUp(self.table, self.visibility, self.catch_up),
+            catch_up=CatchUp(self.table, self.visibility, self.catch_up, self.admission.check),
             together_with=together_with,
         )
 

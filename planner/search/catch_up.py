@@ -16,7 +16,7 @@ are the same never changes: it is found out once for a pair of a fragment's file
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 from execnodes.row_mask import FragmentMask, RowMask
 from execnodes.source import LanceSource
 from memwal.manifest import FlushedGeneration
-from planner.base_table import BaseTable, Fragment
+from planner.base_table import BaseTable
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError
 from planner.search.coverage import Coverage, IndexKind
 from planner.search.own_index import MIN_VECTOR_BYTES, own_index, vector_bytes
@@ -102,11 +102,13 @@ class CatchUp:
         table: whose caches are used.
         visibility: knows keys of generations.
         mode: when merged generations answer.
+        check: called before each fragment that is read; raises when the statement is to stop.
     """
 
     table: Table
     visibility: Visibility
     mode: CatchUpMode = CatchUpMode.AUTO
+    check: Callable[[], None] = lambda: None
 
     def moved(
         self, snapshot: TableSnapshot, regions: frozenset[str], live: RowMask, needed: Sequence[Coverage]
@@ -133,14 +135,17 @@ class CatchUp:
         fragments = tuple(sorted({one for coverage in lacking for one in coverage.uncovered}))
         paths = tuple(one.path for one in generations)
         columns = tuple((one.column, one.kind) for one in lacking)
+        key = ("moved rows", *snapshot.identity, fragments, paths, columns, self.mode)
+        known: MovedRows | None = self.table.cache.get(key)
+        if known is not None:
+            return known
         try:
-            return self.table.cache.compute(
-                ("moved rows", *snapshot.identity, fragments, paths, columns, self.mode),
-                lambda: self._divided(base, live, fragments, generations, lacking),
-                lambda moved: moved.nbytes,
-            )
+            same = {one: self._same_rows(base, one, generations) for one in fragments}
         except GenerationVanishedError:
             return MovedRows(live)  # cleaned up this moment: what it has is looked at in the base table
+        moved = self._divided(base, live, same, generations, lacking)
+        self.table.cache.put(key, moved, moved.nbytes)
+        return moved
 
     def _is_wanted(self, base: BaseTable, coverage: Coverage) -> bool:
         """Whether the rows that an index lacks are worth looking for."""
@@ -193,15 +198,11 @@ class CatchUp:
         self,
         base: BaseTable,
         live: RowMask,
-        fragments: Sequence[int],
+        same: Mapping[int, Mapping[str, SameRows]],
         generations: Sequence[GenerationDataset],
         lacking: Sequence[Coverage],
     ) -> MovedRows:
-        left = {one: self._live_rows(base, one, live) for one in fragments}
-        by_id = {one.fragment_id: one for one in base.fragments}
-        same = {
-            one: self._same_rows(base, by_id[one], generations) for one, flags in left.items() if flags.any()
-        }
+        left = {one: self._live_rows(base, one, live) for one in same}
         moved = []
         for generation in generations:
             equal = {
@@ -230,21 +231,32 @@ class CatchUp:
         return flags
 
     def _same_rows(
-        self, base: BaseTable, fragment: Fragment, generations: Sequence[GenerationDataset]
-    ) -> dict[str, SameRows]:
+        self, base: BaseTable, fragment_id: int, generations: Sequence[GenerationDataset]
+    ) -> Mapping[str, SameRows]:
         """Path of each generation -> rows that the fragment has as they are."""
         cache = self.table.cache
+        fragment = next(one for one in base.fragments if one.fragment_id == fragment_id)
+        pair = ("same rows", base.place, fragment.files, base.columns_identity)
+        found: dict[str, SameRows] = {}
+        for generation in generations:
+            known = cache.get((*pair, generation.path))
+            if known is not None:
+                found[generation.path] = known
+        missing = [one for one in generations if one.path not in found]
+        if not missing:
+            return found
+        self.check()
 
-        def key(generation: GenerationDataset) -> Hashable:
-            return "same rows", base.place, fragment.files, generation.path, base.columns_identity
-
-        found = {one.path: cache.get(key(one)) for one in generations}
-        missing = [one for one in generations if found[one.path] is None]
-        if missing:
+        def compare() -> list[SameRows]:
             layers = [Layer(one, self.visibility.keys(base, one)) for one in missing]
-            for one, rows in zip(missing, same_rows(base, fragment, layers), strict=True):
-                cache.put(key(one), rows, rows.nbytes + ENTRY_OVERHEAD)
-                found[one.path] = rows
+            return same_rows(base, fragment, layers)
+
+        # Statements that come at the same time share one comparison; what is kept are its single results.
+        together = (*pair, *(one.path for one in missing), "together")
+        compared = cache.compute(together, compare, lambda found: sum(one.nbytes for one in found))
+        for generation, rows in zip(missing, compared, strict=True):
+            cache.put((*pair, generation.path), rows, rows.nbytes + ENTRY_OVERHEAD)
+            found[generation.path] = rows
         return found
 
 
