@@ -46,6 +46,8 @@ _OVERHEAD = 256
 _FEW_ROWS = 8192
 """Of texts and lists, which may be long, so many rows are evaluated at a time."""
 _READ_AHEAD = 4
+_FAILS_FOR_A_ROW = "fails for a row"
+"""Kept in place of a mask."""
 _ADDRESS_FIELD = pa.field(ROW_ADDRESS, pa.uint64())
 
 
@@ -165,14 +167,16 @@ class Admission:
         if condition.spares_other_rows:
             return self._of_some_rows(rows, fragment_id, before, condition)
         key = _content(rows, fragment_id, condition)
-        found: FragmentMask | None = None if key is None else self.cache.get(key)
+        found: FragmentMask | str | None = None if key is None else self.cache.get(key)
         if found is None:
             try:
                 found = self._of_fragment(rows, fragment_id, None, condition)
             except _FailedForARow:
-                return self._of_some_rows(rows, fragment_id, before, condition)
+                found = _FAILS_FOR_A_ROW
             if key is not None:
-                self.cache.put(key, found, int(found.visible.nbytes) + _OVERHEAD)
+                self.cache.put(key, found, _bytes_of(found) + _OVERHEAD)
+        if isinstance(found, str):
+            return self._of_some_rows(rows, fragment_id, before, condition)
         return found if before is None else found.both(before)
 
     def _of_some_rows(
@@ -302,6 +306,10 @@ def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> tuple
         files_of(fragment.metadata),
         deletions,
     )
+
+
+def _bytes_of(found: FragmentMask | str) -> int:
+    return int(found.visible.nbytes) if isinstance(found, FragmentMask) else 0
 
 
 def _matches(condition: Condition, batch: pa.RecordBatch) -> pa.BooleanArray:
