@@ -1,15 +1,17 @@
 """Rows that an index lacks come from merged generations: each once, and as the base table has them now."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 
+from execnodes.row_mask import EVERYTHING_VISIBLE
 from planner.engine import QueryEngine
 from planner.search import same_rows
-from planner.search.catch_up import CatchUpMode
+from planner.search.catch_up import CatchUp, CatchUpMode
 from planner.search.coverage import IndexKind, coverage
 from tests.oracle.vector_answers import literal
 from tests.search.divided import COLUMN_OF, Divided, answering, rows_in
@@ -343,6 +345,24 @@ def test_a_large_fragment_is_compared_piece_by_piece(subject: Subject, monkeypat
     subject.rows[(41,)]["n"] = 7
     subject.check()
     assert subject.answering() == {1: 15}
+
+
+def test_a_statement_that_was_stopped_compares_no_rows(subject: Subject):
+    subject.flush_rows(range(30, 50), 1)
+    subject.merge()
+    divided = subject.divided
+
+    def stop() -> None:
+        raise CancelledError
+
+    stopped = CatchUp(divided.table, divided.visibility, CatchUpMode.ALWAYS, stop)
+    snapshot = divided.snapshot()
+    needed = (coverage(snapshot.base, "txt", IndexKind.TEXT),)
+    with pytest.raises(CancelledError):
+        stopped.moved(snapshot, frozenset(snapshot.regions), EVERYTHING_VISIBLE, needed)
+    assert subject.answering() == {1: 20}
+    known = stopped.moved(snapshot, frozenset(snapshot.regions), EVERYTHING_VISIBLE, needed)
+    assert [one.generation.generation for one in known.generations] == [1]
 
 
 def test_few_rows_are_looked_at(subject: Subject):
