@@ -12,7 +12,7 @@ the rows of the table, and what is found is what the search may rank.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -41,6 +41,8 @@ _VOLATILE = re.compile(r"\b(?:random|rand|uuid)\(")
 _MAY_FAIL = re.compile(r"[/%]|CAST\(")
 _NUMBER = "#row"
 _SELECTING = re.compile("(Left|Right)(?:Semi|Anti|Mark)")
+_SCAN = re.compile(r"\s*TableScan: (?P<table>\S+)")
+_SELECTED = re.compile(r"Filter:|(?:Left|Right)(?:Semi|Anti|Mark) Join")
 _WAY_OUT = "write prefilter => false to apply the conditions to the rows that were found"
 
 
@@ -186,6 +188,7 @@ def residual_conditions(
         UnsupportedError: a condition that can't be met before ranking.
     """
     _refuse_subqueries(plan, searches)
+    _refuse_scalar_subqueries(plan.display_indent(), searches)
     found: dict[str, tuple[PlannedCondition, ...]] = {}
     for chain in _chains(plan):
         added = searches.get(chain.table)
@@ -238,3 +241,30 @@ def _refuse_subqueries(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str
                 "a condition with a subquery (IN, EXISTS) on the rows of a search can't apply before ranking"
             )
             raise UnsupportedError(f"{msg}: {_WAY_OUT}")
+
+
+def _refuse_scalar_subqueries(plan: str, searches: Mapping[str, AbstractSet[str]]) -> None:
+    """Subqueries that stand for a value are expressions, which can be seen in print alone."""
+    lines = plan.split("\n")
+    for number, line in enumerate(lines):
+        found = _SCAN.match(line)
+        if found is None or found["table"] not in searches:
+            continue
+        selected, directly = False, True
+        for above in _ancestors(lines, number):
+            if directly:
+                selected = selected or _SELECTED.match(above) is not None
+                directly = selected or above.startswith(("Projection:", "SubqueryAlias:"))
+            if selected and above.startswith("Subquery:"):
+                msg = "a condition on the rows of a search in a subquery that stands for a value can't apply"
+                raise UnsupportedError(f"{msg} before ranking: {_WAY_OUT}")
+
+
+def _ancestors(lines: Sequence[str], number: int) -> Iterator[str]:
+    """The lines of the nodes above the one on a line, from the nearest up, without their indentation."""
+    depth = len(lines[number]) - len(lines[number].lstrip())
+    for line in reversed(lines[:number]):
+        text = line.lstrip()
+        if len(line) - len(text) < depth:
+            depth = len(line) - len(text)
+            yield text

@@ -174,6 +174,19 @@ def test_what_can_not_apply_before_ranking_is_refused(engine: QueryEngine, condi
     assert len(ids(engine, f"SELECT id FROM {AFTER} s WHERE {condition}")) <= 6
 
 
+@pytest.mark.parametrize("condition", ["n + 1 = 3", "id IN (SELECT id FROM items WHERE n = 2)"])
+def test_a_subquery_that_stands_for_a_value_is_refused_as_well(engine: QueryEngine, condition: str):
+    sql = "SELECT id FROM items WHERE id = (SELECT max(id) FROM {} s WHERE {})"
+    with pytest.raises(UnsupportedError, match="stands for a value can't apply before ranking"):
+        engine.execute(sql.format(SEARCH, condition)).read_all()
+    engine.execute(sql.format(AFTER, condition)).read_all()
+
+
+def test_what_arrow_can_say_applies_in_any_subquery(engine: QueryEngine, rows: dict[int, Row]):
+    sql = f"SELECT id FROM items WHERE id = (SELECT max(id) FROM {SEARCH} s WHERE n = 2 AND _distance < 100)"
+    assert ids(engine, sql) == [max(nearest(rows, lambda row: row["n"] == 2))]
+
+
 def test_one_search_under_two_conditions_is_refused(engine: QueryEngine):
     sql = f"WITH s AS (SELECT * FROM {SEARCH}) SELECT a.id FROM s a JOIN s b ON a.id = b.id WHERE a.n + 1 = 3"
     with pytest.raises(UnsupportedError, match="read under different conditions"):
