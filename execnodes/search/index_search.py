@@ -22,8 +22,7 @@ class IndexSearch:
         name: of the index.
         type: as Lance calls it.
         effort: how many partitions Lance looks at, by their distances: 0 for the nearest alone, 1 for all.
-        nprobes: partitions to look at instead, at least; Lance looks at more where these have fewer than k
-            rows.
+        nprobes: partitions to look at instead, exactly so many.
         refine_factor: so many times k candidates are ranked by their true distances; None for an index that
             has whole vectors.
         ef: candidates that HNSW keeps, at least; None for other indexes.
@@ -62,7 +61,7 @@ class IndexSearch:
         if self.nprobes is None:
             nearest["search_effort"] = effort
         else:
-            nearest["minimum_nprobes"] = self.nprobes
+            nearest["nprobes"] = self.nprobes
         if self.ef is not None:
             nearest["ef"] = max(self.ef, k)
 

@@ -25,7 +25,7 @@ EFFORT = 0.65
 """Lance's own default is 0.5. On clusters that overlap, that finds 0.91 of the nearest ten, and this 0.96."""
 HNSW_EF = 200
 """Candidates of a graph, at least: on vectors without any structure, fewer find less than 0.95."""
-REFINE_AT_ONE_BIT = 50
+REFINE_AT_ONE_BIT = 100
 """Refine factor for codes of one bit a dimension; it falls with the square of the bits."""
 MAX_REFINE = 100
 LIGHT_BYTES = 16 << 20
@@ -122,8 +122,9 @@ def default_refine_factor(index: IndexDescription, dimension: int) -> int | None
     """So many times k candidates must be ranked by their true distances to have 0.95 of the nearest k.
 
     As measured on 50,000 and 200,000 clustered vectors of 8 to 128 dimensions, what decides is how many bits
-    the codes have for a dimension, whether these are of product, scalar or rotational quantisation: half a
-    bit needs 100, one bit 50, two bits 13, four and more 4 or less.
+    the codes have for a dimension, whether these are of product, scalar or rotational quantisation: one bit
+    needs 50, two bits 13, four and more 4 or less. Rows that were appended and then indexed by
+    `optimize_indices` have codes after an older codebook, and need twice as many.
 
     Returns:
         None for an index that has whole vectors, whose distances are true.
