@@ -26,6 +26,7 @@ FTS_CANDIDATES = pa.schema([*PLACE_FIELDS, pa.field(BOUND, pa.float64())])
 
 FEW_DOCUMENTS = 4_096
 """Up to so many documents that have one of the terms, all of them are candidates at once."""
+FEW_LISTS = 12
 MANY_DOCUMENTS = 16_384
 """More documents than that, though all of them match, are looked at in the order of what they are worth."""
 
@@ -91,9 +92,11 @@ class FtsExec(ExecNode):
         count = self.postings(analysis)
         context.count(self, "postings", count)
         is_monotone = bound(clause, {}) is not None
-        if count <= FEW_DOCUMENTS or not is_monotone or is_narrow(clause):
+        # Of many lists, each has some documents that may still be good: in the end all are read.
+        has_many_lists = len(analysis.terms) > FEW_LISTS
+        if count <= FEW_DOCUMENTS or not is_monotone or is_narrow(clause) or has_many_lists:
             rows = candidates(clause, lambda *term: self.text.postings(*term).documents)
-            if len(rows) <= MANY_DOCUMENTS or not is_monotone:
+            if len(rows) <= MANY_DOCUMENTS or not is_monotone or has_many_lists:
                 yield rows[self.flags[rows]], -np.inf
                 return
         yield from self._by_impact(analysis, context)

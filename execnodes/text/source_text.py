@@ -189,8 +189,11 @@ class JoinedText:
 def selected(postings: Postings, rows: np.ndarray) -> Postings:
     """Those of the postings that are of these rows (ascending)."""
     documents = postings.documents
-    places = places_in(documents, rows)
-    places = places[places >= 0]
+    if len(documents) < len(rows):
+        places = np.flatnonzero(places_in(rows, documents) >= 0)
+    else:
+        places = places_in(documents, rows)
+        places = places[places >= 0]
     if postings.positions is None or postings.offsets is None:
         return Postings(documents[places], postings.frequencies[places])
     starts, counts = postings.offsets[places], np.diff(postings.offsets)[places]
