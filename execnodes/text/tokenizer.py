@@ -170,7 +170,7 @@ class Tokenizer:
         """
         texts = document_texts(documents)
         if self.base in _SPLITS_AT:
-            chunks, bounds = _split(texts, _SPLITS_AT[self.base])
+            chunks, bounds = _split(texts.fill_null(""), _SPLITS_AT[self.base])
             distinct = chunks.dictionary_encode()
             if (pieces := self._between_marks(distinct.dictionary.to_pylist())) is not None:
                 return pieces.spread(distinct.indices.to_numpy(), bounds)
@@ -180,8 +180,8 @@ class Tokenizer:
         if pieces is None:
             pieces = _Pieces.of([self._made(text) for text in alone])
         # Some tokenizers make a term of the empty text, none makes one of NULL.
-        there = documents.is_valid().to_numpy(zero_copy_only=False)
-        return pieces.spread(distinct.indices.to_numpy()[there], starts_of(there))
+        bounds = starts_of(texts.is_valid().to_numpy(zero_copy_only=False))
+        return pieces.spread(distinct.indices.drop_null().to_numpy(), bounds)
 
     def _between_marks(self, texts: Sequence[str]) -> _Pieces | None:
         """The tokens of each text, by few calls; None where no mark can be told from the texts."""
@@ -292,7 +292,7 @@ def starts_of(counts: np.ndarray) -> np.ndarray:
 
 
 def document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray:
-    """One text per document, '' for NULL.
+    """One text per document; NULL for NULL, but '' for a list that is NULL, as Lance has it.
 
     Raises:
         InvalidInputError: the documents aren't text.
@@ -301,7 +301,7 @@ def document_texts(documents: pa.Array | pa.ChunkedArray) -> pa.LargeStringArray
         documents = documents.combine_chunks()
     kind = documents.type.value_type if pa.types.is_dictionary(documents.type) else documents.type
     if is_text(kind):
-        return documents.cast(pa.large_string()).fill_null("")
+        return documents.cast(pa.large_string())
     if is_list_of_text(kind):
         rows = documents.to_pylist()
         texts = (" ".join(part for part in row or () if part is not None) for row in rows)

@@ -128,8 +128,11 @@ def test_numbers_are_no_texts() -> None:
 
 
 def test_null_is_no_text_even_where_the_empty_text_is_a_term() -> None:
-    made = Tokenizer((("base_tokenizer", "raw"),)).tokenize(pa.array(["", None]))
+    raw = Tokenizer((("base_tokenizer", "raw"),))
+    made = raw.tokenize(pa.array(["", None]))
     assert made.lengths.tolist() == [1, 0]
+    assert raw.tokenize(pa.array(["x", None])).vocabulary.to_pylist() == ["x"]
+    assert raw.tokenize(pa.array([["x", "y"], [], None])).lengths.tolist() == [1, 1, 1]
 
 
 def test_a_query_knows_words_of_which_its_terms_are_made() -> None:
