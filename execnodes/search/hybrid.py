@@ -17,7 +17,8 @@ from execnodes.search.side_by_side import side_by_side
 from execnodes.search.source import DISTANCE, HYBRID_CANDIDATES, QUERY_INDEX, SCORE, SOURCE
 
 _SAME = float(np.finfo(np.float32).eps)
-"""Numbers no further apart than this are equal: nothing is to be made of their differences."""
+"""Numbers no further apart than this (numbers above 1: in proportion) are equal but for rounding."""
+_ROUNDINGS = 4
 _MIDDLE = 0.5
 """What they all scale to."""
 
@@ -182,7 +183,7 @@ def _scaled(values: np.ndarray) -> np.ndarray:
     if not len(known):
         return numbers
     least, width = known.min(), np.ptp(known)
-    if width < _SAME:
+    if width <= _SAME * max(1.0, _ROUNDINGS * float(np.abs(known).max())):
         return np.where(np.isnan(numbers), np.nan, _MIDDLE)
     scaled: np.ndarray = (numbers - least) / width
     return scaled

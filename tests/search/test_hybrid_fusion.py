@@ -130,6 +130,16 @@ def test_candidates_that_are_all_alike_score_a_half():
     ]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [(1e6, 1e6 + 0.0625), (8.0, 8.000001), (0.0, 6e-8), (-1e6, -1e6 - 0.0625)]
+)
+def test_rounding_is_no_difference(one: float, other: float):
+    rows = fuse([[(0, 1, one), (0, 2, other)]], [], HybridRequest(10, alpha=1.0))
+    assert [row["_hybrid_score"] for row in rows] == [0.5, 0.5]
+    rows = fuse([[(0, 1, one), (0, 2, other), (0, 3, one * 2 + 1)]], [], HybridRequest(10, alpha=1.0))
+    assert {row["_hybrid_score"] for row in rows} >= {0.0, 1.0}
+
+
 def test_ties_are_decided_by_the_weightier_branch_then_by_the_place():
     near, matching = [(0, 5, 1.0), (1, 5, 1.0)], [(0, 6, 2.0), (0, 3, 2.0)]
     vector_first = [(0, 5), (1, 5), (0, 3), (0, 6)]
