@@ -69,8 +69,16 @@ class SourceTexts:
             columns = {column: self._documents(source, column, numbers) for column in self.indexes}
             return LiveText(columns, numbers, live)
 
-        key = ("text", source.identity, source.index is None, digests, self._made_by)
-        return self.cache.compute(key, find, lambda found: found.nbytes)
+        state = (source.identity, source.index is None, digests, self._made_by)
+        if source.stem is None:
+            return self.cache.compute(("text", *state), find, lambda found: found.nbytes)
+        # Of a growing tail only the last state is kept: every other would hold on to texts of its own.
+        key = ("text of tail", source.stem, self._made_by)
+        known: tuple[object, LiveText] | None = self.cache.get(key)
+        if known is None or known[0] != state:
+            known = state, find()
+            self.cache.put(key, known, known[1].nbytes)
+        return known[1]
 
     @cached_property
     def _made_by(self) -> Hashable:
