@@ -28,8 +28,6 @@ HNSW_EF = 200
 REFINE_AT_ONE_BIT = 100
 """Refine factor for codes of one bit a dimension; it falls with the square of the bits."""
 MAX_REFINE = 100
-MIN_REFINE_OF_PRODUCTS = 8
-"""Where `optimize_indices` has added rows, their product codes are coarser than those of a new index."""
 LIGHT_BYTES = 16 << 20
 """So many vectors are compared in a few milliseconds: less is not worth a thread."""
 UNKNOWN_BITS = 1.0
@@ -134,8 +132,7 @@ def default_refine_factor(index: IndexDescription, dimension: int) -> int | None
     if index.type.endswith("_FLAT"):
         return None
     bits = bits_per_dimension(index, dimension)
-    least = MIN_REFINE_OF_PRODUCTS if index.type.endswith("_PQ") else 2
-    return min(max(math.ceil(REFINE_AT_ONE_BIT / bits**2), least), MAX_REFINE)
+    return min(max(math.ceil(REFINE_AT_ONE_BIT / bits**2), 2), MAX_REFINE)
 
 
 def bits_per_dimension(index: IndexDescription, dimension: int) -> float:
