@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -15,12 +15,6 @@ Value = TypeVar("Value")
 
 class Cache(Protocol):
     """Keeps what is costly to find, within a budget in bytes; keys name immutable things."""
-
-    def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
-        """The value, or None."""
-
-    def put(self, key: Hashable, value: object, nbytes: int) -> None:
-        """Keep a value."""
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
         """The value that is kept, or what `make` returns."""
