@@ -126,7 +126,11 @@ class Frames:
         try:
             frame = context.sql(text, param_values=values or None)
             if not (typing or untyped):
-                tell_leaves(frame, leaves)
+                tell_leaves(
+                    frame,
+                    leaves,
+                    None if pushdown else lambda: self.plan(bound, run, parameters, catalog),
+                )
         except Exception as error:
             raise translated(error, bound, run.failure) from error
         return frame

@@ -172,7 +172,7 @@ def planned_condition(
 
 
 def residual_conditions(
-    plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]
+    plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]], *, handed: bool = True
 ) -> Mapping[str, tuple[PlannedCondition, ...]]:
     """The conditions that stand directly above searches, each of which is to be met before ranking.
 
@@ -180,6 +180,7 @@ def residual_conditions(
         plan: optimised.
         searches: name of a leaf's table -> columns that the search adds. Conditions on these alone stay
             where they are.
+        handed: whether the leaf is handed what the plan says of it; otherwise that is among the conditions.
 
     Returns:
         Name of the leaf's table -> its conditions.
@@ -194,7 +195,7 @@ def residual_conditions(
         added = searches.get(chain.table)
         if added is None:
             continue
-        conditions = tuple(_conditions(chain, added))
+        conditions = tuple(_conditions(chain, added, handed=handed))
         known = found.setdefault(chain.table, conditions)
         if [one.identity for one in known] != [one.identity for one in conditions]:
             msg = (
@@ -214,18 +215,22 @@ def _chains(plan: LogicalPlan) -> Iterator[Chain]:
         yield from _chains(child)
 
 
-def _conditions(chain: Chain, added: AbstractSet[str]) -> Iterator[PlannedCondition]:
-    for place, node in chain.filters:
-        for conjunct in conjuncts_of(node.predicate()):
-            columns = chain.stored_columns(place + 1, conjunct)
-            if columns and columns <= added:
-                continue
-            condition = planned_condition(chain, place, conjunct, added)
-            if condition is None:
-                text = str(conjunct.canonical_name()).replace(f"{chain.table}.", "")
-                msg = f"the condition {text} on the rows of a search can't apply before ranking"
-                raise UnsupportedError(f"{msg}: {_WAY_OUT}")
-            yield condition
+def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Iterator[PlannedCondition]:
+    conjuncts = [
+        (place, conjunct) for place, node in chain.filters for conjunct in conjuncts_of(node.predicate())
+    ]
+    if not handed:
+        conjuncts += [(len(chain.nodes), one) for one in chain.leaf.filters()]
+    for place, conjunct in conjuncts:
+        columns = chain.stored_columns(place + 1, conjunct)
+        if columns and columns <= added:
+            continue
+        condition = planned_condition(chain, place, conjunct, added)
+        if condition is None:
+            text = str(conjunct.canonical_name()).replace(f"{chain.table}.", "")
+            msg = f"the condition {text} on the rows of a search can't apply before ranking"
+            raise UnsupportedError(f"{msg}: {_WAY_OUT}")
+        yield condition
 
 
 def _refuse_subqueries(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from datafusion import DataFrame
 
@@ -13,12 +13,15 @@ from planner.search.nearest_leaf import NearestLeaf
 from planner.search.residual import residual_conditions
 
 
-def tell_leaves(frame: DataFrame, leaves: Mapping[str, TableLeaf]) -> None:
+def tell_leaves(
+    frame: DataFrame, leaves: Mapping[str, TableLeaf], handing: Callable[[], DataFrame] | None = None
+) -> None:
     """Look at a plan, and tell leaves of which rows it needs the nearest only, and under which conditions.
 
     Args:
         frame: the planned statement; nothing is read yet.
         leaves: its leaves by the names of their tables in the plan.
+        handing: where leaves are not handed their conjuncts, plans the statement as if they were.
 
     Raises:
         UnsupportedError: a condition that a search can't meet before ranking.
@@ -29,14 +32,14 @@ def tell_leaves(frame: DataFrame, leaves: Mapping[str, TableLeaf]) -> None:
         if isinstance(leaf, SearchLeaf) and leaf.prefilters
     }
     ranked = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, NearestLeaf)}
-    if not searches and not ranked:
-        return
-    plan = frame.optimized_logical_plan()
     if ranked:
-        for name, nearest in nearest_by_table(plan).items():
+        for name, nearest in nearest_by_table(frame.optimized_logical_plan()).items():
             if name in ranked:
                 ranked[name].nearest = nearest
-    for name, conditions in residual_conditions(plan, searches).items():
+    if not searches:
+        return
+    plan = (frame if handing is None else handing()).optimized_logical_plan()
+    for name, conditions in residual_conditions(plan, searches, handed=handing is None).items():
         leaf = leaves[name]
         assert isinstance(leaf, SearchLeaf)  # noqa: S101 (searches are)
         leaf.residual = conditions

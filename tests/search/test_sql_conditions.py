@@ -143,6 +143,16 @@ def test_conditions_reach_through_joins(engine: QueryEngine, rows: dict[int, Row
     assert ids(engine, sql) == nearest(rows, lambda row: row["n"] == 2)
 
 
+def test_conditions_that_nobody_hands_over_reach_through_joins(engine: QueryEngine, rows: dict[int, Row]):
+    wanted = [rows[number]["vec"] for number in (1, 4, 7, 9, 12)]
+    listed = ", ".join(f"arrow_cast({vector}, 'FixedSizeList(4 x Float32)')" for vector in wanted)
+    sql = f"""
+        SELECT s.id FROM {SEARCH} s JOIN items i ON s.id = i.id
+        WHERE s.vec IN ({listed}) AND s.n <> 4 ORDER BY s._distance
+    """
+    assert ids(engine, sql) == nearest(rows, lambda row: row["vec"] in wanted and row["n"] != 4)
+
+
 def test_a_limit_stands_between(engine: QueryEngine, rows: dict[int, Row]):
     sql = f"SELECT id FROM (SELECT * FROM {SEARCH} LIMIT 6) WHERE n + 1 = 3 ORDER BY _distance"
     assert ids(engine, sql) == [one for one in nearest(rows, lambda _: True) if rows[one]["n"] == 2]
