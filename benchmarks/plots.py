@@ -54,6 +54,7 @@ class Plot:
         y_label: Quantity and unit.
         curves: In the order of the legend.
         logarithmic: The axes, of "x" and "y", that are.
+        x_ticks: Where the x axis is labelled; () for round numbers.
     """
 
     title: str
@@ -61,11 +62,12 @@ class Plot:
     y_label: str
     curves: Sequence[Curve]
     logarithmic: str = ""
+    x_ticks: Sequence[float] = ()
 
     def write(self, path: Path) -> None:
         """Draws it into an SVG file, replacing an older one."""
         with mpl.rc_context(_STYLE):
-            figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+            figure = Figure(figsize=(7.6, 3.6), layout="constrained")
             axes = figure.subplots()
             for curve in self.curves:
                 xs, ys = zip(*curve.points, strict=True)
@@ -76,7 +78,10 @@ class Plot:
                     getattr(axes, f"set_{letter}scale")("log")
                     axis.set_major_formatter(FuncFormatter(_plain))
                     axis.set_minor_formatter(FuncFormatter(_few))
-            axes.legend()
+            if self.x_ticks:
+                axes.set_xticks(self.x_ticks)
+                axes.set_xticks((), minor=True)
+            figure.legend(loc="outside right upper")
             path.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(path, format="svg", metadata={"Date": None})
 

@@ -125,7 +125,8 @@ def _by_index(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
 
 def _by_generations(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
     latencies: dict[str, list[tuple[float, float]]] = {}
-    for generations in context.settings.search_generation_counts:
+    counts = context.settings.search_generation_counts
+    for generations in counts:
         table = context.searched(dataclasses.replace(shape, generations=generations, regions=1, tail_rows=0))
         medians = _latencies(context, table)
         for side, median in medians.items():
@@ -152,7 +153,7 @@ def _by_generations(context: BenchContext, shape: SearchShape) -> Iterator[Findi
         for side, label in labels.items()
     ]
     title = f"{shape.fresh_rows:,} rows on top of {shape.rows:,}, in so many generations"
-    _write(context, "search-generations", Plot(title, "generations", _MEDIAN, curves, "xy"))
+    _write(context, "search-generations", Plot(title, "generations", _MEDIAN, curves, "xy", counts))
 
 
 def _latencies(context: BenchContext, table: SearchTable) -> Mapping[str, float]:
