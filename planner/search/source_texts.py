@@ -24,6 +24,8 @@ from planner.dataset_indexes import dataset_indexes
 from planner.search.coverage import IndexKind, described
 
 _QUANTIZED_BLOCK = 256
+_MOVED_ROWS = "FragmentReuse"
+"""With an index of this type, files of the others still name rows by where they lay before a compaction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +141,14 @@ class SourceTexts:
         rows = source.rows
         if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
             return None
+        indexes = dataset_indexes(rows.dataset)
+        if any(index.type == _MOVED_ROWS for index in indexes):
+            return None
         if column == next(iter(self.indexes)):
             return source.index
         found = [
             index
-            for index in dataset_indexes(rows.dataset)
+            for index in indexes
             if index.columns == (rows.stored_names[column],)
             and IndexKind.TEXT.serves(index)
             and index.fragments.issuperset(source.fragments)
