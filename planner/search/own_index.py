@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from planner.base_table import BaseTable
@@ -12,6 +14,11 @@ from planner.search.coverage import Coverage, IndexKind, says_the_same
 MIN_VECTOR_BYTES = 32 << 20
 """Vectors that take less are kept in memory, where looking at all of them is exact and quicker than asking a
 generation's index, a graph over quantised vectors."""
+MAX_TOKENIZED_BYTES = 8 << 20
+"""Texts of a generation whose files take no more are taken apart once and kept, some six times as large. A new
+word costs a call of Lance for each index that is asked, and next to nothing in memory."""
+MAX_ALL_TOKENIZED_BYTES = 24 << 20
+"""The same for all generations of a search."""
 
 
 def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
@@ -51,11 +58,25 @@ def _own_index(
     return None
 
 
-def index_pays(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> bool:
-    """Whether asking a generation's own index takes less time than looking at its rows."""
-    if of_base.kind is IndexKind.TEXT:
-        return True  # it saves reading and tokenizing all texts
-    return generation.rows * vector_bytes(base.schema.field(of_base.column).type) >= MIN_VECTOR_BYTES
+def asked_by_index(
+    base: BaseTable, generations: Iterable[GenerationDataset], of_base: Coverage
+) -> frozenset[str]:
+    """Paths of the generations whose own indexes take less time to ask than their rows to look at.
+
+    Args:
+        base: table.
+        generations: all that are searched: what is kept of small ones must fit into memory together.
+        of_base: what the base table has for the column.
+    """
+    if of_base.kind is IndexKind.VECTOR:
+        row_bytes = vector_bytes(base.schema.field(of_base.column).type)
+        return frozenset(one.path for one in generations if one.rows * row_bytes >= MIN_VECTOR_BYTES)
+    found, kept = [], 0
+    for one in sorted(generations, key=lambda one: one.nbytes):
+        kept += one.nbytes
+        if one.nbytes > MAX_TOKENIZED_BYTES or kept > MAX_ALL_TOKENIZED_BYTES or not one.nbytes:
+            found.append(one.path)
+    return frozenset(found)
 
 
 def vector_bytes(vectors: pa.DataType) -> int:

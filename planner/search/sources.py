@@ -21,7 +21,7 @@ from planner.dataset_indexes import DatasetIndex
 from planner.fresh_rows import GenerationDataset, Tail
 from planner.search.catch_up import CatchUp, MovedRows
 from planner.search.coverage import Coverage, IndexKind, coverage, described
-from planner.search.own_index import index_pays, own_index
+from planner.search.own_index import asked_by_index, own_index
 from planner.snapshot import TableSnapshot
 from planner.visibility import SnapshotMasks
 
@@ -63,16 +63,18 @@ def search_sources(
         moved = catch_up.moved(snapshot, regions, live, (covered, *together_with))
     numbers = itertools.count()
     sources = [*_of_base(numbers, base, covered, moved)]
+    searched = [region for region in snapshot.regions.values() if region.region_id in regions]
+    generations = [one.generation for one in moved.generations]
+    generations += [one for region in searched for one in region.generations]
+    by_index = asked_by_index(base, generations, covered) if generations and covered.index else frozenset()
     for one in moved.generations:
-        sources += _of_generation(
-            numbers, base, one.generation, one.rows, covered, one.live, by_index=moved.by_index
-        )
-    for region in snapshot.regions.values():
-        if region.region_id not in regions:
-            continue
+        asked = moved.by_index or one.generation.path in by_index
+        sources += _of_generation(numbers, base, one.generation, one.rows, covered, one.live, by_index=asked)
+    for region in searched:
         for generation in region.generations:
             shown = EVERYTHING_VISIBLE if masks is None else masks.generations[generation.path]
-            sources += _of_generation(numbers, base, generation, generation.source(base), covered, shown)
+            rows, asked = generation.source(base), generation.path in by_index
+            sources += _of_generation(numbers, base, generation, rows, covered, shown, by_index=asked)
         if region.tail is not None:
             shown = EVERYTHING_VISIBLE if masks is None else masks.tails[region.region_id]
             sources.append(_of_tail(next(numbers), base, region.tail, shown))
@@ -116,7 +118,7 @@ def _of_generation(
     covered: Coverage,
     live: RowMask,
     *,
-    by_index: bool = False,
+    by_index: bool,
 ) -> Iterator[SearchSource]:
     """A generation; but one that was written before the table had the column has no vectors.
 
@@ -127,7 +129,7 @@ def _of_generation(
         rows: the same as a source.
         covered: which index of the base table serves the search.
         live: rows of the generation that are searched.
-        by_index: whether its own index answers even where looking at all rows is quicker.
+        by_index: whether its own index is asked, if it has one.
     """
     if covered.kind is IndexKind.VECTOR and covered.column not in rows.stored:
         return
@@ -137,7 +139,7 @@ def _of_generation(
         ("generation", base.place, generation.path, base.columns_identity),
         live,
         tuple(sorted(generation.fragment_rows)),
-        _own_index(base, generation, covered, even_if_slower=by_index),
+        _own_index(base, generation, covered) if by_index else None,
         generation.region_id,
     )
 
@@ -147,14 +149,9 @@ def _of_tail(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchS
     return SearchSource(number, tail.source, (*stem, tail.last), live, region_id=tail.region_id, stem=stem)
 
 
-def _own_index(
-    base: BaseTable, generation: GenerationDataset, covered: Coverage, *, even_if_slower: bool
-) -> IndexDescription | None:
-    """What a search node has to know of a generation's own index, where it is to be asked."""
+def _own_index(base: BaseTable, generation: GenerationDataset, covered: Coverage) -> IndexDescription | None:
     index = own_index(base, generation, covered)
-    if index is None or not (even_if_slower or index_pays(base, generation, covered)):
-        return None
-    return described(index)
+    return None if index is None else described(index)
 
 
 def _base_identity(

@@ -9,9 +9,10 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from planner.engine import QueryEngine
+from planner.search import own_index
 from planner.search.coverage import IndexKind, coverage, index_metric, text_index
 from tests.search.divided import COLUMN_OF, Divided, labels, rows_in
-from tests.search.replayed import ReplayedTable, asking, axis
+from tests.search.replayed import DIMENSION, ReplayedTable, asking, axis
 from tests.support.tables import Row, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -64,7 +65,7 @@ def test_fresh_rows_are_sources_of_their_own(table: ReplayedTable, divided: Divi
     (region,) = table.table.regions.values()
     assert labels(found) == [
         "base v3 [0], txt_index",
-        f"region {region[:8]} gen 1, txt_index",
+        f"region {region[:8]} gen 1, flat",
         f"region {region[:8]} WAL 3..3, flat",
     ]
     assert [one.number for one in found] == [0, 1, 2]
@@ -72,12 +73,33 @@ def test_fresh_rows_are_sources_of_their_own(table: ReplayedTable, divided: Divi
     assert [[one["id"] for one in rows_in(source)] for source in found[1:]] == [[1, 2], [3, 4]]
 
 
-def test_few_vectors_of_a_generation_are_looked_at(table: ReplayedTable, divided: Divided):
+@pytest.mark.parametrize(
+    ("kind", "limit", "few", "many"),
+    [
+        (VECTOR, "MIN_VECTOR_BYTES", 4 * 4 * DIMENSION, 3 * 4 * DIMENSION),
+        (TEXT, "MAX_TOKENIZED_BYTES", 1 << 20, 0),
+        (TEXT, "MAX_ALL_TOKENIZED_BYTES", 1 << 20, 0),
+    ],
+)
+def test_large_generations_are_asked_by_their_own_index(
+    table: ReplayedTable,
+    divided: Divided,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: IndexKind,
+    limit: str,
+    few: int,
+    many: int,
+):
     table.index_vectors()
+    table.index_texts()
     table.put(*rows(1, 2, 3))
     table.flush()
-    found = divided.sources(VECTOR)
-    assert [one.index is None for one in found] == [False, True]
+    asked = []
+    for value in (few, many):
+        monkeypatch.setattr(own_index, limit, value)
+        (_, generation) = divided.sources(kind)
+        asked.append(generation.index is not None)
+    assert asked == [False, True]
 
 
 def test_rows_of_pruned_regions_are_left_out_and_still_supersede(root: Path, writers: WriterProcess):
@@ -99,7 +121,10 @@ def test_a_column_that_a_generation_never_had_has_no_vectors_there(table: Replay
     assert labels(divided.sources(VECTOR, column="vec2")) == ["base v3 [0], flat"]
 
 
-def test_a_column_that_was_renamed_keeps_its_index(table: ReplayedTable, divided: Divided):
+def test_a_column_that_was_renamed_keeps_its_index(
+    table: ReplayedTable, divided: Divided, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(own_index, "MAX_TOKENIZED_BYTES", 0)
     table.index_texts()
     table.put(*rows(1))
     table.flush()
