@@ -36,7 +36,7 @@ INDEXES: dict[str, dict[str, int]] = {
     "IVF_HNSW_SQ": {},
     "IVF_HNSW_PQ": {"num_sub_vectors": 8},
 }
-SLOW_INDEXES = ("IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_SQ")
+SLOW_INDEXES = ("IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ", "IVF_HNSW_PQ")
 EVERY_INDEX = [
     pytest.param(kind, marks=pytest.mark.slow) if kind in SLOW_INDEXES else kind for kind in INDEXES
 ]
@@ -258,6 +258,45 @@ class TestIndexed:
     def test_an_index_need_not_be_used(self, indexed: Any):
         (answer,) = found(source_of(indexed), self.queries[0], 10, use_index=False)
         assert_nearest(answer, expected(indexed, self.queries[0], 10))
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "element"),
+    [
+        ("IVF_FLAT", "cosine", "f4"),
+        ("IVF_FLAT", "hamming", "u1"),
+        ("IVF_PQ", "dot", "f4"),
+        *(
+            pytest.param(kind, metric, element, marks=pytest.mark.slow)
+            for kind in ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ")
+            for metric in ("l2", "cosine", "dot")
+            for element in ("f2", "f4", "f8")
+        ),
+    ],
+)
+def test_indexes_of_every_metric_and_element_give_true_distances(
+    tmp_path: Path, kind: str, metric: str, element: str
+):
+    values = clustered(ROWS)
+    # A product of vectors of all lengths is largest far out, where no index looks.
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    vectors = (values * 100).astype("i1").view("u1") if element == "u1" else values.astype(element)
+    dataset = dataset_of(tmp_path / "t", rows_of(vectors))
+    dataset = dataset.create_index(
+        "vec", kind, metric=metric, num_partitions=1 if "HNSW" in kind else 8, num_sub_vectors=4
+    )
+    queries = vectors[:10].astype(np.uint8 if element == "u1" else np.float32)
+    source = source_of(dataset)
+    answers = found(source, queries, 10)
+    wanted = [expected(dataset, query, 10, metric) for query in queries]
+    close = [
+        sum(distance <= truth[-1][1] + 1e-3 for _, _, distance in answer)
+        for answer, truth in zip(answers, wanted, strict=True)
+    ]
+    assert sum(close) >= 95
+    for query, answer in zip(queries, answers, strict=True):
+        truth = true_distances(metric, vectors[[address for _, address, _ in answer]], query)
+        assert [distance for _, _, distance in answer] == pytest.approx(truth, rel=1e-3, abs=1e-3)
 
 
 class TestSources:
