@@ -11,6 +11,8 @@ import numpy as np
 
 from execnodes.search.vector_blocks import VectorBlock
 
+_FEWEST = 2048
+"""Of fewer rows, all distances are computed before they are screened."""
 _WORTHWHILE = 32
 """So many times as many rows must there be as are wanted."""
 _ROUNDINGS = 3
@@ -32,7 +34,7 @@ def may_be_nearest(
         Indexes of rows of the block, ascending; None where all rows should be looked at.
     """
     vectors = block.vectors
-    if vectors.dtype != np.float32 or len(vectors) < _WORTHWHILE * k:
+    if vectors.dtype != np.float32 or len(vectors) < max(_FEWEST, _WORTHWHILE * k):
         return None
     wanted = query.astype(np.float32)
     with np.errstate(all="ignore"):

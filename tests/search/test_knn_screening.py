@@ -10,6 +10,8 @@ from execnodes.search.nearest import nearest
 from execnodes.search.screening import may_be_nearest
 from execnodes.search.vector_blocks import VectorBlock
 
+ROWS = 2_100
+
 
 def block(vectors: np.ndarray) -> VectorBlock:
     return VectorBlock(np.arange(len(vectors), dtype=np.uint64), vectors)
@@ -28,13 +30,13 @@ def test_the_nearest_rows_are_those_of_all_distances(
 ) -> None:
     rng = np.random.default_rng(seed)
     # Few different values far from zero: squares cancel out, and many rows are equally far away.
-    vectors = ((rng.integers(0, 7, (400, dimension)) + shift) * scale).astype(np.float32)
+    vectors = ((rng.integers(0, 7, (ROWS, dimension)) + shift) * scale).astype(np.float32)
     query = ((rng.integers(0, 7, dimension) + shift) * scale).astype(np.float32)
-    unwanted = rng.random(400) < hidden
+    unwanted = rng.random(ROWS) < hidden
     rows = may_be_nearest(block(vectors), query, 5, unwanted)
     found = distances("l2", vectors, query)
     found[unwanted] = np.nan
-    expected = nearest(found, np.arange(400, dtype=np.uint64), 5)
+    expected = nearest(found, np.arange(ROWS, dtype=np.uint64), 5)
     if rows is not None:
         kept = nearest(found[rows], rows.astype(np.uint64), 5)
         assert [one.tolist() for one in kept] == [one.tolist() for one in expected]
@@ -50,13 +52,13 @@ def test_few_rows_remain_where_distances_differ() -> None:
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, 3e38])
 def test_all_rows_are_looked_at_where_squares_are_no_numbers(odd: float) -> None:
-    vectors = np.zeros((500, 4), dtype=np.float32)
+    vectors = np.zeros((ROWS, 4), dtype=np.float32)
     vectors[7, 2] = odd
     assert may_be_nearest(block(vectors), np.zeros(4, dtype=np.float32), 5, None) is None
 
 
 def test_all_rows_are_looked_at_where_fewer_than_k_count() -> None:
-    unwanted = np.ones(500, dtype=np.bool_)
+    unwanted = np.ones(ROWS, dtype=np.bool_)
     unwanted[3] = False
-    vectors = np.zeros((500, 4), dtype=np.float32)
+    vectors = np.zeros((ROWS, 4), dtype=np.float32)
     assert may_be_nearest(block(vectors), np.zeros(4, dtype=np.float32), 5, unwanted) is None
