@@ -15,8 +15,8 @@ MIN_VECTOR_BYTES = 32 << 20
 """Vectors that take less are kept in memory, where looking at all of them is exact and quicker than asking a
 generation's index, a graph over quantised vectors."""
 MAX_TOKENIZED_BYTES = 8 << 20
-"""Texts of a generation whose files take no more are taken apart once and kept, some six times as large. A new
-word costs a call of Lance for each index that is asked, and next to nothing in memory."""
+"""Texts of a generation whose files take no more are taken apart once and kept, some six times as large. A
+new word costs a call of Lance for each index that is asked, and next to nothing in memory."""
 MAX_ALL_TOKENIZED_BYTES = 24 << 20
 """The same for all generations of a search."""
 
