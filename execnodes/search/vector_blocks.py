@@ -16,13 +16,16 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
 from execnodes.row_mask import OFFSET_BITS
+from execnodes.search.live_rows import physical_rows
 from execnodes.search.source import SearchSource
 from execnodes.source import LanceSource, MemTableSource, read_as
 
 BLOCK_ROWS = 8192
 """Rows that are read together."""
 MAX_KEPT_BYTES = 64 << 20
-"""Vectors of one fragment that take more are read anew for every search."""
+"""Vectors of a source that take more are read anew for every search: they would push out what others keep."""
+MAX_KEPT_TAIL_BYTES = 8 << 20
+"""Vectors in memory that take more stay where they are: as a log tail grows, each state would be kept."""
 _OVERHEAD = 256
 
 Value = TypeVar("Value")
@@ -78,26 +81,32 @@ def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[Vec
     """
     rows = source.rows
     if isinstance(rows, MemTableSource):
+        vectors = rows.rows.column(column)
+        if not len(vectors) or vectors.nbytes > MAX_KEPT_TAIL_BYTES:
+            yield from _of_memory(vectors)
+            return
         of_memory = ("vectors of rows", source.identity, column)
-        yield from keep.compute(of_memory, partial(_all, partial(_of_memory, rows, column)), _size)
+        whole = partial(_of_memory, pa.chunked_array([_whole(vectors)]))
+        yield from keep.compute(of_memory, partial(_all, whole), _size)
         return
     if column not in rows.stored:
         return
+    are_kept = physical_rows(source) * _row_bytes(rows.schema.field(column).type) <= MAX_KEPT_BYTES
     for fragment_id in source.fragments:
         scanned = partial(scanned_blocks, rows, column, fragment_id)
-        if is_kept(rows, column, fragment_id):
+        if are_kept:
             key = ("vectors", source.fragment_identity(fragment_id), column)
             yield from keep.compute(key, partial(_all, scanned), _size)
         else:
             yield from scanned()
 
 
-def is_kept(rows: LanceSource, column: str, fragment_id: int) -> bool:
-    """Whether the vectors of a fragment are few enough to be kept."""
-    dataset: Any = rows.dataset
-    kind = rows.schema.field(column).type
-    row_bytes = kind.list_size * kind.value_type.bit_width // 8
-    return bool(dataset.get_fragment(fragment_id).physical_rows * row_bytes <= MAX_KEPT_BYTES)
+def _row_bytes(kind: pa.DataType) -> int:
+    return int(kind.list_size * kind.value_type.bit_width) // 8
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def scanned_blocks(rows: LanceSource, column: str, fragment_id: int) -> Iterator[VectorBlock]:
@@ -119,9 +128,9 @@ def _all(blocks: Callable[[], Iterator[VectorBlock]]) -> Blocks:
     return tuple(blocks())
 
 
-def _of_memory(rows: MemTableSource, column: str) -> Iterator[VectorBlock]:
+def _of_memory(column: pa.ChunkedArray) -> Iterator[VectorBlock]:
     start = 0
-    for vectors in rows.rows.column(column).chunks:
+    for vectors in column.chunks:
         yield from blocks_of(vectors, np.arange(start, start + len(vectors), dtype=np.uint64))
         start += len(vectors)
 

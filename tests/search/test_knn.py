@@ -335,3 +335,19 @@ class TestSources:
             InvalidInputError, match="'chebyshev' is unknown: the metrics are l2, cosine, dot"
         ):
             found(source, QUERIES[0], 1, metric="chebyshev")
+
+
+class TestMemory:
+    @pytest.mark.parametrize("kept_bytes", [0, 1 << 20])
+    def test_rows_that_came_in_pieces_are_one_source(self, monkeypatch: pytest.MonkeyPatch, kept_bytes: int):
+        monkeypatch.setattr("execnodes.search.vector_blocks.MAX_KEPT_TAIL_BYTES", kept_bytes)
+        vectors = clustered(60)
+        parts = [rows_of(vectors[start : start + 20], first=start) for start in (0, 20, 40)]
+        source = memory_source(pa.concat_tables(parts), hidden=[5])
+        (answer,) = found(source, vectors[5], 3)
+        distances = true_distances("l2", vectors, vectors[5])
+        distances[5] = np.nan
+        assert_nearest(answer, nearest_places(distances, np.arange(60), 3))
+
+    def test_no_rows_are_found_among_none(self):
+        assert found(memory_source(rows_of(clustered(1)).slice(0, 0)), QUERIES[0], 3) == [[]]
