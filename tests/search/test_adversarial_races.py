@@ -83,7 +83,7 @@ class Reader(threading.Thread):
 
     def _by_vector(self) -> int:
         columns = "count(*), count(DISTINCT id), min(n), max(n), min(_distance), max(_distance)"
-        call = f"lance_vector_search('docs', 'vec', {ORIGIN}, k => 100)"
+        call = f"lance_vector_search('docs', 'vec', {ORIGIN}, k => 100, catch_up => 'always')"
         ((rows, keys, oldest, newest, nearest, farthest),) = rows_of(
             self._ask(f"SELECT {columns} FROM {call}")
         )
@@ -94,7 +94,7 @@ class Reader(threading.Thread):
 
     def _by_word(self) -> int:
         columns = "count(*), count(DISTINCT id), min(n), max(n), min(_score), max(_score)"
-        call = "lance_fts('docs', 'txt', 'common', k => 100)"
+        call = "lance_fts('docs', 'txt', 'common', k => 100, catch_up => 'always')"
         ((rows, keys, oldest, newest, worst, best),) = rows_of(self._ask(f"SELECT {columns} FROM {call}"))
         assert (rows, keys, oldest) == (KEYS, KEYS, newest), "a torn write"
         assert worst == pytest.approx(IDF, rel=1e-3)
@@ -103,8 +103,8 @@ class Reader(threading.Thread):
 
     def _by_both(self) -> int:
         """A scan and two searches of one statement see the same rows."""
-        vectors = f"lance_vector_search('docs', 'vec', {ORIGIN}, k => 100) v"
-        words = "lance_fts('docs', 'txt', 'common row', k => 100) w"
+        vectors = f"lance_vector_search('docs', 'vec', {ORIGIN}, k => 100, catch_up => 'always') v"
+        words = "lance_fts('docs', 'txt', 'common row', k => 100, catch_up => 'always') w"
         joined = (
             f"docs d JOIN {vectors} ON d.id = v.id AND d.n = v.n JOIN {words} ON d.id = w.id AND d.n = w.n"
         )
@@ -143,7 +143,11 @@ def test_generations_are_cleaned_while_a_search_is_under_way(
     table.index_vectors()
     table.index_texts()
     engine = open_engine(root)
-    nearest, matching = table.nearest(ORIGIN, 100), table.matching("common", 100)
+    always = "catch_up => 'always'"
+    nearest, matching = (
+        table.nearest(ORIGIN, 100, options=always),
+        table.matching("common", 100, options=always),
+    )
     for number in range(2, 6):
         table.put(*version(number))
         table.flush()
