@@ -24,7 +24,7 @@ BOUND = "_bound"
 FTS_CANDIDATES = pa.schema([*PLACE_FIELDS, pa.field(BOUND, pa.float64())])
 """Candidates without a score; `_bound`: no later candidate of the source has a higher one."""
 
-FEW_DOCUMENTS = 4_096
+FEW_DOCUMENTS = 8_192
 """Up to so many documents that have one of the terms, all of them are candidates at once."""
 FEW_LISTS = 12
 MANY_DOCUMENTS = 16_384

@@ -160,7 +160,7 @@ def test_more_documents_than_are_looked_at_together(tmp_path: Path):
     words = ["red", "green", "blue", "rare"]
     made = [
         " ".join(words[n % 3 : n % 3 + 1] * (n % 7 + 1) + ["pad"] * (n % 11) + words[3:] * (n % 397 == 0))
-        for n in range(6_000)
+        for n in range(12_000)
     ]
     history.add(Layer(texts(0, *made), rows_per_file=2_500))
     history.add(Layer(texts(100, *reversed(made[:1_500]))))
@@ -171,7 +171,7 @@ def test_more_documents_than_are_looked_at_together(tmp_path: Path):
 
 def test_few_candidates_are_drawn_from_many_documents(tmp_path: Path):
     history = TextHistory(tmp_path)
-    made = (" ".join(["word"] * (n % 9 + 1) + ["pad"] * (n % 50)) for n in range(5_000))
+    made = (" ".join(["word"] * (n % 9 + 1) + ["pad"] * (n % 50)) for n in range(9_000))
     history.add(Layer(texts(0, *made)))
     history.search(match("word"), 3)
     counted = history.metrics.of(history.node.input.input)
