@@ -60,6 +60,7 @@ def _by_effort(context: BenchContext, table: SearchTable) -> Iterator[Finding]:
         for probes in _PROBES:
             effort = Effort(probes)
             measured = _recalls(
+                context,
                 table,
                 {
                     "gateway": gateway_knn(engine, effort),
@@ -106,7 +107,7 @@ def _by_index(context: BenchContext, shape: SearchShape) -> Iterator[Finding]:
         points = []
         try:
             for probes in _PROBES:
-                measured = _recalls(table, {"gateway": gateway_knn(engine, Effort(probes))})
+                measured = _recalls(context, table, {"gateway": gateway_knn(engine, Effort(probes))})
                 points.append(measured["gateway"])
         finally:
             engine.close()
@@ -193,13 +194,15 @@ def _latencies(context: BenchContext, table: SearchTable) -> Mapping[str, float]
     return {side: samples.median_ms(side) for side in sides} | {"planner": slow.median_ms("planner")}
 
 
-def _recalls(table: SearchTable, sides: Mapping[str, VectorSearch]) -> dict[str, _Point]:
-    """Runs the sides in turn over all of the table's vectors."""
+def _recalls(
+    context: BenchContext, table: SearchTable, sides: Mapping[str, VectorSearch]
+) -> dict[str, _Point]:
+    """Runs the sides in turn over the table's vectors, or over fewer where rounds are few."""
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     found: dict[str, list[np.ndarray]] = {side: [] for side in sides}
     for search in sides.values():
         search(table.vectors[0])
-    for vector in table.vectors:
+    for vector in table.vectors[: context.settings.search_rounds]:
         for side, search in sides.items():
             started = time.perf_counter()
             result = search(vector)

@@ -20,7 +20,6 @@ from benchmarks.table import create_regions
 _MIB = 2**20
 _ROWS_A_PUT = 200
 _SEARCHES_A_PUT = 10
-_PUTS_A_GENERATION = 10
 _GENERATIONS = 10
 
 
@@ -34,11 +33,12 @@ def run(context: BenchContext) -> Iterator[Finding]:
     root = Path(tempfile.mkdtemp(prefix="search-memory-", dir=context.settings.data_dir)) / "fresh"
     try:
         copy_base(context.settings.data_dir, table.shape, root)
-        after_first, at_end, highest = _search_while_writing(table, root)
+        puts = max(1, context.settings.changing_searches // (_SEARCHES_A_PUT * _GENERATIONS))
+        after_first, at_end, highest = _search_while_writing(table, root, puts)
     finally:
         shutil.rmtree(root.parent)
     growth = (at_end - after_first) / _MIB
-    searches = _SEARCHES_A_PUT * _PUTS_A_GENERATION * _GENERATIONS
+    searches = _SEARCHES_A_PUT * puts * _GENERATIONS
     yield Finding(
         f"server memory after {searches:,} searches of changing rows, above that after a tenth of them",
         f"{at_end / _MIB:,.0f} MiB",
@@ -50,8 +50,14 @@ def run(context: BenchContext) -> Iterator[Finding]:
     )
 
 
-def _search_while_writing(table: SearchTable, root: Path) -> tuple[int, int, int]:
-    """Resident bytes after the first generation, at the end, and at their highest."""
+def _search_while_writing(table: SearchTable, root: Path, puts: int) -> tuple[int, int, int]:
+    """Resident bytes after the first generation, at the end, and at their highest.
+
+    Args:
+        table: whose rows are searched and changed.
+        root: of a catalog with its base.
+        puts: of each generation; each is searched ten times.
+    """
     uri = str(root / Path(table.uri).name)
     content = table.shape.content()
     rng = np.random.default_rng(2)
@@ -68,7 +74,7 @@ def _search_while_writing(table: SearchTable, root: Path) -> tuple[int, int, int
         process = psutil.Process(server.pid)
         for _ in range(_GENERATIONS):
             with dataset.mem_wal_writer(region) as writer:
-                for _ in range(_PUTS_A_GENERATION):
+                for _ in range(puts):
                     writer.put(content.put(rng.choice(table.shape.rows, _ROWS_A_PUT, replace=False)))
                     vectors, texts = content.queries(_SEARCHES_A_PUT)
                     for number, (one, words) in enumerate(zip(vectors.tolist(), texts, strict=True)):

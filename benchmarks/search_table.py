@@ -113,8 +113,8 @@ class SearchTable:
         return str(self.root / f"{TABLE_NAME}.lance")
 
     def recall(self, found: Sequence[Keys], *, flushed_only: bool = False) -> float:
-        """Share of the true nearest neighbours among the keys found, over all queries."""
-        truth = self.flushed_neighbours if flushed_only else self.neighbours
+        """Share of the true nearest neighbours among the keys found for the first queries, or for all."""
+        truth = (self.flushed_neighbours if flushed_only else self.neighbours)[: len(found)]
         hits = sum(len(np.intersect1d(got, true)) for got, true in zip(found, truth, strict=True))
         return hits / truth.size
 

@@ -29,6 +29,7 @@ class BenchSettings:
         search_rows: Rows of the base tables that are searched.
         large_search_rows: Rows of the larger one; 0 leaves it out.
         search_generation_counts: Generation counts of the search curves, ascending.
+        changing_searches: Searches of changing rows while the server's memory is watched.
         plots_dir: Where the curves are drawn.
     """
 
@@ -45,10 +46,19 @@ class BenchSettings:
     search_rows: int = 200_000
     large_search_rows: int = 1_000_000
     search_generation_counts: tuple[int, ...] = (1, 4, 16, 64)
+    changing_searches: int = 1_000
     plots_dir: Path = DEFAULT_PLOTS_DIR
 
     def __post_init__(self) -> None:
-        for name in ("rows", "generations", "regions", "rounds", "stream_rows", "search_rows"):
+        for name in (
+            "rows",
+            "generations",
+            "regions",
+            "rounds",
+            "stream_rows",
+            "search_rows",
+            "changing_searches",
+        ):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}: it must be at least 1")
         if self.large_search_rows < 0:

@@ -33,6 +33,7 @@ def small(data_dir: Path) -> BenchSettings:
         search_rows=4_000,
         large_search_rows=6_000,
         search_generation_counts=(1, 3),
+        changing_searches=100,
         plots_dir=data_dir / "plots",
     )
 
