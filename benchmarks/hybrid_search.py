@@ -14,12 +14,15 @@ from benchmarks.server import gateway_server
 from benchmarks.timing import interleave
 from benchmarks.vector_search import adbc_finding
 
+_CANDIDATES = 4 * K
+"""What the gateway fuses of each search by default."""
+
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Reciprocal rank fusion; Lance on the base alone runs the vector search, then the full-text search."""
+    """Reciprocal rank fusion; Lance on the base alone finds the candidates of both searches, one after the other."""
     table = context.search_table()
     effort = Effort()
-    knn, text = base_knn(table.uri, effort), base_text(table.uri)
+    knn, text = base_knn(table.uri, effort, _CANDIDATES), base_text(table.uri, _CANDIDATES)
     sql = hybrid_search("$1", "$2", k=K, nprobes=effort.nprobes, refine_factor=effort.refine_factor)
 
     def base(number: int) -> None:

@@ -33,12 +33,12 @@ class Effort:
     refine_factor: int = 4
 
 
-def base_knn(uri: str, effort: Effort) -> VectorSearch:
+def base_knn(uri: str, effort: Effort, k: int = K) -> VectorSearch:
     """Lance's own search of one dataset. It does not see generations."""
     dataset = lance.dataset(uri)
 
     def search(vector: Vectors) -> pa.Table:
-        nearest = {"column": "vec", "q": vector, "k": K}
+        nearest = {"column": "vec", "q": vector, "k": k}
         nearest |= {"nprobes": effort.nprobes, "refine_factor": effort.refine_factor}
         return dataset.scanner(columns=["id", "_distance"], nearest=nearest).to_table()
 
@@ -67,12 +67,12 @@ def gateway_knn(engine: QueryEngine, effort: Effort | None) -> VectorSearch:
     return search
 
 
-def base_text(uri: str) -> Callable[[str], pa.Table]:
+def base_text(uri: str, k: int = K) -> Callable[[str], pa.Table]:
     """Lance's own full-text search of one dataset. It does not see generations."""
     dataset = lance.dataset(uri)
 
     def search(text: str) -> pa.Table:
-        return dataset.scanner(columns=["id", "_score"], full_text_query=text, limit=K).to_table()
+        return dataset.scanner(columns=["id", "_score"], full_text_query=text, limit=k).to_table()
 
     return search
 
