@@ -19,7 +19,7 @@ _CANDIDATES = 4 * K
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Reciprocal rank fusion; Lance on the base alone finds the candidates of both searches, one after the other."""
+    """Reciprocal rank fusion; Lance on the base alone finds candidates of both, one after the other."""
     table = context.search_table()
     effort = Effort()
     knn, text = base_knn(table.uri, effort, _CANDIDATES), base_text(table.uri, _CANDIDATES)
