@@ -28,6 +28,8 @@ HNSW_EF = 200
 REFINE_AT_ONE_BIT = 100
 """Refine factor for codes of one bit a dimension; it falls with the square of the bits."""
 MAX_REFINE = 100
+LEAST_REFINE_OF_PQ = 10
+"""A codebook fits the rows that it was made of, and later ones less, however many bits it has."""
 LIGHT_BYTES = 16 << 20
 """So many vectors are compared in a few milliseconds: less is not worth a thread."""
 UNKNOWN_BITS = 1.0
@@ -132,7 +134,8 @@ def default_refine_factor(index: IndexDescription, dimension: int) -> int | None
     if index.type.endswith("_FLAT"):
         return None
     bits = bits_per_dimension(index, dimension)
-    return min(max(math.ceil(REFINE_AT_ONE_BIT / bits**2), 2), MAX_REFINE)
+    least = LEAST_REFINE_OF_PQ if index.type.endswith("_PQ") else 2
+    return min(max(math.ceil(REFINE_AT_ONE_BIT / bits**2), least), MAX_REFINE)
 
 
 def bits_per_dimension(index: IndexDescription, dimension: int) -> float:

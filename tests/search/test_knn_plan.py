@@ -35,7 +35,7 @@ def plan(*sources: Any, **options: Any) -> list[str]:
         ("IVF_SQ", {"type": "sq", "num_bits": 8}, 2),
         ("IVF_RQ", {"type": "rq", "num_bits": 1}, 100),
         ("IVF_RQ", {"type": "rq", "num_bits": 5}, 4),
-        ("IVF_PQ", {"type": "pq", "num_bits": 8, "num_sub_vectors": DIMENSION // 2}, 7),
+        ("IVF_PQ", {"type": "pq", "num_bits": 8, "num_sub_vectors": DIMENSION // 2}, 10),
         ("IVF_HNSW_PQ", {"type": "pq", "num_bits": 8, "num_sub_vectors": DIMENSION // 4}, 25),
         ("IVF_PQ", {"type": "pq", "num_bits": 4, "num_sub_vectors": 1}, 100),
         ("IVF_PQ", None, 100),
