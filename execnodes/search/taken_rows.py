@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import TOMBSTONE
+from execnodes.search.kept_columns import kept_columns
 from execnodes.search.row_ids import row_ids
 from execnodes.search.source import SearchSource
 from execnodes.search.vector_blocks import Keep
@@ -34,6 +35,9 @@ def taken_rows(
     if not isinstance(rows, LanceSource):
         table = rows.rows.select([field.name for field in fields]).take(pa.array(addresses))
         return [_whole(column) for column in table.columns]
+    kept = kept_columns(source, addresses, fields, keep)
+    if kept is not None:
+        return kept
     names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
     stored = [names[field.name] for field in fields if field.name in names]
     if not stored:

@@ -1,0 +1,104 @@
+"""Columns of flushed generations, kept whole to take rows from.
+
+A search finds a few rows in each of many generations, query after query, and asking Lance for two of them
+costs as much as asking for a thousand. Generations are small and never change: narrow columns are read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ROW_ADDRESS, TOMBSTONE
+from execnodes.row_mask import OFFSET_BITS, OFFSET_MASK
+from execnodes.search.source import SearchSource
+from execnodes.search.vector_blocks import Keep
+from execnodes.source import LanceSource, read_as
+
+MAX_ROWS = 1 << 16
+"""Of a fragment whose columns are kept."""
+MAX_BYTES = 1 << 20
+"""Of one column of a fragment. What turns out to be larger is not read for its own sake again."""
+_ENTRY_BYTES = 256
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _KeptColumn:
+    """A column of one fragment.
+
+    Attributes:
+        values: of the rows that are not deleted, in the table's type; None where they are too large to keep.
+        places: physical offset -> index into the values, -1 for deleted rows; None where no row is deleted.
+    """
+
+    values: pa.Array | None
+    places: np.ndarray | None
+
+
+def kept_columns(
+    source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: Keep
+) -> list[pa.Array] | None:
+    """Columns of some rows of a generation, in the order of the addresses.
+
+    Args:
+        source: where the rows lie.
+        addresses: uint64; repeats allowed.
+        fields: columns of the table, or `_tombstone`.
+        keep: holds columns.
+
+    Returns:
+        None where they must be read: from a base table, or columns that are too large to keep.
+    """
+    rows = source.rows
+    if source.region_id is None or not isinstance(rows, LanceSource) or not all(map(_is_narrow, fields)):
+        return None
+    fragment_id = int(addresses[0] >> OFFSET_BITS)
+    if np.any(addresses >> OFFSET_BITS != fragment_id):
+        return None
+    offsets = (addresses & OFFSET_MASK).astype(np.int64)
+    columns = []
+    for field in fields:
+        key = ("kept column", source.fragment_identity(fragment_id), field.name, str(field.type))
+        found = keep.compute(key, partial(_read, rows, fragment_id, field), _size)
+        places = offsets if found.places is None else found.places[offsets]
+        if found.values is None or np.any(places < 0):
+            return None
+        columns.append(found.values.take(pa.array(places)))
+    return columns
+
+
+def _is_narrow(field: pa.Field) -> bool:
+    kind = field.type
+    return bool(pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_decimal(kind))
+
+
+def _read(rows: LanceSource, fragment_id: int, field: pa.Field) -> _KeptColumn:
+    dataset: Any = rows.dataset
+    fragment = dataset.get_fragment(fragment_id)
+    if fragment.physical_rows > MAX_ROWS:
+        return _KeptColumn(None, None)
+    names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
+    if field.name not in names:
+        return _KeptColumn(pa.nulls(fragment.physical_rows, field.type), None)
+    read = dataset.scanner(
+        columns=[names[field.name]], fragments=[fragment], with_row_address=True, batch_size=MAX_ROWS
+    ).to_table()
+    if read.nbytes > MAX_BYTES + 8 * read.num_rows:
+        return _KeptColumn(None, None)
+    (batch,) = read.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=read.schema)]
+    (values,) = read_as(batch, [field], rows.stored)
+    if len(values) == fragment.physical_rows:
+        return _KeptColumn(values, None)
+    places = np.full(fragment.physical_rows, -1, dtype=np.int64)
+    places[batch.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = np.arange(len(values))
+    return _KeptColumn(values, places)
+
+
+def _size(column: _KeptColumn) -> int:
+    places = 0 if column.places is None else int(column.places.nbytes)
+    return _ENTRY_BYTES + places + (0 if column.values is None else int(column.values.nbytes))
