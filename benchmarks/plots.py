@@ -67,7 +67,7 @@ class Plot:
     def write(self, path: Path) -> None:
         """Draws it into an SVG file, replacing an older one."""
         with mpl.rc_context(_STYLE):
-            figure = Figure(figsize=(7.6, 3.6), layout="constrained")
+            figure = Figure(figsize=(6.4, 4.4), layout="constrained")
             axes = figure.subplots()
             for curve in self.curves:
                 xs, ys = zip(*curve.points, strict=True)
@@ -81,7 +81,7 @@ class Plot:
             if self.x_ticks:
                 axes.set_xticks(self.x_ticks)
                 axes.set_xticks((), minor=True)
-            figure.legend(loc="outside right upper")
+            figure.legend(loc="outside lower center", ncols=2)
             path.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(path, format="svg", metadata={"Date": None})
 
