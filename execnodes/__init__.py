@@ -14,7 +14,9 @@ The names and shapes are those of the MemWAL specification:
 ========================  =====================================================================
 
 A scan is ``DeduplicateExec(UnionExec(LanceScanExec...))``; a point lookup is ``CoalesceFirstExec`` over
-``BloomFilterGuardExec(TakeLastExec(...))``, newest first, base table last.
+``BloomFilterGuardExec(TakeLastExec(...))``, newest first, base table last. Searches are trees of the
+operators of `execnodes.search` (vectors, and what all searches share) and `execnodes.text` (full text), which
+have catalogues of their own.
 """
 
 from execnodes.bloom_filter_guard import BloomFilterGuardExec
