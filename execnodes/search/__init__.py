@@ -20,6 +20,6 @@ Every search:
 =====================  ===================================================================================
 
 How a source is searched by vectors: `ranked_search` by its index (`index_search`), else `flat_search` over
-`vector_blocks`, `screening` rows before their `distances` are computed; conditions are masks (`narrowing`). Columns are `taken_rows` by
-address, from `kept_columns` of generations where these are narrow.
+`vector_blocks`, `screening` rows before their `distances` are computed; conditions are masks (`narrowing`).
+Columns are `taken_rows` by address, from `kept_columns` of generations where these are narrow.
 """
