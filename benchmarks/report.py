@@ -157,7 +157,8 @@ def _commit() -> str:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
     revision = git("rev-parse", "--short=12", "HEAD") or "unknown"
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":(exclude)benchmarks/RESULTS.md")
+    written = (":(exclude)benchmarks/RESULTS.md", ":(exclude)docs/plots")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *written)
     return f"{revision} with local changes" if changed else revision
 
 
