@@ -162,12 +162,15 @@ def _mask(schema: pa.Schema, column: str, expression: str) -> Mask:
 
 
 def _columns_of(schema: pa.Schema, expression: str) -> frozenset[str]:
+    """Columns that an expression names: also those that its plan needs no more, once it is simplified."""
     leaf = _Recorder(schema)
     frame = _frame(leaf)
     selected = frame.select(frame.parse_sql_expr(expression))
     _check_shape(selected)
     selected.execution_plan()
-    return frozenset(leaf.columns)
+    text = tokenize(expression)
+    named = {text.name(i) for i in range(len(text.tokens)) if text.is_name(i)}
+    return frozenset(leaf.columns) | named.intersection(schema.names)
 
 
 def _frame(leaf: _Recorder) -> DataFrame:

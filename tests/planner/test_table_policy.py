@@ -45,6 +45,19 @@ def test_what_storage_is_told_of_a_filter(row_filter: str, storage: str, above: 
     assert bool(policy.condition_columns) is above
 
 
+@pytest.mark.parametrize(
+    "row_filter",
+    [
+        "lower(tenant) = 'x' OR (n IN (1) AND n NOT IN (1))",
+        'NOT (n IN (1) AND n NOT IN (1)) AND tenant <> "Name"',
+    ],
+)
+def test_columns_that_the_plan_has_no_use_for_are_still_read(row_filter: str):
+    """The filter is evaluated as it is written: every column that it names must be there."""
+    policy = plan_policy(SCHEMA, TableAccess(row_filter=row_filter))
+    assert policy.condition is None or "n" in policy.condition_columns
+
+
 def test_which_columns_masks_read():
     masks = {"Name": 'concat(tenant, "Name")', "n": "7", "tenant": "NULL"}
     policy = plan_policy(SCHEMA, TableAccess(masks=masks, hidden_columns=frozenset({"id"})))

@@ -92,7 +92,7 @@ def numbers() -> st.SearchStrategy[np.ndarray]:
     return sets.map(lambda chosen: np.array(sorted(chosen), np.int64))
 
 
-@settings(max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(numbers(), numbers())
 def test_sets_of_documents_combine_as_sets_do(one: np.ndarray, other: np.ndarray) -> None:
     first, second = set(one.tolist()), set(other.tolist())
@@ -103,7 +103,7 @@ def test_sets_of_documents_combine_as_sets_do(one: np.ndarray, other: np.ndarray
     ]
 
 
-@settings(max_examples=40)
+@settings(derandomize=True, max_examples=40)
 @given(numbers(), numbers())
 def test_scores_combine_document_by_document(one: np.ndarray, other: np.ndarray) -> None:
     mine, others = (dict.fromkeys(part.tolist(), score) for part, score in ((one, 1.0), (other, 2.0)))

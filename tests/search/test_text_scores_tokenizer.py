@@ -80,7 +80,7 @@ def test_documents_have_the_terms_and_positions_that_each_has_alone(options: dic
     assert made.lengths.tolist() == [*map(len, of_each(made))]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(st.lists(st.text(max_size=12), max_size=6), st.sampled_from(OPTIONS[:9]))
 def test_any_text_has_the_terms_it_has_alone(texts: list[str], options: dict[str, Any]) -> None:
     made = Tokenizer(tuple(options.items())).tokenize(pa.array(texts, pa.string()))
