@@ -44,6 +44,7 @@ def test_terms_that_one_generation_alone_has(table: ReplayedTable, root: Path, o
     table.check_texts(ask, "fresh newest common")
 
 
+@pytest.mark.slow
 def test_a_term_frequent_in_the_base_and_rare_in_a_generation_and_the_other_way_round(
     table: ReplayedTable, root: Path, open_engine: Open
 ):
@@ -109,6 +110,7 @@ def test_texts_that_have_no_tokens_are_no_documents(table: ReplayedTable, root: 
         table.check_texts(ask, "common word the", 100)
 
 
+@pytest.mark.slow
 def test_the_index_lags_behind_merges(table: ReplayedTable, root: Path, open_engine: Open):
     ask = asking(open_engine(root))
 

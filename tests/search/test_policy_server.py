@@ -19,6 +19,8 @@ from tests.search.policy_lake import QUERY, RARE, Lake, shown
 from tests.support.servers import GatewayProcess
 from tests.support.writer_process import WriterProcess
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "correct horse"
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 POLICY = """
@@ -111,7 +113,6 @@ def test_each_user_finds_what_the_policy_shows(
     assert refusal(connect("nils"), text, parameters).status_code == AdbcStatusCode.NOT_FOUND
 
 
-@pytest.mark.slow
 def test_a_changed_policy_holds_for_prepared_searches(connect: Connect, folder: Path, visible: list[int]):
     narrow = POLICY.replace("tenant = 'a' AND", f"id = {visible[0]} AND")
     with ExitStack() as stack:
