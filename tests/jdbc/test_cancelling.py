@@ -13,12 +13,14 @@ def facts(jvm: Jvm, url: str) -> Facts:
 
 
 def test_a_statement_is_cancelled_from_another_thread(facts: Facts) -> None:
-    # Closing the stream races with the thread that reads it; the driver may then count its buffers twice. That
-    # the statement has stopped is what counts, and `test_the_gateway_has_stopped_their_work` holds it.
+    # Closing the stream races with the thread that reads it; the driver may then count its buffers twice.
+    # What counts is that the statement stops: `test_the_gateway_has_stopped_their_work`.
+    race = "refcnt has gone negative"
     outcome = facts.all()["cancel"]
-    assert outcome == "done" or "RefCnt has gone negative" in facts.failure("cancel").text
+    assert outcome == "done" or race in facts.failure("cancel").text.lower()
     # The driver notices in one of two places, and says so in words of that place.
-    assert "cancel" in facts.failure("a stream that is cancelled").text.lower()
+    told = facts.failure("a stream that is cancelled").text.lower()
+    assert "cancel" in told or (outcome != "done" and race in told)
 
 
 def test_a_result_may_be_closed_before_its_end(facts: Facts) -> None:
