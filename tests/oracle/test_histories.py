@@ -31,10 +31,15 @@ def run_histories(
         def open_executor(root: Path) -> Executor:
             return executor(root)
 
+    run_machine(Run, examples=examples, steps=steps, **more)
+
+
+def run_machine(machine: type[Histories], *, examples: int, steps: int, **more: object) -> None:
+    """Run so many histories of at most so many steps."""
     if "seed" in more:
-        seed(more.pop("seed"))(Run)
+        seed(more.pop("seed"))(machine)
     run_state_machine_as_test(
-        Run,
+        machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import Phase
 
 from tests.oracle.executors import EngineExecutor, GatewayExecutor, TwoGatewaysExecutor
 from tests.oracle.hybrid_answers import found_by_both
@@ -15,6 +14,7 @@ from tests.oracle.machine import Executor
 from tests.oracle.predicates import Draw
 from tests.oracle.search_machine import SearchHistories
 from tests.oracle.searched import Question, Searched
+from tests.oracle.test_histories import run_machine
 from tests.oracle.text_answers import found_text
 from tests.oracle.vector_answers import Recall, nearest, ordered_by_distance
 from tests.support.writer_process import WriterProcess
@@ -51,21 +51,7 @@ def run_histories(
         def open_executor(root: Path) -> Executor:
             return executor(root)
 
-    if "seed" in more:
-        seed(more.pop("seed"))(Run)
-    run_state_machine_as_test(
-        Run,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            report_multiple_bugs=False,
-            phases=phases,
-            **more,
-        ),
-    )
+    run_machine(Run, examples=examples, steps=steps, phases=phases, **more)
     assert float(Run.recall) >= 0.95, f"{Run.recall.found} of {Run.recall.wanted} rows were found"
 
 
