@@ -67,6 +67,7 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool]] = MappingProxyType(
         "endpoints": _number,
         "query_timeout_ms": _number,
         "types": _text,
+        "durable_writes": _flag,
     }
 )
 # Header that chooses an option -> the option; JDBC's driver sends the name alone.

@@ -58,6 +58,9 @@ class Access(Protocol):
     def of(self, table: str) -> TableAccess | None:
         """What is seen of a table or view; None where nothing is, not even that it exists."""
 
+    def may_write(self, table: str) -> bool:
+        """Whether rows of a table may be written, and the table made, changed and dropped."""
+
 
 @dataclass(frozen=True, eq=False)
 class FullAccess:
@@ -69,6 +72,10 @@ class FullAccess:
     def of(self, table: str) -> TableAccess | None:  # noqa: ARG002 - every table alike
         """All rows and columns."""
         return UNRESTRICTED
+
+    def may_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
+        """Everywhere."""
+        return True
 
 
 FULL_ACCESS: Access = FullAccess()

@@ -12,11 +12,13 @@ import pyarrow as pa
 
 from memwal.errors import CorruptDataError, NotFoundError
 from memwal.storage import Storage
+from memwal.writing import WriteOptions
 from planner.byte_cache import ByteCache
 from planner.column_cache import DecodedColumns
 from planner.key_places import KeyPlaces
 from planner.table import Table
 
+WRITING = WriteOptions()
 CATALOG = "lance"
 SCHEMA = "main"
 TABLE_SUFFIX = ".lance"
@@ -36,10 +38,14 @@ class Catalog:
     Args:
         storage: the root directory.
         cache_bytes: budget for keys, visibility masks and columns of fresh rows, of all tables together.
+        writing: how tables are written; None where they are only read.
     """
 
-    def __init__(self, storage: Storage, *, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self, storage: Storage, *, cache_bytes: int = CACHE_BYTES, writing: WriteOptions | None = WRITING
+    ) -> None:
         self.storage = storage
+        self.writing = writing
         # Masks cost more to make than columns cost to read: neither may push the other out.
         self.cache = ByteCache(cache_bytes // 2)
         self._columns = DecodedColumns(cache_bytes // 2)
@@ -53,7 +59,11 @@ class Catalog:
 
     @staticmethod
     def open(
-        root: str, storage_options: Mapping[str, str] | None = None, *, cache_bytes: int = CACHE_BYTES
+        root: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        writing: WriteOptions | None = WRITING,
     ) -> Catalog:
         """Open a root directory.
 
@@ -64,7 +74,7 @@ class Catalog:
         if not storage.exists("")[0] and not storage.list():
             msg = f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
             raise NotFoundError(msg)
-        return Catalog(storage, cache_bytes=cache_bytes)
+        return Catalog(storage, cache_bytes=cache_bytes, writing=writing)
 
     @property
     def caches(self) -> Mapping[str, ByteCache]:
@@ -83,7 +93,9 @@ class Catalog:
             return tuple(self._tables.values())
 
     def close(self) -> None:
-        """Stop the reader threads."""
+        """Flush what was written, and stop the reader threads."""
+        for table in self.opened():
+            table.close()
         self.executor.shutdown(wait=False, cancel_futures=True)
 
     def table_names(self) -> tuple[str, ...]:
@@ -121,7 +133,7 @@ class Catalog:
         with self._lock:
             return self._tables.setdefault(
                 name,
-                Table(name, storage, self.cache, self._columns, self._places, self._session),
+                Table(name, storage, self.cache, self._columns, self._places, self._session, self.writing),
             )
 
     def table_schema(self, name: str) -> pa.Schema:

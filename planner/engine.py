@@ -13,6 +13,7 @@ from planner.binding import bind
 from planner.catalog import Catalog
 from planner.catalog_tables import catalog_tables
 from planner.dialects import telling_of_translation, to_native
+from planner.dml.prepared import PreparedWrite, WriteResult
 from planner.frames import Frames
 from planner.plan_cache import Dependencies, PlanCache
 from planner.prepared_query import PreparedQuery
@@ -21,8 +22,16 @@ from planner.settings import DEFAULT_SETTINGS, SessionSettings
 from planner.substrait import Bound, bind_plan
 from planner.system_tables import SystemTable
 from planner.visible_catalog import VisibleCatalog
+from planner.writes import prepare_write
 
-__all__ = ["DEFAULT_SETTINGS", "PreparedQuery", "QueryEngine", "SessionSettings"]
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "PreparedQuery",
+    "PreparedWrite",
+    "QueryEngine",
+    "SessionSettings",
+    "WriteResult",
+]
 
 MAX_PLANS = 1024
 
@@ -71,6 +80,26 @@ class QueryEngine:
             PreconditionError: the result has other columns than were promised.
         """
         return self._prepared(sql, settings, access, promised)
+
+    def prepare_statement(
+        self,
+        sql: str,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        access: Access = FULL_ACCESS,
+        *,
+        promised: bytes | None = None,
+    ) -> PreparedQuery | PreparedWrite:
+        """Check a query as `prepare` does, or a statement that changes something.
+
+        Raises:
+            LanceGatewayError: what is wrong with it.
+        """
+        write = prepare_write(self, sql, settings, access)
+        if write is None:
+            return self.prepare(sql, settings, access, promised=promised)
+        if promised is not None and promised != write.digest:
+            raise altered(sql)
+        return write
 
     def prepare_plan(
         self,
@@ -143,5 +172,5 @@ class QueryEngine:
         return VisibleCatalog(self.catalog, access, self._system_tables)
 
     def close(self) -> None:
-        """Stop background threads."""
+        """Flush what is written, and stop background threads."""
         self.catalog.close()

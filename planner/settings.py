@@ -32,6 +32,8 @@ class SessionSettings:
         query_timeout_ms: a statement that runs longer is stopped; 0 leaves it to the server's own limit.
         types: of results and parameters: "arrow" as they are, "jdbc" as the JDBC driver can read them, "auto"
             as whoever serves the client knows best, otherwise "arrow"; see `planner.plain_types`.
+        durable_writes: whether a write is acknowledged when it survives the end of the gateway's process, and
+            not already when the gateway has it in memory.
     """
 
     catalog: str = CATALOG
@@ -43,6 +45,7 @@ class SessionSettings:
     endpoints: int = 1
     query_timeout_ms: int = 0
     types: ClientTypes = "auto"
+    durable_writes: bool = True
 
     def __post_init__(self) -> None:
         for name, value, known in (("catalog", self.catalog, CATALOG), ("schema", self.schema, SCHEMA)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +11,18 @@ from typing import Any
 import pyarrow as pa
 
 from execnodes.source import ColumnCache
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    PreconditionError,
+    UnavailableError,
+)
 from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
 from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
 from memwal.storage import Storage
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
+from memwal.writing import TableWriter, WriteOptions
 from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable, open_base_table
 from planner.byte_cache import ByteCache
@@ -56,6 +64,7 @@ class Table:
         columns: columns of flushed generations.
         places: where keys of base tables are.
         session: the `lance.Session` that all datasets share.
+        writing: how it is written; None where it is only read.
     """
 
     def __init__(
@@ -66,6 +75,7 @@ class Table:
         columns: ColumnCache,
         places: KeyPlaces,
         session: Any,  # noqa: ANN401 (lance types)
+        writing: WriteOptions | None = None,
     ) -> None:
         self.name = name
         self.storage = storage
@@ -74,6 +84,9 @@ class Table:
         self.places = places
         self._session = session
         self._newest = NewestBase(name, storage, session)
+        self._writing = writing
+        self._writer: TableWriter | None = None
+        self._writer_lock = threading.Lock()
 
     @property
     def schema(self) -> pa.Schema:
@@ -90,6 +103,27 @@ class Table:
     def last_snapshot(self) -> TableSnapshot | None:
         """The newest snapshot that a query took; None where there was none."""
         return max(list(self._newest.known.last.values()), key=lambda one: one.taken_at, default=None)
+
+    def writer(self) -> TableWriter:
+        """Writes to the table; the same object while it is the same table.
+
+        Raises:
+            PreconditionError: the gateway only reads.
+        """
+        if self._writing is None:
+            msg = f"table {self.name!r} can't be written: this gateway was started read-only"
+            raise PreconditionError(msg)
+        with self._writer_lock:
+            if self._writer is None:
+                self._writer = TableWriter(self.name, self.storage, self._writing, self._session)
+            return self._writer
+
+    def close(self) -> None:
+        """Flush what was written."""
+        with self._writer_lock:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
 
     def base(self) -> BaseTable:
         """The newest version of the base table.

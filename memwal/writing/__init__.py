@@ -1,0 +1,34 @@
+"""Writing through MemWAL: rows find their region, and one Lance `ShardWriter` per region makes them durable.
+
+- `changes`: what is written, what became of it, and the errors that a writer can meet.
+- `options`: how a process writes: durability, ownership, queues, sizes of MemTables.
+- `regions`: which region a row belongs to, and how regions are created.
+- `region_writer`: the writer of one region: claim, group commit, fencing, what is not flushed yet.
+- `table_writer`: all regions of one table.
+"""
+
+from memwal.writing.changes import (
+    Changes,
+    FencedError,
+    NotOwnerError,
+    OutcomeUnknownError,
+    PartlyWrittenError,
+    WriteReceipt,
+)
+from memwal.writing.options import OwnershipPolicy, WriteOptions
+from memwal.writing.region_writer import OwnTail
+from memwal.writing.table_writer import ExclusiveRegions, TableWriter
+
+__all__ = [
+    "Changes",
+    "ExclusiveRegions",
+    "FencedError",
+    "NotOwnerError",
+    "OutcomeUnknownError",
+    "OwnTail",
+    "OwnershipPolicy",
+    "PartlyWrittenError",
+    "TableWriter",
+    "WriteOptions",
+    "WriteReceipt",
+]

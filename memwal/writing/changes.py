@@ -1,0 +1,87 @@
+"""What is written to a table, what became of it, and what can go wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """What one statement, or one batch of it, does to a table.
+
+    Attributes:
+        upserts: rows that become the newest of their key, all columns of the table in its order and types;
+            None for none. Of several rows of one key the last counts.
+        deletes: rows whose keys die; key columns in key order suffice where the table's regions follow from
+            the key, other columns are used to find the region where they are given. None for none. A key may
+            not be among both.
+    """
+
+    upserts: pa.Table | None = None
+    deletes: pa.Table | None = None
+
+    def __post_init__(self) -> None:
+        if self.upserts is None and self.deletes is None:
+            msg = "changes need rows to write or keys to delete"
+            raise InvalidInputError(msg)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows and keys together."""
+        return sum(0 if part is None else part.num_rows for part in (self.upserts, self.deletes))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows and keys together."""
+        return sum(0 if part is None else int(part.nbytes) for part in (self.upserts, self.deletes))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReceipt:
+    """What was acknowledged.
+
+    Attributes:
+        regions: region id -> rows and keys written there.
+        is_durable: whether it survives the end of this process.
+    """
+
+    regions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    is_durable: bool = True
+
+    @property
+    def num_rows(self) -> int:
+        """Rows and keys, of all regions."""
+        return sum(self.regions.values())
+
+
+class FencedError(UnavailableError):
+    """Another writer claimed the region; nothing of the request was written. The same request may be sent again."""
+
+
+class NotOwnerError(UnavailableError):
+    """Another process owns the region, and the options say to leave it so."""
+
+
+class OutcomeUnknownError(UnavailableError):
+    """Storage failed, or the region was claimed, while rows were on their way: whether they arrived is unknown."""
+
+
+class PartlyWrittenError(LanceGatewayError):
+    """Some regions have their rows and others have not; the message says which.
+
+    Attributes:
+        receipt: what was written.
+    """
+
+    status: ClassVar[str] = "UNAVAILABLE"
+
+    def __init__(self, message: str, receipt: WriteReceipt) -> None:
+        super().__init__(message)
+        self.receipt = receipt

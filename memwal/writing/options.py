@@ -1,0 +1,48 @@
+"""How a process writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from memwal.errors import InvalidInputError
+
+
+class OwnershipPolicy(Enum):
+    """What becomes of rows for a region that another process owns."""
+
+    CLAIM = "claim"
+    FORWARD = "forward"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Choices of one process, for all of its tables.
+
+    Attributes:
+        ownership: of regions that another process owns.
+        hold_ms: a region that was claimed stays with its owner for this long, if the owner is alive.
+        claim_timeout_ms: how long a request waits for a region until it is told to come again.
+        max_queued_bytes: of requests that wait for one region's writer; more of them wait before that.
+        max_memtable_rows: rows of one MemTable, and of one batch that is written as a whole.
+        max_memtable_bytes: of one MemTable.
+        idle_close_seconds: a region that nobody writes to for this long is flushed and let go.
+    """
+
+    ownership: OwnershipPolicy = OwnershipPolicy.CLAIM
+    hold_ms: int = 1000
+    claim_timeout_ms: int = 30_000
+    max_queued_bytes: int = 64 << 20
+    max_memtable_rows: int = 100_000
+    max_memtable_bytes: int = 256 << 20
+    idle_close_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        for name in ("claim_timeout_ms", "max_queued_bytes", "max_memtable_rows", "max_memtable_bytes"):
+            if getattr(self, name) < 1:
+                msg = f"{name} is {getattr(self, name)}, but must be 1 or more"
+                raise InvalidInputError(msg)
+        if self.hold_ms < 0 or self.idle_close_seconds < 0:
+            msg = f"hold_ms ({self.hold_ms}) and idle_close_seconds ({self.idle_close_seconds}) can't be negative"
+            raise InvalidInputError(msg)

@@ -1,0 +1,66 @@
+"""What every statement that changes something looks like to the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from planner.control import RunControl
+
+NO_COLUMNS = pa.schema([])
+
+
+@dataclass(frozen=True, eq=False)
+class WriteResult:
+    """What a statement did.
+
+    Attributes:
+        affected: rows that were inserted, updated or deleted; -1 where that means nothing.
+        rows: what RETURNING asked for; None without it.
+        is_durable: whether what was acknowledged survives the end of this process.
+    """
+
+    affected: int
+    rows: pa.Table | None = None
+    is_durable: bool = True
+
+
+class PreparedWrite(Protocol):
+    """A statement that was checked and changes something each time it is executed; safe to share.
+
+    Preparing and describing it changes nothing.
+    """
+
+    @property
+    def sql(self) -> str:
+        """As given."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what RETURNING gives; without columns where nothing is returned."""
+
+    @property
+    def parameter_schema(self) -> pa.Schema:
+        """Name and type of each parameter, in order."""
+
+    @property
+    def digest(self) -> bytes:
+        """8 bytes that tell the result's schema."""
+
+    def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
+        """Do it once.
+
+        Raises:
+            LanceGatewayError: what went wrong, and what of it was written.
+        """
+
+    def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
+        """Do it once for each row of parameters, in order, in as few writes as that allows.
+
+        Args:
+            parameters: one column per parameter, of the types of `parameter_schema`.
+        """
