@@ -108,6 +108,10 @@ def _of_part(data: bytes) -> bytes:
     return decode(own.PartTicket, data, "the ticket").statement_id
 
 
+def _of_write(data: bytes) -> bytes:
+    return decode(own.WriteTicket, data, "the ticket").statement_id
+
+
 def _of_plan(data: bytes) -> bytes:
     return decode(own.PlanTicket, data, "the ticket").statement_id
 
@@ -118,5 +122,6 @@ _STATEMENT_IDS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
         own.PreparedTicket.DESCRIPTOR.full_name: _of_prepared,
         own.PlanTicket.DESCRIPTOR.full_name: _of_plan,
         own.PartTicket.DESCRIPTOR.full_name: _of_part,
+        own.WriteTicket.DESCRIPTOR.full_name: _of_write,
     }
 )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from cachetools import LRUCache, cached
 
 from gateway.sql_types import precision_and_scale, sql_type, type_name
-from planner.engine import PreparedQuery
+from planner.engine import PreparedQuery, PreparedWrite
 
 _PREFIX = "ARROW:FLIGHT:SQL:"
 # In the order of preference.
@@ -20,7 +20,7 @@ _REMARKS = (b"remarks", b"comment", b"description")
 
 
 @cached(LRUCache(1024), key=lambda plan: plan.digest, lock=threading.Lock())
-def described(plan: PreparedQuery) -> pa.Schema:
+def described(plan: PreparedQuery | PreparedWrite) -> pa.Schema:
     """Returns the schema of a statement's result with the metadata that follows from its types."""
     return pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
 

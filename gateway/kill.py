@@ -17,7 +17,7 @@ import pyarrow as pa
 from gateway.commands import Call
 from gateway.queries import Queries, QueryCancelledError
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
 
 logger = logging.getLogger(__name__)
 
@@ -93,15 +93,15 @@ def parse_kill(sql: str) -> Kill | None:
 
 def prepare(
     engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
-) -> PreparedQuery | Kill:
+) -> PreparedQuery | PreparedWrite | Kill:
     """Returns the plan of a statement: a `Kill`, or the engine's.
 
     Raises:
-        LanceGatewayError: see `QueryEngine.prepare`.
+        LanceGatewayError: see `QueryEngine.prepare_statement`.
     """
     kill = parse_kill(sql)
     if kill is None:
-        return engine.prepare(sql, settings, call.access, promised=promised)
+        return engine.prepare_statement(sql, settings, call.access, promised=promised)
     if promised is not None and promised != kill.digest:
         raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
     return kill

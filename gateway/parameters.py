@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from memwal.errors import InvalidInputError
+from planner.plain_types import TypeSet, bindable_type
 from planner.search.distance_functions import is_vector_type
 from planner.search.vector_text import read_vector
 from planner.typed_values import are_comparable
@@ -27,6 +28,54 @@ def received(reader: flight.MetadataRecordBatchReader, limit: int) -> pa.Table:
             )
         batches.append(chunk.data)
     return pa.Table.from_batches(batches, reader.schema)
+
+
+# Of bound values that are written at once: enough to be fast, and no burden.
+_PART_ROWS = 65_536
+_PART_BYTES = 16 << 20
+
+
+def told(schema: pa.Schema, types: TypeSet) -> bytes:
+    """Returns the parameters of a statement as its client is told of them: an encapsulated IPC message."""
+    fields = [pa.field(field.name, bindable_type(field.type, types)) for field in schema]
+    return bytes(pa.schema(fields).serialize())
+
+
+def refuse_rows(reader: flight.MetadataRecordBatchReader) -> None:
+    """Reads what comes along with a statement without parameters: nothing, or as good as nothing.
+
+    Raises:
+        InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
+    """
+    if len(reader.schema):
+        typed(reader.schema.empty_table(), pa.schema([]))
+    rows = sum(chunk.data.num_rows for chunk in reader)
+    if rows > 1:
+        raise InvalidInputError(
+            f"{rows} rows were bound to a statement without parameters: execute it as often as it is meant"
+        )
+
+
+def typed_parts(reader: flight.MetadataRecordBatchReader, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Reads what a client binds, part by part, in the types of the parameters; a part has rows.
+
+    The next part is read from the network when the one before it is done with.
+
+    Raises:
+        InvalidInputError: see `typed`.
+    """
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for chunk in reader:
+        for start in range(0, chunk.data.num_rows, _PART_ROWS):
+            batch = chunk.data.slice(start, _PART_ROWS)
+            if held and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
+                yield typed(pa.Table.from_batches(held, reader.schema), schema)
+                held, rows, size = [], 0, 0
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+    if held or len(reader.schema) != len(schema):
+        yield typed(pa.Table.from_batches(held, reader.schema), schema)
 
 
 def typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -7,6 +7,7 @@ parameter rows runs the statement once for each, and the results follow one anot
 """
 
 import contextlib
+import dataclasses
 import itertools
 import secrets
 import threading
@@ -20,16 +21,27 @@ from gateway.column_metadata import described
 from gateway.commands import Action, Call, Command, Planned, Ticket, Upload
 from gateway.endpoints import Endpoints
 from gateway.keeping import Keeping
-from gateway.kill import Kill, parse_kill, prepare
+from gateway.kill import Kill, prepare
 from gateway.limits import Limits
-from gateway.parameters import decode_parameters, encode_parameters, received, rows_of, typed
+from gateway.parameters import (
+    decode_parameters,
+    encode_parameters,
+    received,
+    refuse_rows,
+    rows_of,
+    told,
+    typed,
+    typed_parts,
+)
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
 from gateway.tickets import decode_settings, encode_settings, prepared_ticket
 from gateway.transactions import refuse_transaction
+from gateway.updates import Updates, executed, not_an_update, not_by_ticket, update_result
 from gateway.wire import decode, pack, unpack
-from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
-from planner.engine import PreparedQuery, QueryEngine
+from memwal.errors import InvalidInputError, NotFoundError
+from planner.control import RunControl
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 
@@ -84,15 +96,23 @@ class PreparedStatements:
         streams: sends results.
         limits: how many statements are kept, and how large a set of parameters may be.
         endpoints: divides results.
+        updates: executes what changes something.
     """
 
     def __init__(
-        self, engine: QueryEngine, queries: Queries, streams: Streams, limits: Limits, endpoints: Endpoints
+        self,
+        engine: QueryEngine,
+        queries: Queries,
+        streams: Streams,
+        limits: Limits,
+        endpoints: Endpoints,
+        updates: Updates,
     ) -> None:
         self._engine = engine
         self._queries = queries
         self._streams = streams
         self._endpoints = endpoints
+        self._updates = updates
         self._max_bound_bytes = limits.max_bound_bytes
         self._bindings: Keeping[bytes, Bindings] = Keeping(limits.max_prepared_statements, IDLE_SECONDS)
 
@@ -145,19 +165,25 @@ class PreparedStatements:
         query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
         return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
 
-    def _created(self, handle: own.PreparedHandle, query: PreparedQuery | Kill, call: Call) -> bytes:
+    def _created(
+        self, handle: own.PreparedHandle, query: PreparedQuery | PreparedWrite | Kill, call: Call
+    ) -> bytes:
         handle.id = secrets.token_bytes(16)
         handle.settings.CopyFrom(encode_settings(call.settings))
         handle.schema_digest = query.digest
         self._bindings.put(handle.id, Bindings())
-        return pack(
-            sql.ActionCreatePreparedStatementResult(
-                prepared_statement_handle=handle.SerializeToString(),
-                dataset_schema=bytes(described(query).serialize()),
-                parameter_schema=query.serialized_parameter_schema,
-                is_update=False,
-            )
+        created = sql.ActionCreatePreparedStatementResult(
+            prepared_statement_handle=handle.SerializeToString(),
+            dataset_schema=bytes(described(query).serialize()),
         )
+        if isinstance(query, PreparedQuery | Kill):
+            created.parameter_schema = query.serialized_parameter_schema
+        else:
+            created.parameter_schema = told(query.parameter_schema, call.settings.type_set)
+            created.is_update = not len(query.schema)
+            if created.is_update:
+                created.ClearField("dataset_schema")
+        return pack(created)
 
     def _close(self, body: bytes, _call: Call) -> None:
         request = unpack(sql.ActionClosePreparedStatementRequest, body, "the body of ClosePreparedStatement")
@@ -186,10 +212,16 @@ class PreparedStatements:
                 divided = self._endpoints.divided(handle.query, query, chosen, call, bound)
                 if divided is not None:
                     return divided
+        if not isinstance(query, PreparedQuery | Kill):
+            bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
+            settings, write = self._write(handle, query, call)
+            return self._updates.planned(write, settings, call, bound)
         return Planned(described(query), prepared_ticket(handle, call.settings, binding_id))
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
         plan = self._query(ticket.handle, call)
+        if not isinstance(plan, PreparedQuery | Kill):
+            raise not_by_ticket(plan.sql)
         settings = decode_settings(ticket.settings)
         parameters = self._parameters(ticket, plan)
         query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)
@@ -203,7 +235,9 @@ class PreparedStatements:
 
         return self._streams.send(described(plan), query, readers, plan.constant)
 
-    def _parameters(self, ticket: own.PreparedTicket, plan: PreparedQuery | Kill) -> pa.Table | None:
+    def _parameters(
+        self, ticket: own.PreparedTicket, plan: PreparedQuery | PreparedWrite | Kill
+    ) -> pa.Table | None:
         if not len(plan.parameter_schema):
             return None
         if ticket.handle.parameters:
@@ -246,20 +280,60 @@ class PreparedStatements:
     def _update(
         self,
         command: sql.CommandPreparedStatementUpdate,
-        _reader: flight.MetadataRecordBatchReader,
+        reader: flight.MetadataRecordBatchReader,
         call: Call,
     ) -> bytes | None:
         handle = _handle(command.prepared_statement_handle)
-        kill = parse_kill(handle.query)
-        if kill is not None:
-            return sql.DoPutUpdateResult(
-                record_count=kill.run(self._queries, call).num_rows
-            ).SerializeToString()
-        raise UnsupportedError(
-            f"the gateway only reads; {handle.query!r} cannot be an update: execute it as a query"
-        )
+        plan = self._query(handle, call)
+        if isinstance(plan, Kill):
+            return update_result(plan.run(self._queries, call).num_rows)
+        if isinstance(plan, PreparedQuery):
+            raise not_an_update(plan.sql)
+        settings, write = self._write(handle, plan, call)
+        parts = self._bound_parts(handle, write, reader)
 
-    def _query(self, handle: own.PreparedHandle, call: Call) -> PreparedQuery | Kill:
+        def step(control: RunControl) -> WriteResult:
+            return executed(write, parts, control)
+
+        return update_result(self._updates.run(write.sql, settings, call, step).affected)
+
+    def _bound_parts(
+        self, handle: own.PreparedHandle, write: PreparedWrite, reader: flight.MetadataRecordBatchReader
+    ) -> Iterator[pa.Table] | None:
+        """The parameters of the executions of an update; None where there are none."""
+        if not len(write.parameter_schema):
+            refuse_rows(reader)
+            return None
+        if len(reader.schema):
+            return typed_parts(reader, write.parameter_schema)
+        # Nothing comes along: what was bound before counts.
+        kept = self._bindings.get(handle.id)
+        number = (kept and kept.current()) or 0
+        if not handle.parameters and not number:
+            return typed_parts(reader, write.parameter_schema)
+        bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
+        return None if bound is None else iter((bound,))
+
+    def _write(
+        self, handle: own.PreparedHandle, write: PreparedWrite, call: Call
+    ) -> tuple[SessionSettings, PreparedWrite]:
+        """The statement as the session that executes it wants it: its text means what it meant."""
+        prepared, now = decode_settings(handle.settings), call.settings
+        settings = dataclasses.replace(
+            prepared,
+            consistency=now.consistency,
+            max_staleness_ms=now.max_staleness_ms,
+            query_timeout_ms=now.query_timeout_ms,
+            durable_writes=now.durable_writes,
+        )
+        if settings != prepared:
+            again = prepare(self._engine, handle.query, settings, call, handle.schema_digest)
+            if isinstance(again, PreparedQuery | Kill):
+                raise not_by_ticket(handle.query)
+            write = again
+        return settings, write
+
+    def _query(self, handle: own.PreparedHandle, call: Call) -> PreparedQuery | PreparedWrite | Kill:
         settings, promised = decode_settings(handle.settings), handle.schema_digest
         if handle.plan:
             return self._engine.prepare_plan(handle.plan, settings, call.access, promised=promised)

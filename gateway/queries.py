@@ -56,7 +56,7 @@ class QueryState(Enum):
 
 
 class Query:
-    """One execution of a statement, from the redemption of its ticket to the end of its stream.
+    """One execution of a statement, from the redemption of its ticket to the end of its stream; or one call.
 
     Attributes:
         id: 32 hexadecimal digits; a part of a divided result has its number, and a number of
@@ -73,6 +73,7 @@ class Query:
         first_batch_at: when its first batch was there; None where there was none.
         finished_at: None while it runs.
         rows: that were sent.
+        affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
         bytes: that were sent, uncompressed.
         error: what its client was told, None where it did not fail.
         control: stops it, and tells what it reads.
@@ -94,6 +95,7 @@ class Query:
         self.first_batch_at: datetime | None = None
         self.finished_at: datetime | None = None
         self.rows = 0
+        self.affected: int | None = None
         self.bytes = 0
         self.error: str | None = None
         self.control = RunControl()

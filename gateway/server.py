@@ -26,6 +26,7 @@ from gateway.statements import Statements
 from gateway.streams import CallObserver, Streams, unobserved
 from gateway.substrait import SubstraitPlans
 from gateway.transactions import Transactions
+from gateway.updates import Updates
 from gateway.xdbc_types import XdbcTypes
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.engine import QueryEngine
@@ -73,9 +74,12 @@ class GatewayServer(flight.FlightServerBase):
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished)
         endpoints = Endpoints(engine, self.queries, streams)
-        statements = Statements(engine, self.queries, streams, endpoints)
+        updates = Updates(self.queries, streams)
+        statements = Statements(engine, self.queries, streams, endpoints, updates)
         plans = SubstraitPlans(engine, self.queries, streams)
-        self.prepared = prepared = PreparedStatements(engine, self.queries, streams, limits, endpoints)
+        self.prepared = prepared = PreparedStatements(
+            engine, self.queries, streams, limits, endpoints, updates
+        )
         families = (
             statements,
             plans,
@@ -90,7 +94,7 @@ class GatewayServer(flight.FlightServerBase):
         )
         self._tickets: Registry[Ticket[Any]] = Registry(
             "ticket",
-            [ticket for family in (*families, endpoints) for ticket in family.tickets()],
+            [ticket for family in (*families, endpoints, updates) for ticket in family.tickets()],
             max_bytes,
         )
         self._uploads: Registry[Upload[Any]] = Registry(
@@ -146,7 +150,7 @@ class GatewayServer(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,
         writer: flight.FlightMetadataWriter,
     ) -> None:
-        """Binds the parameters that the client sends."""
+        """Takes what the client sends: parameters, or rows."""
         with self._serving("DoPut", context) as call:
             upload, message = self._uploads.find(_command_of(descriptor))
             answer = upload.accept(message, reader, call)

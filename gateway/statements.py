@@ -1,4 +1,4 @@
-"""Queries without preparation: CommandStatementQuery."""
+"""Statements without preparation: CommandStatementQuery and CommandStatementUpdate."""
 
 from collections.abc import Iterator
 
@@ -8,30 +8,40 @@ from pyarrow import flight
 from gateway.column_metadata import described
 from gateway.commands import Call, Command, Planned, Ticket, Upload
 from gateway.endpoints import Endpoints
-from gateway.kill import Kill, parse_kill, prepare
+from gateway.kill import Kill, prepare
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
 from gateway.tickets import decode_settings, statement_ticket
 from gateway.transactions import refuse_transaction
+from gateway.updates import Updates, not_an_update, not_by_ticket, update_result
 from gateway.wire import decode
-from memwal.errors import UnsupportedError
 from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 
 
 class Statements:
-    """Plans a query for GetFlightInfo and runs it for DoGet.
+    """Plans a query for GetFlightInfo and runs it for DoGet; runs at once what changes something.
 
-    The ticket carries the statement itself, so it can be redeemed by any gateway over the same root; the
-    engine keeps plans for a while, so that the usual DoGet does not plan a second time.
+    The ticket of a query carries the statement itself, so it can be redeemed by any gateway over the same
+    root; the engine keeps plans for a while, so that the usual DoGet does not plan a second time.
+
+    Args:
+        engine: plans and runs them.
+        queries: the statements that run.
+        streams: sends results.
+        endpoints: divides results.
+        updates: executes what changes something.
     """
 
-    def __init__(self, engine: QueryEngine, queries: Queries, streams: Streams, endpoints: Endpoints) -> None:
+    def __init__(
+        self, engine: QueryEngine, queries: Queries, streams: Streams, endpoints: Endpoints, updates: Updates
+    ) -> None:
         self._engine = engine
         self._queries = queries
         self._streams = streams
         self._endpoints = endpoints
+        self._updates = updates
 
     def commands(self) -> tuple[Command[sql.CommandStatementQuery], ...]:
         """Returns the descriptor commands of this family."""
@@ -56,12 +66,16 @@ class Statements:
             divided = self._endpoints.divided(command.query, plan, call.settings, call)
             if divided is not None:
                 return divided
+        elif not isinstance(plan, Kill):
+            return self._updates.planned(plan, call.settings, call)
         return Planned(described(plan), statement_ticket(command.query, call.settings, plan.digest))
 
     def _stream(self, ticket: sql.TicketStatementQuery, call: Call) -> flight.FlightDataStream:
         handle = decode(own.StatementHandle, ticket.statement_handle, "the ticket")
         settings = decode_settings(handle.settings)
         plan = prepare(self._engine, handle.query, settings, call, promised=handle.schema_digest)
+        if not isinstance(plan, PreparedQuery | Kill):
+            raise not_by_ticket(plan.sql)
         query = self._queries.redeem(handle.statement_id, plan.sql, settings, call)
         if isinstance(plan, Kill):
             return self._streams.listing(plan.run(self._queries, call))
@@ -76,11 +90,10 @@ class Statements:
         self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes | None:
         refuse_transaction(command)
-        kill = parse_kill(command.query)
-        if kill is not None:
-            return sql.DoPutUpdateResult(
-                record_count=kill.run(self._queries, call).num_rows
-            ).SerializeToString()
-        raise UnsupportedError(
-            f"the gateway only reads; it cannot run {command.query!r}: write through a MemWAL writer or Lance"
-        )
+        plan = prepare(self._engine, command.query, call.settings, call)
+        if isinstance(plan, Kill):
+            return update_result(plan.run(self._queries, call).num_rows)
+        if isinstance(plan, PreparedQuery):
+            raise not_an_update(plan.sql)
+        result = self._updates.run(plan.sql, call.settings, call, lambda control: plan.execute((), control))
+        return update_result(result.affected)

@@ -89,10 +89,17 @@ class Streams:
         self._on_call_finished("DoGet", "OK", time.perf_counter() - started)
         return flight.RecordBatchStream(pa.Table.from_batches([*known], schema))
 
-    def listing(self, rows: pa.RecordBatch) -> flight.FlightDataStream:
-        """Returns the stream of an answer that is no statement's."""
+    def listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
+        """Returns the stream of an answer that is no statement's.
+
+        Args:
+            rows: batches of one schema.
+            schema: the same under which they are sent, where there may be none, or it says more.
+        """
         self._on_call_finished("DoGet", "OK", 0.0)
-        return flight.GeneratorStream(rows.schema, slices(rows, self._queries.limits.max_batch_bytes))
+        limit = self._queries.limits.max_batch_bytes
+        parts = (part for batch in rows for part in slices(batch, limit))
+        return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts)
 
     def _batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
         limit = self._queries.limits.max_batch_bytes

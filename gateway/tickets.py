@@ -27,6 +27,7 @@ def encode_settings(settings: SessionSettings) -> own.SessionSettings:
         endpoints=settings.endpoints,
         query_timeout_ms=settings.query_timeout_ms,
         types=settings.types,
+        relaxed_writes=not settings.durable_writes,
     )
 
 
@@ -46,6 +47,7 @@ def decode_settings(message: own.SessionSettings) -> SessionSettings:
         endpoints=message.endpoints,
         query_timeout_ms=message.query_timeout_ms,
         types=cast("ClientTypes", message.types),
+        durable_writes=not message.relaxed_writes,
     )
 
 

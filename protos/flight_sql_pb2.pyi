@@ -768,6 +768,133 @@ class CommandPreparedStatementUpdate(_message.Message):
 Global___CommandPreparedStatementUpdate: _TypeAlias = CommandPreparedStatementUpdate  # noqa: Y015
 
 @_typing.final
+class CommandStatementIngest(_message.Message):
+    """Takes the stream of DoPut as rows of a table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class TableDefinitionOptions(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        class _TableNotExistOption:
+            ValueType = _typing.NewType("ValueType", _builtins.int)
+            V: _TypeAlias = ValueType  # noqa: Y015
+
+        class _TableNotExistOptionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CommandStatementIngest.TableDefinitionOptions._TableNotExistOption.ValueType], _builtins.type):
+            DESCRIPTOR: _descriptor.EnumDescriptor
+            TABLE_NOT_EXIST_OPTION_UNSPECIFIED: CommandStatementIngest.TableDefinitionOptions._TableNotExistOption.ValueType  # 0
+            TABLE_NOT_EXIST_OPTION_CREATE: CommandStatementIngest.TableDefinitionOptions._TableNotExistOption.ValueType  # 1
+            TABLE_NOT_EXIST_OPTION_FAIL: CommandStatementIngest.TableDefinitionOptions._TableNotExistOption.ValueType  # 2
+
+        class TableNotExistOption(_TableNotExistOption, metaclass=_TableNotExistOptionEnumTypeWrapper): ...
+        TABLE_NOT_EXIST_OPTION_UNSPECIFIED: CommandStatementIngest.TableDefinitionOptions.TableNotExistOption.ValueType  # 0
+        TABLE_NOT_EXIST_OPTION_CREATE: CommandStatementIngest.TableDefinitionOptions.TableNotExistOption.ValueType  # 1
+        TABLE_NOT_EXIST_OPTION_FAIL: CommandStatementIngest.TableDefinitionOptions.TableNotExistOption.ValueType  # 2
+
+        class _TableExistsOption:
+            ValueType = _typing.NewType("ValueType", _builtins.int)
+            V: _TypeAlias = ValueType  # noqa: Y015
+
+        class _TableExistsOptionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CommandStatementIngest.TableDefinitionOptions._TableExistsOption.ValueType], _builtins.type):
+            DESCRIPTOR: _descriptor.EnumDescriptor
+            TABLE_EXISTS_OPTION_UNSPECIFIED: CommandStatementIngest.TableDefinitionOptions._TableExistsOption.ValueType  # 0
+            TABLE_EXISTS_OPTION_FAIL: CommandStatementIngest.TableDefinitionOptions._TableExistsOption.ValueType  # 1
+            TABLE_EXISTS_OPTION_APPEND: CommandStatementIngest.TableDefinitionOptions._TableExistsOption.ValueType  # 2
+            TABLE_EXISTS_OPTION_REPLACE: CommandStatementIngest.TableDefinitionOptions._TableExistsOption.ValueType  # 3
+
+        class TableExistsOption(_TableExistsOption, metaclass=_TableExistsOptionEnumTypeWrapper): ...
+        TABLE_EXISTS_OPTION_UNSPECIFIED: CommandStatementIngest.TableDefinitionOptions.TableExistsOption.ValueType  # 0
+        TABLE_EXISTS_OPTION_FAIL: CommandStatementIngest.TableDefinitionOptions.TableExistsOption.ValueType  # 1
+        TABLE_EXISTS_OPTION_APPEND: CommandStatementIngest.TableDefinitionOptions.TableExistsOption.ValueType  # 2
+        TABLE_EXISTS_OPTION_REPLACE: CommandStatementIngest.TableDefinitionOptions.TableExistsOption.ValueType  # 3
+
+        IF_NOT_EXIST_FIELD_NUMBER: _builtins.int
+        IF_EXISTS_FIELD_NUMBER: _builtins.int
+        if_not_exist: Global___CommandStatementIngest.TableDefinitionOptions.TableNotExistOption.ValueType
+        if_exists: Global___CommandStatementIngest.TableDefinitionOptions.TableExistsOption.ValueType
+        def __init__(
+            self,
+            *,
+            if_not_exist: Global___CommandStatementIngest.TableDefinitionOptions.TableNotExistOption.ValueType = ...,
+            if_exists: Global___CommandStatementIngest.TableDefinitionOptions.TableExistsOption.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["if_exists", b"if_exists", "if_not_exist", b"if_not_exist"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class OptionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    TABLE_DEFINITION_OPTIONS_FIELD_NUMBER: _builtins.int
+    TABLE_FIELD_NUMBER: _builtins.int
+    SCHEMA_FIELD_NUMBER: _builtins.int
+    CATALOG_FIELD_NUMBER: _builtins.int
+    TEMPORARY_FIELD_NUMBER: _builtins.int
+    TRANSACTION_ID_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    table: _builtins.str
+    schema: _builtins.str
+    catalog: _builtins.str
+    temporary: _builtins.bool
+    """The table ends with the session."""
+    transaction_id: _builtins.bytes
+    @_builtins.property
+    def table_definition_options(self) -> Global___CommandStatementIngest.TableDefinitionOptions: ...
+    @_builtins.property
+    def options(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What the server makes of them is its own affair."""
+
+    def __init__(
+        self,
+        *,
+        table_definition_options: Global___CommandStatementIngest.TableDefinitionOptions | None = ...,
+        table: _builtins.str = ...,
+        schema: _builtins.str | None = ...,
+        catalog: _builtins.str | None = ...,
+        temporary: _builtins.bool = ...,
+        transaction_id: _builtins.bytes | None = ...,
+        options: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_catalog", b"_catalog", "_schema", b"_schema", "_transaction_id", b"_transaction_id", "catalog", b"catalog", "schema", b"schema", "table_definition_options", b"table_definition_options", "transaction_id", b"transaction_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_catalog", b"_catalog", "_schema", b"_schema", "_transaction_id", b"_transaction_id", "catalog", b"catalog", "options", b"options", "schema", b"schema", "table", b"table", "table_definition_options", b"table_definition_options", "temporary", b"temporary", "transaction_id", b"transaction_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__catalog: _TypeAlias = _typing.Literal["catalog"]  # noqa: Y015
+    _WhichOneofArgType__catalog: _TypeAlias = _typing.Literal["_catalog", b"_catalog"]  # noqa: Y015
+    _WhichOneofReturnType__schema: _TypeAlias = _typing.Literal["schema"]  # noqa: Y015
+    _WhichOneofArgType__schema: _TypeAlias = _typing.Literal["_schema", b"_schema"]  # noqa: Y015
+    _WhichOneofReturnType__transaction_id: _TypeAlias = _typing.Literal["transaction_id"]  # noqa: Y015
+    _WhichOneofArgType__transaction_id: _TypeAlias = _typing.Literal["_transaction_id", b"_transaction_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__catalog) -> _WhichOneofReturnType__catalog | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__schema) -> _WhichOneofReturnType__schema | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__transaction_id) -> _WhichOneofReturnType__transaction_id | None: ...
+
+Global___CommandStatementIngest: _TypeAlias = CommandStatementIngest  # noqa: Y015
+
+@_typing.final
 class DoPutUpdateResult(_message.Message):
     """What DoPut of an update command answers."""
 

@@ -32,6 +32,7 @@ class SessionSettings(_message.Message):
     ENDPOINTS_FIELD_NUMBER: _builtins.int
     QUERY_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     TYPES_FIELD_NUMBER: _builtins.int
+    RELAXED_WRITES_FIELD_NUMBER: _builtins.int
     catalog: _builtins.str
     schema: _builtins.str
     consistency: _builtins.str
@@ -41,6 +42,8 @@ class SessionSettings(_message.Message):
     endpoints: _builtins.int
     query_timeout_ms: _builtins.int
     types: _builtins.str
+    relaxed_writes: _builtins.bool
+    """Writes are acknowledged before they survive the end of the gateway's process."""
     def __init__(
         self,
         *,
@@ -53,10 +56,11 @@ class SessionSettings(_message.Message):
         endpoints: _builtins.int = ...,
         query_timeout_ms: _builtins.int = ...,
         types: _builtins.str = ...,
+        relaxed_writes: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "region_pruning", b"region_pruning", "schema", b"schema", "types", b"types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "region_pruning", b"region_pruning", "relaxed_writes", b"relaxed_writes", "schema", b"schema", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -254,3 +258,38 @@ class PartTicket(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartTicket: _TypeAlias = PartTicket  # noqa: Y015
+
+@_typing.final
+class WriteTicket(_message.Message):
+    """The ticket of what a statement that changes something returned: the statement was executed before there was
+    a ticket, and redeeming it, any number of times, executes nothing.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATEMENT_ID_FIELD_NUMBER: _builtins.int
+    SCHEMA_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    IS_KEPT_FIELD_NUMBER: _builtins.int
+    statement_id: _builtins.bytes
+    """16 bytes. Finds the rows where they are not in the ticket."""
+    schema: _builtins.bytes
+    """A serialized Arrow schema: columns of the rows."""
+    rows: _builtins.bytes
+    """An Arrow IPC stream; absent where nothing is returned, or the gateway keeps it."""
+    is_kept: _builtins.bool
+    def __init__(
+        self,
+        *,
+        statement_id: _builtins.bytes = ...,
+        schema: _builtins.bytes = ...,
+        rows: _builtins.bytes = ...,
+        is_kept: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_kept", b"is_kept", "rows", b"rows", "schema", b"schema", "statement_id", b"statement_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WriteTicket: _TypeAlias = WriteTicket  # noqa: Y015
