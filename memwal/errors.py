@@ -25,6 +25,12 @@ class NotFoundError(LanceGatewayError):
     status: ClassVar[str] = "NOT_FOUND"
 
 
+class PermissionDeniedError(LanceGatewayError):
+    """The principal may not do this; whoever sets its rights can change that."""
+
+    status: ClassVar[str] = "PERMISSION_DENIED"
+
+
 class UnsupportedError(LanceGatewayError):
     """The request or the stored data is meaningful, but this version does not implement it."""
 
