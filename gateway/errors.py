@@ -52,11 +52,13 @@ def _flight_answer(status: str, base: type[Exception]) -> type[Exception]:
 
 
 # gRPC status -> the exception that pyarrow sends under it. Some have no way through pyarrow: a failed
-# precondition is sent as INVALID_ARGUMENT (do not retry), lost data and exhausted resources as INTERNAL.
+# precondition and what exists already are sent as INVALID_ARGUMENT (do not retry), lost data and exhausted
+# resources as INTERNAL.
 _ANSWERS: Mapping[str, type[Exception]] = MappingProxyType(
     {
         "INVALID_ARGUMENT": _answer("INVALID_ARGUMENT", ValueError),
         "FAILED_PRECONDITION": _answer("FAILED_PRECONDITION", ValueError),
+        "ALREADY_EXISTS": _answer("ALREADY_EXISTS", ValueError),
         "NOT_FOUND": _answer("NOT_FOUND", KeyError),
         "UNIMPLEMENTED": _answer("UNIMPLEMENTED", NotImplementedError),
         "UNAVAILABLE": _flight_answer("UNAVAILABLE", flight.FlightUnavailableError),
@@ -84,7 +86,7 @@ _STATUSES = (
     (pa.ArrowNotImplementedError, "UNIMPLEMENTED"),
     (pa.ArrowInvalid, "INVALID_ARGUMENT"),
 )
-STATUSES = frozenset({"OK", "FAILED_PRECONDITION", "UNKNOWN", *(status for _, status in _STATUSES)})
+STATUSES = frozenset({"OK", "FAILED_PRECONDITION", "ALREADY_EXISTS", "UNKNOWN", *(status for _, status in _STATUSES)})
 """Every status that a finished call may have."""
 # Whoever runs the gateway wants to know more of these.
 _OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})

@@ -49,6 +49,12 @@ class PreconditionError(LanceGatewayError):
     status: ClassVar[str] = "FAILED_PRECONDITION"
 
 
+class AlreadyExistsError(LanceGatewayError):
+    """What was to be made is there already."""
+
+    status: ClassVar[str] = "ALREADY_EXISTS"
+
+
 class CorruptDataError(LanceGatewayError):
     """A stored file is not what the format says it is; the message names the file."""
 
