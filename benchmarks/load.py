@@ -7,6 +7,7 @@ servers under comparison can take turns while both keep their connections open.
 import multiprocessing as mp
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from benchmarks.server import ServerProcess
 from memwal.errors import InvalidInputError
 
 _PROCESSES = 2
-_KEY = "{key}"
+KEY = "{key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Statements:
     @property
     def is_bound(self) -> bool:
         """Whether keys are bound: the client then prepares the text once and keeps its cursor."""
-        return bool(self.keys) and _KEY not in self.sql
+        return bool(self.keys) and KEY not in self.sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,16 @@ class Clients:
 
 
 @contextmanager
-def connected(server: ServerProcess, statements: Statements, *, clients: int) -> Iterator[Clients]:
+def connected(
+    server: ServerProcess, statements: Statements, *, clients: int, kind: type["Client"] | None = None
+) -> Iterator[Clients]:
     """Starts the clients; each has executed the statement once when they are ready.
+
+    Args:
+        server: To connect to.
+        statements: What to ask.
+        clients: How many.
+        kind: Of client; by default the ones that ask by ADBC.
 
     Raises:
         InvalidInputError: No clients are wanted.
@@ -113,7 +122,7 @@ def connected(server: ServerProcess, statements: Statements, *, clients: int) ->
         pipes = []
         for number, share in enumerate(shares):
             ours, theirs = spawning.Pipe()
-            arguments = (theirs, server.uri, statements, share, number)
+            arguments = (theirs, kind or AdbcClient, server.uri, statements, share, number)
             process = spawning.Process(target=_client_process, args=arguments, daemon=True)
             process.start()
             theirs.close()
@@ -147,11 +156,13 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _client_process(pipe: Connection, uri: str, statements: Statements, clients: int, number: int) -> None:
+def _client_process(
+    pipe: Connection, kind: type["Client"], uri: str, statements: Statements, clients: int, number: int
+) -> None:
     """Body of a client process: `clients` threads in rounds as long as the parent says; its end ends it."""
     with ExitStack() as stack:
         try:
-            opened = [Client(stack, uri, statements, number * clients + index) for index in range(clients)]
+            opened = [kind(stack, uri, statements, number * clients + index) for index in range(clients)]
             for client in opened:
                 client.execute()
         except Exception as error:  # noqa: BLE001 - the parent raises it
@@ -177,7 +188,7 @@ def _round(clients: Sequence["Client"], seconds: float) -> npt.NDArray[np.float6
     return problems[0] if problems else np.array([value for client in clients for value in client.seconds])
 
 
-class Client:
+class Client(ABC):
     """One connection, which executes one statement after the other.
 
     Args:
@@ -187,34 +198,20 @@ class Client:
         number: Among the clients; decides the first key.
     """
 
+    @abstractmethod
     def __init__(self, stack: ExitStack, uri: str, statements: Statements, number: int = 0) -> None:
-        self._connection = stack.enter_context(flight_sql.connect(uri, autocommit=True))
-        self._kept = stack.enter_context(self._connection.cursor())
+        del stack, uri, number
         self._statements = statements
-        # Neighbouring clients ask for different keys at any moment.
-        self._turn = number * 101
         self.seconds: list[float] = []
         self.problem: Exception | None = None
 
+    @abstractmethod
     def execute(self) -> None:
-        """Executes the next statement and fetches its row.
+        """Executes the next statement and takes its answer.
 
         Raises:
-            WrongAnswerError: It gave another number of rows.
+            WrongAnswerError: It is not what it must be.
         """
-        sql, keys = self._statements.sql, self._statements.keys
-        key = keys[self._turn % len(keys)] if keys else None
-        if self._statements.is_bound:
-            self._kept.execute(sql, (key,))
-            rows = self._kept.fetch_arrow_table().num_rows
-        else:
-            # A cursor of its own, as connection pools and data frame libraries take one: prepare, run, close.
-            with self._connection.cursor() as cursor:
-                cursor.execute(sql.replace(_KEY, str(key)))
-                rows = cursor.fetch_arrow_table().num_rows
-        if rows != 1:
-            raise WrongAnswerError(f"{rows} rows instead of one: {sql} with key {key}")
-        self._turn += 1
 
     def run_until(self, ends_at: float) -> None:
         """Executes until the clock (`time.perf_counter`) shows `ends_at`; keeps the times or the problem."""
@@ -228,3 +225,30 @@ class Client:
                 started = ended
         except Exception as error:  # noqa: BLE001 - the parent process raises it
             self.problem = error
+
+
+class AdbcClient(Client):
+    """Asks by ADBC; every answer must be one row."""
+
+    def __init__(self, stack: ExitStack, uri: str, statements: Statements, number: int = 0) -> None:
+        super().__init__(stack, uri, statements, number)
+        self._connection = stack.enter_context(flight_sql.connect(uri, autocommit=True))
+        self._kept = stack.enter_context(self._connection.cursor())
+        # Neighbouring clients ask for different keys at any moment.
+        self._turn = number * 101
+
+    def execute(self) -> None:
+        """Executes the next statement and fetches its row."""
+        sql, keys = self._statements.sql, self._statements.keys
+        key = keys[self._turn % len(keys)] if keys else None
+        if self._statements.is_bound:
+            self._kept.execute(sql, (key,))
+            rows = self._kept.fetch_arrow_table().num_rows
+        else:
+            # A cursor of its own, as connection pools and data frame libraries take one: prepare, run, close.
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql.replace(KEY, str(key)))
+                rows = cursor.fetch_arrow_table().num_rows
+        if rows != 1:
+            raise WrongAnswerError(f"{rows} rows instead of one: {sql} with key {key}")
+        self._turn += 1

@@ -12,7 +12,7 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import numpy as np
 
 from benchmarks.context import BenchContext
-from benchmarks.load import Client, Clients, Round, Statements, alternate, connected
+from benchmarks.load import AdbcClient, Clients, Round, Statements, alternate, connected
 from benchmarks.parquet import newest_rows
 from benchmarks.queries import LOOKUP, STREAM, TABLE_NAME
 from benchmarks.report import Bar, Finding, milliseconds
@@ -49,8 +49,8 @@ def run(context: BenchContext) -> Iterator[Finding]:
 def _latency(context: BenchContext, gateway: ServerProcess, roapi: ServerProcess) -> Iterator[Finding]:
     """One client, a new cursor for each statement, the servers in turn."""
     with ExitStack() as stack:
-        client = Client(stack, gateway.uri, _NOTHING)
-        roapi_client = Client(stack, roapi.uri, _NOTHING)
+        client = AdbcClient(stack, gateway.uri, _NOTHING)
+        roapi_client = AdbcClient(stack, roapi.uri, _NOTHING)
         samples = interleave(
             {"gateway": lambda _: client.execute(), "roapi": lambda _: roapi_client.execute()},
             rounds=context.settings.lookup_rounds,

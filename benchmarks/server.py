@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.settings import REPOSITORY
 
 _READY_SECONDS = 120
 _STOP_SECONDS = 20
 _LOCATION = re.compile(r"grpc://(?P<address>\S+:\d+)")
+_STORE_LOCATION = re.compile(r"http://(?P<address>\S+:\d+)")
 _ROAPI_LOCATION = re.compile(r"Listening on (?P<address>\S+:\d+) for FlightSQL")
 
 
@@ -29,10 +31,22 @@ class ServerProcess:
 
 
 @contextmanager
-def gateway_server(root: Path) -> Iterator[ServerProcess]:
-    """Serves a catalog root with `lance-gateway serve` in its own process."""
+def gateway_server(
+    root: Path | str,
+    options: Mapping[str, str] = MappingProxyType({}),
+    configured: Mapping[str, object] = MappingProxyType({}),
+) -> Iterator[ServerProcess]:
+    """Serves a catalog root with `lance-gateway serve` in its own process.
+
+    Args:
+        root: A directory or `s3://bucket/prefix`.
+        options: Storage options.
+        configured: Keys of the configuration that differ from the defaults.
+    """
     executable = Path(sys.executable).parent / "lance-gateway"
     command = [str(executable), "serve", "--root", str(root), "--port", "0"]
+    for flag, pairs in (("--storage-option", options), ("--set", configured)):
+        command += [word for name, value in pairs.items() for word in (flag, f"{name}={value}")]
     # A line per statement on the terminal would bury the findings; the peers keep theirs to themselves too.
     with _server([*command, "--log-level", "WARNING"]) as server:
         yield server
@@ -43,6 +57,13 @@ def bare_flight_server(source: str, sql: str) -> Iterator[ServerProcess]:
     """Serves from memory, in its own process, the batches that the gateway at `source` streams for `sql`."""
     with _server([sys.executable, "-m", "benchmarks.bare_flight", source, sql]) as server:
         yield server
+
+
+@contextmanager
+def slow_store() -> Iterator[str]:
+    """Serves an S3 store whose requests take as long as S3's, in its own process; gives its URL."""
+    with _server([sys.executable, "-m", "benchmarks.slow_store"], location=_STORE_LOCATION) as server:
+        yield server.uri.replace("grpc://", "http://")
 
 
 @contextmanager

@@ -30,6 +30,11 @@ class BenchSettings:
         large_search_rows: Rows of the larger one; 0 leaves it out.
         search_generation_counts: Generation counts of the search curves, ascending.
         changing_searches: Searches of changing rows while the server's memory is watched.
+        ingest_rows: Rows of one bulk ingest.
+        writer_counts: Region counts of the insert curve, ascending.
+        unflushed_counts: Numbers of unflushed log entries of the insert curve, ascending.
+        ingest_rates: Rows per second written while scans are timed, ascending; the second one is judged.
+        merge_rows: Rows of a MERGE, an INSERT .. SELECT and a batch of parameters.
         plots_dir: Where the curves are drawn.
     """
 
@@ -47,6 +52,11 @@ class BenchSettings:
     large_search_rows: int = 1_000_000
     search_generation_counts: tuple[int, ...] = (1, 4, 16, 64)
     changing_searches: int = 1_000
+    ingest_rows: int = 1_000_000
+    writer_counts: tuple[int, ...] = (1, 4, 16, 64, 256)
+    unflushed_counts: tuple[int, ...] = (10, 100, 1_000)
+    ingest_rates: tuple[int, ...] = (1_000, 5_000, 20_000)
+    merge_rows: int = 10_000
     plots_dir: Path = DEFAULT_PLOTS_DIR
 
     def __post_init__(self) -> None:
@@ -58,6 +68,8 @@ class BenchSettings:
             "stream_rows",
             "search_rows",
             "changing_searches",
+            "ingest_rows",
+            "merge_rows",
         ):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}: it must be at least 1")
@@ -69,7 +81,14 @@ class BenchSettings:
             raise InvalidInputError(f"load_seconds is {self.load_seconds}: it must be positive")
         if not 0 < self.upsert_fraction <= 1:
             raise InvalidInputError(f"upsert_fraction is {self.upsert_fraction}: it must be in (0, 1]")
-        for name in ("region_counts", "generation_counts", "search_generation_counts"):
+        for name in (
+            "region_counts",
+            "generation_counts",
+            "search_generation_counts",
+            "writer_counts",
+            "unflushed_counts",
+            "ingest_rates",
+        ):
             counts = getattr(self, name)
             if not counts or min(counts) < 1 or list(counts) != sorted(set(counts)):
                 raise InvalidInputError(

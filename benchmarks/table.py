@@ -4,7 +4,7 @@ import dataclasses
 import json
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,9 +138,11 @@ def _build(root: Path, shape: TableShape) -> tuple[Answers, npt.NDArray[np.int64
     return content.answers(), np.unique(keys)
 
 
-def create_regions(uri: str, version: int, regions: int) -> Iterator[str]:
+def create_regions(
+    uri: str, version: int, regions: int, options: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Commits every region's first manifest, with its recorded bucket; Lance's writer adopts it."""
-    storage = Storage.open(uri)
+    storage = Storage.open(uri, options)
     details = read_index_details(storage, version)
     if details is None:
         raise InvalidInputError(f"{uri} has no MemWAL index at version {version}: delete it, it is rebuilt")

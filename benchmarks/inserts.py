@@ -1,0 +1,118 @@
+"""Single-row INSERTs, durable before they are acknowledged: latency of one client, throughput of many.
+
+Group commit makes one log entry of the rows of clients that wait together. That pays where an entry takes long:
+a local file is written in a fraction of a millisecond, less than the statement itself costs the processor, and
+there is nothing to gain. On an object store each entry takes tens of milliseconds, whatever it holds. So the
+throughput of many clients is judged on a store that answers like S3, and reported for a local disk.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import adbc_driver_flightsql.dbapi as flight_sql
+import numpy as np
+
+from benchmarks.context import BenchContext
+from benchmarks.load import KEY, Round, Statements, alternate, connected
+from benchmarks.report import Bar, Finding, milliseconds
+from benchmarks.server import gateway_server, slow_store
+from benchmarks.slow_store import BUCKET, READ_MS, WRITE_MS, options
+from benchmarks.timing import interleave
+from benchmarks.write_load import BOUND, LITERAL, InsertingClient
+from benchmarks.write_table import WriteShape, WriteTable, create_table, scratch
+
+_SHAPE = WriteShape(100_000, regions=4)
+_ONE_REGION = WriteShape(1_000, regions=1)
+_CLIENTS = 32
+_NOTHING = "SELECT 1"
+
+
+def run(context: BenchContext) -> Iterator[Finding]:
+    """Latency by ADBC, then many clients against one on both kinds of storage."""
+    with scratch(context.settings) as directory:
+        yield from _latency(context, create_table(directory / "latency", _SHAPE))
+        for label, statements in (("prepared", BOUND), ("each a new text", LITERAL)):
+            table = create_table(directory / label.replace(" ", "-"), _ONE_REGION)
+            rounds = _many(context, table, statements)
+            yield _gain(f"INSERTs by {_CLIENTS} clients, {label}, local disk, per second", rounds)
+    with slow_store() as url:
+        store = options(url)
+        for label, statements, bar in (
+            ("prepared", BOUND, Bar(10, "at least")),
+            ("each a new text", LITERAL, None),
+        ):
+            root = f"s3://{BUCKET}/{label.replace(' ', '-')}"
+            rounds = _many(context, create_table(root, _ONE_REGION, store), statements)
+            title = f"INSERTs by {_CLIENTS} clients, {label}, object store, per second"
+            yield _gain(
+                title, rounds, bar, f"a store that waits {WRITE_MS} ms to write and {READ_MS} to read"
+            )
+
+
+def _latency(context: BenchContext, table: WriteTable) -> Iterator[Finding]:
+    """One client, four regions; Lance's own writer is given the same rows, in a table of its own."""
+    rounds, shape = context.settings.lookup_rounds, table.shape
+    beside = create_table(Path(table.root) / "beside", shape)
+    with ExitStack() as stack:
+        server = stack.enter_context(gateway_server(Path(table.root)))
+        connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
+        kept = stack.enter_context(connection.cursor())
+        nothing = stack.enter_context(connection.cursor())
+        writer = stack.enter_context(
+            beside.open().mem_wal_writer(beside.regions[0], durable_write=True, max_wal_buffer_size=1)
+        )
+
+        def prepared(number: int) -> None:
+            kept.execute(BOUND.sql, (shape.rows + 2 * number + 1_000,))
+
+        def literal(number: int) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute(LITERAL.sql.replace(KEY, str(shape.rows + 2 * number + 1_001)))
+
+        def empty(_: int) -> None:
+            nothing.execute(_NOTHING)
+            nothing.fetchall()
+
+        def put(number: int) -> None:
+            writer.put(shape.rows_of(np.array([shape.rows + number + 1_000])))
+
+        sides = {"prepared": prepared, "literal": literal, "nothing": empty, "put": put}
+        samples = interleave(sides, rounds=rounds, warmups=20)
+    against = (
+        f"{_NOTHING}: {milliseconds(samples.median_ms('nothing'))}; "
+        f"ShardWriter.put {milliseconds(samples.median_ms('put'))}"
+    )
+    for side, label in (("prepared", "prepared"), ("literal", "each a new text")):
+        p50, p99 = (samples.percentile_ms(side, percentile) for percentile in (50, 99))
+        title = f"durable INSERT of a row by ADBC, {label}"
+        yield Finding(f"{title}, p50", milliseconds(p50), against, p50, "ms", Bar(10))
+        yield Finding(f"{title}, p99", milliseconds(p99), "", p99, "ms")
+
+
+def _many(context: BenchContext, table: WriteTable, statements: Statements) -> Mapping[str, list[Round]]:
+    """One client and many, in turn, into the same region."""
+    with ExitStack() as stack:
+        server = stack.enter_context(gateway_server(table.root, table.options))
+        sides = {
+            name: stack.enter_context(connected(server, statements, clients=clients, kind=InsertingClient))
+            for name, clients in (("one", 1), ("many", _CLIENTS))
+        }
+        rounds, seconds = max(1, context.settings.rounds // 3), context.settings.load_seconds
+        return alternate(sides, rounds=rounds, seconds=seconds)
+
+
+def _gain(title: str, rounds: Mapping[str, list[Round]], bar: Bar | None = None, note: str = "") -> Finding:
+    def described(side: str) -> str:
+        per_second, p50, cpu = (
+            float(np.median(figures))
+            for figures in zip(
+                *((each.per_second, each.percentile_ms(50), each.cpu_ms) for each in rounds[side]),
+                strict=True,
+            )
+        )
+        return f"{per_second:,.0f}/s (p50 {milliseconds(p50)}, {cpu:.2f} ms CPU each)"
+
+    pairs = zip(rounds["many"], rounds["one"], strict=True)
+    gain = float(np.median([many.per_second / one.per_second for many, one in pairs]))
+    return Finding(title, described("many"), f"1 client {described('one')}", gain, bar=bar, note=note)
