@@ -93,6 +93,14 @@ class Upload(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange(Generic[M]):
+    """A command of DoPut whose client waits for answers while it sends; the handler writes them itself."""
+
+    message: type[M]
+    run: Callable[[M, flight.MetadataRecordBatchReader, flight.FlightMetadataWriter, Call], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """An action: answers DoAction; takes the body as it came, returns that of its result if it has one."""
 

@@ -11,9 +11,10 @@ from pyarrow import flight
 
 from gateway.auth.security import OpenSecurity, Security
 from gateway.cancellation import Cancellation
-from gateway.commands import Call, Command, Registry, Ticket, Upload, check_size
+from gateway.commands import Call, Command, Exchange, Registry, Ticket, Upload, check_size
 from gateway.endpoints import Endpoints
 from gateway.errors import answering, status_of
+from gateway.forwarding import ForwardedRows
 from gateway.keys_metadata import Keys
 from gateway.limits import Limits
 from gateway.metadata import Metadata
@@ -46,6 +47,7 @@ class GatewayServer(flight.FlightServerBase):
         observers: hear of every statement.
         on_call_finished: hears of every call but handshakes, its stream included.
         middleware: looks at every call, besides what security and sessions need.
+        forwarded: takes rows from other gateways; None where they send none.
 
     Attributes:
         queries: the statements that run and ran.
@@ -64,6 +66,7 @@ class GatewayServer(flight.FlightServerBase):
         observers: Sequence[QueryObserver] = (),
         on_call_finished: CallObserver = unobserved,
         middleware: Mapping[str, flight.ServerMiddlewareFactory] = MappingProxyType({}),
+        forwarded: ForwardedRows | None = None,
     ) -> None:
         limits = limits or Limits()
         self._max_message_bytes = max_bytes = limits.max_message_bytes
@@ -97,8 +100,9 @@ class GatewayServer(flight.FlightServerBase):
             [ticket for family in (*families, endpoints, updates) for ticket in family.tickets()],
             max_bytes,
         )
-        self._uploads: Registry[Upload[Any]] = Registry(
-            "DoPut command", [*statements.uploads(), *plans.uploads(), *prepared.uploads()], max_bytes
+        exchanges = () if forwarded is None else forwarded.exchanges()
+        self._uploads: Registry[Upload[Any] | Exchange[Any]] = Registry(
+            "DoPut command", [*statements.uploads(), *plans.uploads(), *prepared.uploads(), *exchanges], max_bytes
         )
         acting = (prepared, endpoints, self.sessions, Transactions(), Cancellation(self.queries))
         self._actions = {action.name: action for family in acting for action in family.actions()}
@@ -153,6 +157,9 @@ class GatewayServer(flight.FlightServerBase):
         """Takes what the client sends: parameters, or rows."""
         with self._serving("DoPut", context) as call:
             upload, message = self._uploads.find(_command_of(descriptor))
+            if isinstance(upload, Exchange):
+                upload.run(message, reader, writer, call)
+                return
             answer = upload.accept(message, reader, call)
             if answer is not None:
                 writer.write(answer)

@@ -30,6 +30,9 @@ def serve(
         bool | None,
         typer.Option("--insecure", help="Serve other machines without authentication, knowingly."),
     ] = None,
+    read_only: Annotated[
+        bool | None, typer.Option("--read-only", help="Refuse statements that write.")
+    ] = None,
     sets: Sets = None,
 ) -> None:
     """Serve the tables of a directory until SIGINT or SIGTERM."""
@@ -50,6 +53,8 @@ def serve(
             "--log-level": ("observability.log_level", log_level),
             "--log-format": ("observability.log_format", log_format),
             "--insecure": ("auth.insecure", insecure),
+            # The key says what is allowed, the flag what is not.
+            "--read-only": ("writes.enabled", False if read_only else None),
         }
         loaded = load(flags_of(root, storage_option, sets, keys), config)
         # Loads pylance, DataFusion and gRPC: the client commands do without the first two.

@@ -13,6 +13,7 @@ from gateway.config.loading import Loaded, fields
 from gateway.config.schema import GatewayConfig
 from gateway.observability.observing import http_port
 from gateway.serve import listening_problem
+from gateway.writing import open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError
 from planner import compatibility
 from planner.catalog import Catalog
@@ -27,6 +28,7 @@ def problems(loaded: Loaded) -> list[str]:
     if not found:
         checks += [
             lambda: open_security(config.tls, config.auth, host=config.server.host),
+            lambda: open_writing(config),
             lambda: _check_root(config),
         ]
     for check in checks:
@@ -49,7 +51,7 @@ def _missing_files(loaded: Loaded) -> Iterator[str]:
 
 
 def _check_root(config: GatewayConfig) -> None:
-    catalog = Catalog.open(config.root, config.storage_options)
+    catalog = Catalog.open(config.root, config.storage_options, writing=None)
     try:
         catalog.names()
         if config.auth.policy_file is not None:

@@ -26,6 +26,8 @@ _CLIENT_VARIABLES = frozenset({f"{ENV_PREFIX}PASSWORD", f"{ENV_PREFIX}TOKEN"})
 _SECTIONS = tuple(GatewayConfig.model_fields)
 # What Kubernetes sets in every pod when a service is called lance-gateway.
 _SERVICE_LINK = re.compile(r"(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)$")
+_SECRETS = frozenset({"writes.peer_token"})
+# Among the options of the object store.
 _SECRET = re.compile(r"secret|password|token|credential|sas|_key|^key", re.IGNORECASE)
 
 
@@ -105,14 +107,16 @@ def load(flags: Sequence[Flag] = (), file: Path | None = None) -> Loaded:
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key must not be shown: credentials among the storage options.
+    """Whether the value of a key must not be shown: credentials.
 
     >>> is_secret("storage_options.aws_secret_access_key"), is_secret("storage_options.aws_region")
     (True, False)
-    >>> is_secret("tls.key_file")
-    False
+    >>> is_secret("tls.key_file"), is_secret("writes.peer_token")
+    (False, True)
     """
-    return key.startswith("storage_options.") and _SECRET.search(key.partition(".")[2]) is not None
+    if key.startswith("storage_options."):
+        return _SECRET.search(key.partition(".")[2]) is not None
+    return key in _SECRETS
 
 
 def fields(

@@ -92,4 +92,4 @@ def _value(loaded: Loaded, key: str) -> object:
     value: object = loaded.config
     for part in key.split("."):
         value = getattr(value, part)
-    return value
+    return "***" if value and is_secret(key) else value
