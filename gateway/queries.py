@@ -73,6 +73,7 @@ class Query:
         first_batch_at: when its first batch was there; None where there was none.
         finished_at: None while it runs.
         rows: that were sent.
+        target: table or view that it changes; None where it does nothing of the kind.
         affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
         bytes: that were sent, uncompressed.
         error: what its client was told, None where it did not fail.
@@ -96,6 +97,7 @@ class Query:
         self.finished_at: datetime | None = None
         self.rows = 0
         self.affected: int | None = None
+        self.target: str | None = None
         self.bytes = 0
         self.error: str | None = None
         self.control = RunControl()

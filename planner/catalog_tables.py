@@ -26,6 +26,7 @@ from planner.region_fields import field_text, recorded_text
 from planner.system_tables import MOMENT, SystemTable
 from planner.table import Table
 from planner.visible_catalog import VisibleCatalog
+from planner.writer_tables import Writers
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ _TEXTS = pa.list_(pa.string())
 
 def catalog_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
     """The system tables that describe a catalog."""
-    return (Tables(catalog), Regions(catalog), Generations(catalog))
+    return (Tables(catalog), Regions(catalog), Generations(catalog), Writers(catalog))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,21 +22,17 @@ from memwal.errors import (
 from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
 from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
 from memwal.storage import Storage
-from memwal.wal import WalEntry, last_wal_position, read_wal_entry
-from memwal.writing import TableWriter, WriteOptions
+from memwal.wal import WalEntry
+from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable, open_base_table
 from planner.byte_cache import ByteCache
-from planner.fresh_rows import (
-    GenerationDataset,
-    GenerationVanishedError,
-    Tail,
-    entry_rows,
-    open_generation,
-)
+from planner.fresh_rows import GenerationDataset, GenerationVanishedError, open_generation
 from planner.key_places import KeyPlaces
-from planner.known_state import KnownState, WalPositions
+from planner.known_state import KnownState
+from planner.log_reading import LogReader
 from planner.newest_base import NewestBase
+from planner.region_log import RegionLog
 from planner.snapshot import (
     MAX_WAL_ENTRIES,
     Consistency,
@@ -45,12 +42,11 @@ from planner.snapshot import (
     SnapshotGoneError,
     TableSnapshot,
 )
+from planner.tail import Tail, TailRows
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
-TAIL_CHUNKS = 32
-"""A tail of more chunks than this is copied into one."""
 MADE_ANEW = "the table was dropped and made anew"
 
 
@@ -87,6 +83,7 @@ class Table:
         self._writing = writing
         self._writer: TableWriter | None = None
         self._writer_lock = threading.Lock()
+        self._logs = LogReader(storage, cache, self._own_tail, lambda: self._newest.last)
 
     @property
     def schema(self) -> pa.Schema:
@@ -117,6 +114,11 @@ class Table:
             if self._writer is None:
                 self._writer = TableWriter(self.name, self.storage, self._writing, self._session)
             return self._writer
+
+    @property
+    def opened_writer(self) -> TableWriter | None:
+        """What `writer` made; None where nothing was written yet."""
+        return self._writer
 
     def close(self) -> None:
         """Flush what was written."""
@@ -239,12 +241,25 @@ class Table:
     ) -> RegionSnapshot:
         region_id, positions = description.region_id, description.wal_positions
         generations = self.open_generations(base, region_id, description.generations)
-        tail = None
-        if positions:
-            entries = self._described_entries(kept, region_id, positions)
-            parts = [entry_rows(entry, base) for entry in entries]
-            tail = Tail(region_id, positions, pa.concat_tables(parts).combine_chunks(), base.field_names)
+        tail = None if not positions else self._described_tail(kept, base, region_id, positions)
         return RegionSnapshot(region_id, generations, tail)
+
+    def _described_tail(
+        self, kept: KnownState, base: BaseTable, region_id: str, positions: tuple[int, ...]
+    ) -> Tail | None:
+        log = kept.logs.get(region_id)
+        current = None if log is None or log.rows is None else log.rows.tail()
+        if current is not None and current.positions == positions and current.log.reads_as(base):
+            return current
+        entries = self._described_entries(kept, region_id, positions)
+        key = ("described tail", kept.place, region_id, positions[0], positions[-1], base.columns_identity)
+
+        def read() -> Tail | None:
+            rows = TailRows(region_id, base)
+            rows.append(entries, base)
+            return rows.tail()
+
+        return self.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
 
     def _described_entries(
         self, kept: KnownState, region_id: str, positions: tuple[int, ...]
@@ -252,7 +267,7 @@ class Table:
         """All entries with rows from the first to the last: caches know a tail by these two positions."""
         first, last = positions[0], positions[-1]
         if last - first < MAX_WAL_ENTRIES:
-            entries = [self._wal_entry(kept, region_id, position) for position in range(first, last + 1)]
+            entries = [self._logs.entry(kept, region_id, position) for position in range(first, last + 1)]
             entries = [entry for entry in entries if not entry.is_fence]
             if tuple(entry.position for entry in entries) == positions:
                 return entries
@@ -278,8 +293,8 @@ class Table:
         """
         region_id, kept = manifest.region_id, self._newest.known
         return tuple(
-            self._wal_entry(kept, region_id, position)
-            for position, _ in self._unflushed(kept, manifest).entries
+            self._logs.entry(kept, region_id, position)
+            for position in self._logs.unflushed(kept, manifest).positions
         )
 
     def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
@@ -295,18 +310,19 @@ class Table:
         self, kept: KnownState, needed: tuple[str, ...], consistency: Consistency
     ) -> TableSnapshot | None:
         """One attempt; None where the table turns out to be another than the one whose state is known."""
+        started = time.monotonic()
         if consistency == "snapshot":
             base = self.base()
             remembered = decode_region_snapshots(base.details) if base.details else ()
             manifests = {one.region_id: one.manifest for one in remembered}
-            unflushed: Mapping[str, WalPositions] = {}
+            logs: Mapping[str, RegionLog] = {}
         else:
             manifests = self._newest_manifests(kept, needed)
             present = [manifest for manifest in manifests.values() if manifest is not None]
-            unflushed = {}
+            logs = {}
             if consistency == "strong":
-                found = self.storage.each(lambda one: self._unflushed(kept, one), present)
-                unflushed = {one.region_id: positions for one, positions in zip(present, found, strict=True)}
+                found = self.storage.each(lambda one: self._logs.unflushed(kept, one), present)
+                logs = {log.region_id: log for log in found}
             base = self.base()
         if base.place != kept.place:
             return None
@@ -323,15 +339,13 @@ class Table:
                 )
                 unmerged = [one for one in manifest.flushed_generations if one.generation > newest_merged]
                 generations = self.open_generations(base, region_id, unmerged)
-            positions = [
-                position
-                for position, generation in (unflushed[region_id].entries if region_id in unflushed else ())
-                if generation is None or generation > newest_merged
-            ]
-            regions[region_id] = RegionSnapshot(
-                region_id, generations, self._tail(kept, base, region_id, positions), merged_generations
-            )
-        return TableSnapshot(base, regions)
+            log = logs.get(region_id)
+            if log is not None and log.floor <= newest_merged:
+                # Flushed and merged since the manifest was read.
+                log = log.flushed_up_to(log.after, newest_merged + 1, base)
+            tail = None if log is None else log.tail(base, partial(self._entry, kept, region_id))
+            regions[region_id] = RegionSnapshot(region_id, generations, tail, merged_generations)
+        return TableSnapshot(base, regions, started)
 
     def _newest_manifests(
         self, kept: KnownState, region_ids: Sequence[str]
@@ -370,59 +384,19 @@ class Table:
 
         return tuple(opened(one.generation, one.path) for one in flushed)
 
-    def _unflushed(self, kept: KnownState, manifest: RegionManifest) -> WalPositions:
-        """WAL entries that no generation of the region's newest manifest covers."""
-        region_id = manifest.region_id
-        after, generation = manifest.replay_after_wal_entry_position, manifest.current_generation
-        known = kept.positions.get(region_id)
-        if known is None or (known.after, known.current_generation) != (after, generation):
-            known = WalPositions(after, generation, after, ())
-        last = last_wal_position(self.storage, region_id, after=known.last)
-        if last > known.last:
-            entries = [
-                self._wal_entry(kept, region_id, position) for position in range(known.last + 1, last + 1)
-            ]
-            fresh = tuple(
-                (entry.position, entry.generation)
-                for entry in entries
-                if not entry.is_fence and (entry.generation is None or entry.generation >= generation)
-            )
-            known = WalPositions(after, generation, last, known.entries + fresh)
-            kept.positions[region_id] = known
-        return known
+    def _entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
+        """An entry of a region's log, from memory where this process wrote it."""
+        own = self._own_tail(region_id)
+        if own is not None and own.first <= position <= own.last:
+            at = bisect_left(own.entries, position, key=lambda one: one.position)
+            if at < len(own.entries) and own.entries[at].position == position:
+                return own.entries[at]
+        return self._logs.entry(kept, region_id, position)
 
-    def _wal_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
-        def size(entry: WalEntry) -> int:
-            return 256 + (0 if entry.rows is None else int(entry.rows.nbytes))
-
-        return self.cache.compute(
-            ("wal", kept.place, region_id, position),
-            lambda: read_wal_entry(self.storage, region_id, position),
-            size,
-        )
-
-    def _tail(
-        self, kept: KnownState, base: BaseTable, region_id: str, positions: Sequence[int]
-    ) -> Tail | None:
-        """The rows of the WAL entries at these positions; those of the last tail are taken over from it."""
-        if not positions:
-            kept.tails.pop(region_id, None)
-            return None
-        known = kept.tails.get(region_id)
-        every = tuple(positions)
-        parts = []
-        if known is not None and known.first == positions[0] and known.reads_as(base):
-            if known.last == positions[-1]:
-                return known
-            if known.last < positions[-1]:
-                parts = [known.rows]
-                positions = positions[bisect_right(positions, known.last) :]
-        parts += [entry_rows(self._wal_entry(kept, region_id, position), base) for position in positions]
-        rows = pa.concat_tables(parts)
-        if rows.column(0).num_chunks > TAIL_CHUNKS:
-            rows = rows.combine_chunks()
-        tail = kept.tails[region_id] = Tail(region_id, every, rows, base.field_names)
-        return tail
+    def _own_tail(self, region_id: str) -> OwnTail | None:
+        """What this process wrote to a region and holds in memory; makes no writer."""
+        writer = self._writer
+        return None if writer is None else writer.tail(region_id)
 
 
 def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:
