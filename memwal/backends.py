@@ -1,5 +1,7 @@
 """The two kinds of storage behind `memwal.storage.Storage`."""
 
+import contextlib
+import functools
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
@@ -111,6 +113,26 @@ class LocalBackend:
         """Writes a file beside its destination and links it there."""
         return _create(_directory(path), posixpath.basename(path), data, path)
 
+    def delete(self, path: str) -> None:
+        """Unlinks a file."""
+        try:
+            os.unlink(path)  # noqa: PTH108 - text stays text
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _unavailable(path, error) from error
+
+    def delete_below(self, path: str, keep: frozenset[str]) -> None:
+        """Walks the tree from its leaves."""
+        for directory, directories, files in os.walk(path, topdown=False):
+            for name in files:
+                one = f"{directory}/{name}"
+                if one not in keep:
+                    self.delete(one)
+            for name in directories:
+                _remove_directory(f"{directory}/{name}")
+        _remove_directory(path)
+
 
 class S3Backend:
     """Keys of one bucket."""
@@ -168,6 +190,18 @@ class S3Backend:
         """Writes an object on the condition that none is there (`If-None-Match: *`)."""
         return _create(self._store, self._key(path), data, path)
 
+    def delete(self, path: str) -> None:
+        """Deletes an object; S3 does not tell whether it was there."""
+        _write(path, lambda: obstore.delete(self._store, self._key(path)))
+
+    def delete_below(self, path: str, keep: frozenset[str]) -> None:
+        """Deletes all objects below a prefix, in batches."""
+        kept = {self._key(one) for one in keep}
+        for listed in _answered(path, lambda: list(obstore.list(self._store, self._key(path)))):
+            keys = [one["path"] for one in listed if one["path"] not in kept]
+            if keys:
+                _write(path, functools.partial(obstore.delete, self._store, keys))
+
     def _exists(self, path: str) -> bool:
         return self._head(path) is not None
 
@@ -224,6 +258,12 @@ def _create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
     except (AlreadyExistsError, PreconditionError):
         return False
     return True
+
+
+def _remove_directory(path: str) -> None:
+    """Removes a directory unless something is in it, such as what is kept or was put there meanwhile."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)  # noqa: PTH106 - text stays text
 
 
 def _write(path: str, request: Callable[[], object]) -> None:

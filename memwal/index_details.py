@@ -25,6 +25,7 @@ from memwal.storage import Storage
 from protos import mem_wal_pb2
 
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
+MEM_WAL_INDEX_TYPE: Final = "/lance.table.MemWalIndexDetails"
 _MAGIC: Final = b"LANC"
 # Position of the Manifest message, format version (major, minor), magic.
 _FOOTER: Final = struct.Struct("<QHH4s")
@@ -100,6 +101,24 @@ class MemWalIndexDetails:
     def region_spec(self, spec_id: int) -> RegionSpec | None:
         """Returns the spec of that id; None for 0, which stands for regions made by hand."""
         return next((spec for spec in self.region_specs if spec.spec_id == spec_id), None)
+
+    def encode(self) -> bytes:
+        """Returns the index details in their wire form."""
+        message = mem_wal_pb2.MemWalIndexDetails(
+            snapshot_ts_millis=self.snapshot_ts_millis,
+            num_regions=self.num_regions,
+            inline_snapshots=self.inline_snapshots,
+            maintained_indexes=self.maintained_indexes,
+            maintain_all_indexes=self.maintain_all_indexes,
+            writer_config_defaults=self.writer_config_defaults,
+        )
+        for spec in self.region_specs:
+            message.region_specs.append(_spec_message(spec))
+        message.merged_generations.extend(_progress_messages(self.merged_generations))
+        for name, generations in self.index_catchup.items():
+            catchup = message.index_catchup.add(index_name=name)
+            catchup.caught_up_generations.extend(_progress_messages(generations))
+        return message.SerializeToString()
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "MemWalIndexDetails":
@@ -258,6 +277,29 @@ def _region_field(message: mem_wal_pb2.RegionField) -> RegionField:
         result_type=message.result_type,
         parameters=dict(message.parameters),
     )
+
+
+def _spec_message(spec: RegionSpec) -> mem_wal_pb2.RegionSpec:
+    message = mem_wal_pb2.RegionSpec(spec_id=spec.spec_id)
+    for one in spec.fields:
+        message.fields.add(
+            field_id=one.field_id,
+            source_ids=one.source_ids,
+            transform=one.transform,
+            expression=one.expression,
+            result_type=one.result_type,
+            parameters=one.parameters,
+        )
+    return message
+
+
+def _progress_messages(generations: Mapping[str, int]) -> list[mem_wal_pb2.MergedGeneration]:
+    return [
+        mem_wal_pb2.MergedGeneration(
+            region_id=mem_wal_pb2.Uuid(uuid=UUID(region_id).bytes), generation=generation
+        )
+        for region_id, generation in generations.items()
+    ]
 
 
 def _progress(message: mem_wal_pb2.MergedGeneration) -> tuple[str, int]:

@@ -46,6 +46,12 @@ class Backend(Protocol):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Creates a file atomically; False when it exists already."""
 
+    def delete(self, path: str) -> None:
+        """Removes a file; nothing happens when it is absent."""
+
+    def delete_below(self, path: str, keep: frozenset[str]) -> None:
+        """Removes everything in a directory but the files to keep, and the directory if nothing is left."""
+
 
 @dataclass(frozen=True)
 class Storage:
@@ -166,6 +172,25 @@ class Storage:
             UnavailableError: storage failed to answer; whether the file was created is then unknown.
         """
         return self.backend.put_if_absent(self._absolute(path), data)
+
+    def delete(self, path: str) -> None:
+        """Removes a file; nothing happens when it is absent.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        self.backend.delete(self._absolute(path))
+
+    def delete_all(self, keep: Iterable[str] = ()) -> None:
+        """Removes everything in this directory, and the directory; safe to repeat.
+
+        Args:
+            keep: files that stay, by their paths below this directory.
+
+        Raises:
+            UnavailableError: storage failed to answer; any of the files may be left.
+        """
+        self.backend.delete_below(self.root, frozenset(map(self._absolute, keep)))
 
     def _absolute(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root

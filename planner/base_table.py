@@ -12,6 +12,7 @@ import lance
 import pyarrow as pa
 
 from execnodes.source import LanceSource, StoredColumn
+from memwal.creating import key_columns
 from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
 from memwal.layout import base_manifest_paths
@@ -21,9 +22,6 @@ from planner.stored_fields import StoredField, fields_of_dataset
 
 Place = tuple[str, int]
 """Names a table in caches: its directory, and how often another table was found there before."""
-
-PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
-PRIMARY_KEY_POSITION = b"lance-schema:unenforced-primary-key:position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +246,7 @@ def open_base_table(
         version=dataset.version,
         schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
         field_names={field.field_id: field.name for field in fields_of_dataset(dataset)},
-        primary_key=_primary_key(schema),
+        primary_key=key_columns(schema),
         details=manifest.details,
         digest=manifest.digest,
         place=place or (storage.uri, 0),
@@ -271,12 +269,3 @@ def read_error(table: str, error: Exception) -> LanceGatewayError:
         msg = f"table {table!r}: a file vanished while it was read ({reason}): run the query again"
         return FilesVanishedError(msg)
     return CorruptDataError(f"table {table!r} can't be read: {reason}")
-
-
-def _primary_key(schema: pa.Schema) -> tuple[str, ...]:
-    marked = []
-    for position, field in enumerate(schema):
-        metadata = field.metadata or {}
-        if metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1") or PRIMARY_KEY_POSITION in metadata:
-            marked.append((int(metadata.get(PRIMARY_KEY_POSITION, position)), position, field.name))
-    return tuple(name for _, _, name in sorted(marked))

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import lance
 import pyarrow as pa
 
-from memwal.errors import CorruptDataError, NotFoundError
+from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.storage import Storage
 from memwal.writing import WriteOptions
 from planner.byte_cache import ByteCache
@@ -135,6 +135,38 @@ class Catalog:
                 name,
                 Table(name, storage, self.cache, self._columns, self._places, self._session, self.writing),
             )
+
+    def storage_of(self, name: str) -> Storage:
+        """Where the table of a name is, or would be.
+
+        Raises:
+            InvalidInputError: no table can have that name.
+        """
+        self.check_name(name)
+        return self.storage.child(f"{name}{TABLE_SUFFIX}")
+
+    def check_name(self, name: str) -> None:
+        """Refuse what can't be the name of a table or view.
+
+        Raises:
+            InvalidInputError: says why.
+        """
+        if not _plain(name) or name.startswith(".") or any(not one.isprintable() for one in name):
+            msg = (
+                f"{name!r} can't be the name of a table or view: names have 1 to {MAX_NAME_BYTES} bytes, no "
+                "'/', no control characters, and don't begin with a dot"
+            )
+            raise InvalidInputError(msg)
+
+    def forget(self, name: str) -> None:
+        """Let go of everything that is known of a table, since it is made, dropped or changed.
+
+        Rows that were written are flushed, if the table is there.
+        """
+        with self._lock:
+            table = self._tables.pop(name, None)
+        if table is not None:
+            table.close()
 
     def table_schema(self, name: str) -> pa.Schema:
         """Columns of a table."""

@@ -392,20 +392,23 @@ Global___MemWalIndexDetails: _TypeAlias = MemWalIndexDetails  # noqa: Y015
 
 @_typing.final
 class BaseManifest(_message.Message):
-    """Of a base table's Manifest: where in the manifest file its IndexSection is."""
+    """Of a base table's Manifest: its version, and where in the manifest file its IndexSection is."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    VERSION_FIELD_NUMBER: _builtins.int
     INDEX_SECTION_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
     index_section: _builtins.int
     def __init__(
         self,
         *,
+        version: _builtins.int = ...,
         index_section: _builtins.int | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_index_section", b"_index_section", "index_section", b"index_section"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index_section", b"_index_section", "index_section", b"index_section"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_index_section", b"_index_section", "index_section", b"index_section", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__index_section: _TypeAlias = _typing.Literal["index_section"]  # noqa: Y015
     _WhichOneofArgType__index_section: _TypeAlias = _typing.Literal["_index_section", b"_index_section"]  # noqa: Y015

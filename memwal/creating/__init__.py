@@ -1,0 +1,35 @@
+"""Making tables: a base table and its MemWAL appear in one step, with any region spec.
+
+- `columns`: what a table's schema must look like: marks of keys, NOT NULL, types that can be stored.
+- `region_by`: the text that says how rows map to regions, such as ``bucket(user_id, 16)``.
+- `options`: how a table's MemWAL is set up.
+- `tables`: the one step, and its undoing.
+"""
+
+from memwal.creating.columns import (
+    KEY_TYPES,
+    NOT_NULL,
+    TABLE_ID,
+    declared_schema,
+    key_columns,
+    not_null_columns,
+)
+from memwal.creating.options import MemWalOptions
+from memwal.creating.region_by import region_columns, region_fields
+from memwal.creating.tables import create_dataset, delete_table, table_exists, write_fragments
+
+__all__ = [
+    "KEY_TYPES",
+    "NOT_NULL",
+    "TABLE_ID",
+    "MemWalOptions",
+    "create_dataset",
+    "declared_schema",
+    "delete_table",
+    "key_columns",
+    "not_null_columns",
+    "region_columns",
+    "region_fields",
+    "table_exists",
+    "write_fragments",
+]

@@ -1,0 +1,155 @@
+"""What the schema of a table says besides names and types: its key, and where NULL is refused."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from memwal.errors import InvalidInputError, NotFoundError, UnsupportedError
+
+PRIMARY_KEY: Final = b"lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION: Final = b"lance-schema:unenforced-primary-key:position"
+NOT_NULL: Final = b"lance-gateway:not-null"
+"""Marks a column in which NULL is refused, although it is stored as one that takes it.
+
+Lance deletes by writing rows with nothing but their key, and only where all other columns are nullable.
+"""
+TABLE_ID: Final = b"lance-gateway:table-id"
+"""In a schema's metadata: differs from that of every other table, also of one dropped under the same name."""
+KEY_TYPES: Final = "integers of any width, BOOLEAN, text and binary"
+_FIELD_ID: Final = b"lance:field_id"
+_RESERVED: Final = frozenset({"_tombstone", "_rowid", "_rowaddr", "_gen", "_region", "_distance", "_score"})
+
+_KEY_KINDS: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
+    kinds.is_integer,
+    kinds.is_boolean,
+    kinds.is_string,
+    kinds.is_large_string,
+    kinds.is_binary,
+    kinds.is_large_binary,
+)
+_STORED_KINDS: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
+    *_KEY_KINDS,
+    kinds.is_floating,
+    kinds.is_decimal128,
+    kinds.is_decimal256,
+    kinds.is_date,
+    kinds.is_time,
+    kinds.is_timestamp,
+    kinds.is_duration,
+    kinds.is_fixed_size_binary,
+)
+
+
+def declared_schema(
+    schema: pa.Schema, primary_key: Sequence[str] = (), not_null: Sequence[str] = ()
+) -> pa.Schema:
+    """The schema under which a new table is stored.
+
+    Args:
+        schema: names, types and metadata; columns that are not nullable there are NOT NULL.
+        primary_key: columns in key order.
+        not_null: more columns in which NULL is refused.
+
+    Raises:
+        InvalidInputError: no columns, two of one name, or a name that is taken.
+        NotFoundError: a key column that is none of the columns.
+        UnsupportedError: a type that can't be stored, or be a key.
+    """
+    if not len(schema):
+        msg = "a table needs at least one column"
+        raise InvalidInputError(msg)
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            msg = f"column {name!r} is there twice: columns differ in name"
+            raise InvalidInputError(msg)
+        if not name or name in _RESERVED:
+            taken = ", ".join(sorted(_RESERVED))
+            msg = f"{name!r} can't be the name of a column: {taken} have a meaning of their own"
+            raise InvalidInputError(msg)
+        seen.add(name)
+    if len(set(primary_key)) != len(primary_key):
+        msg = f"the primary key ({', '.join(primary_key)}) names a column twice"
+        raise InvalidInputError(msg)
+    for name in (*primary_key, *not_null):
+        if name not in seen:
+            msg = f"column {name!r} of the primary key is none of {', '.join(schema.names)}"
+            raise NotFoundError(msg)
+    fields = [
+        _declared(field, tuple(primary_key), is_not_null=field.name in not_null or not field.nullable)
+        for field in schema
+    ]
+    metadata = {key: value for key, value in (schema.metadata or {}).items() if key != TABLE_ID}
+    return pa.schema(fields, {**metadata, TABLE_ID: uuid.uuid4().hex.encode()})
+
+
+def key_columns(schema: pa.Schema) -> tuple[str, ...]:
+    """Columns of the primary key that a stored schema declares, in key order."""
+    marked = []
+    for position, field in enumerate(schema):
+        metadata = field.metadata or {}
+        if metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1") or PRIMARY_KEY_POSITION in metadata:
+            marked.append((int(metadata.get(PRIMARY_KEY_POSITION, position)), position, field.name))
+    return tuple(name for _, _, name in sorted(marked))
+
+
+def not_null_columns(schema: pa.Schema) -> tuple[str, ...]:
+    """Columns of a stored schema in which NULL is refused, in the schema's order."""
+    key = key_columns(schema)
+    return tuple(
+        field.name
+        for field in schema
+        if not field.nullable or field.name in key or (field.metadata or {}).get(NOT_NULL) == b"true"
+    )
+
+
+def storable(name: str, kind: pa.DataType) -> pa.DataType:
+    """The type under which values of a column are stored.
+
+    Raises:
+        UnsupportedError: Lance does not store values of this type.
+    """
+    if kinds.is_dictionary(kind):
+        return storable(name, kind.value_type)
+    if kinds.is_string_view(kind):
+        return pa.string()
+    if kinds.is_binary_view(kind):
+        return pa.binary()
+    if kinds.is_list(kind) or kinds.is_list_view(kind):
+        return pa.list_(_child(name, kind.value_field))
+    if kinds.is_large_list(kind) or kinds.is_large_list_view(kind):
+        return pa.large_list(_child(name, kind.value_field))
+    if kinds.is_fixed_size_list(kind):
+        if not (kinds.is_floating(kind.value_type) or kinds.is_integer(kind.value_type)):
+            msg = f"column {name!r}: a list of fixed size holds numbers, not {kind.value_type}: use a list"
+            raise UnsupportedError(msg)
+        return pa.list_(pa.field("item", kind.value_type), kind.list_size)
+    if kinds.is_struct(kind):
+        return pa.struct([_child(name, kind.field(at)) for at in range(kind.num_fields)])
+    if any(is_kind(kind) for is_kind in _STORED_KINDS):
+        return kind
+    msg = f"column {name!r} has type {kind}, which Lance tables can't store: cast it to another type"
+    raise UnsupportedError(msg)
+
+
+def _child(name: str, field: pa.Field) -> pa.Field:
+    return pa.field(field.name, storable(name, field.type), field.nullable)
+
+
+def _declared(field: pa.Field, primary_key: tuple[str, ...], *, is_not_null: bool) -> pa.Field:
+    ours = (PRIMARY_KEY, PRIMARY_KEY_POSITION, NOT_NULL, _FIELD_ID)
+    metadata = {key: value for key, value in (field.metadata or {}).items() if key not in ours}
+    kind = storable(field.name, field.type)
+    if field.name not in primary_key:
+        return pa.field(field.name, kind, metadata=metadata | ({NOT_NULL: b"true"} if is_not_null else {}))
+    if not any(is_kind(kind) for is_kind in _KEY_KINDS):
+        msg = f"column {field.name!r} has type {kind}, which can't be part of a primary key: {KEY_TYPES} can"
+        raise UnsupportedError(msg)
+    position = str(primary_key.index(field.name) + 1).encode()
+    marks = {PRIMARY_KEY: b"true", PRIMARY_KEY_POSITION: position}
+    return pa.field(field.name, kind, nullable=False, metadata=metadata | marks)

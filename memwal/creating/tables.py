@@ -1,0 +1,194 @@
+"""Making a table in one step, and taking it away.
+
+A base table with a MemWAL takes Lance two commits, and who dies between them leaves a table that can't be
+written to and can't be made. So both commits are done in a scratch directory, and the manifest that they end
+with becomes version 1 of the table: a file that one process alone can create.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import lance
+import pyarrow as pa
+from lance.dataset import Index
+from lance.fragment import FragmentMetadata
+
+from memwal.creating.columns import key_columns
+from memwal.creating.options import MemWalOptions
+from memwal.creating.region_by import region_columns, region_fields
+from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
+from memwal.layout import base_manifest_paths
+from memwal.storage import Storage
+from protos import mem_wal_pb2
+
+_VERSIONS: Final = "_versions"
+_TRANSACTIONS: Final = "_transactions"
+_MANIFEST: Final = ".manifest"
+_FOOTER: Final = struct.Struct("<QHH4s")
+_LENGTH: Final = struct.Struct("<I")
+_SWEEPS: Final = 10
+
+
+def table_exists(storage: Storage) -> bool:
+    """Whether a directory holds a table: some version of it."""
+    return any(entry.name.endswith(_MANIFEST) for entry in storage.list(_VERSIONS))
+
+
+def write_fragments(storage: Storage, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
+    """Write rows below a table's directory, where nobody sees them until they are committed.
+
+    Args:
+        storage: directory of the table; what else is there makes no difference.
+        rows: with the schema of the table.
+    """
+    options = dict(storage.options) or None
+    written: list[FragmentMetadata] = lance.fragment.write_fragments(
+        rows, storage.uri, schema=rows.schema, mode="overwrite", storage_options=options
+    )
+    return written
+
+
+def create_dataset(
+    storage: Storage,
+    schema: pa.Schema,
+    fragments: Sequence[FragmentMetadata] = (),
+    options: MemWalOptions | None = None,
+    *,
+    rehearse: bool = False,
+) -> bool:
+    """Make a table, whole, unless there is one.
+
+    Args:
+        storage: directory of the table.
+        schema: as `declared_schema` returns it.
+        fragments: first rows, as `write_fragments` returns them.
+        options: how its MemWAL is set up; None for a table without.
+        rehearse: only find out whether it could be made; nothing is written to the table's directory.
+
+    Returns:
+        True when this call made it; False when a table is there.
+
+    Raises:
+        LanceGatewayError: the options don't fit the schema.
+        UnsupportedError: Lance refuses the schema.
+    """
+    if not rehearse and table_exists(storage):
+        return False
+    with tempfile.TemporaryDirectory(prefix="lance-gateway-") as directory:
+        try:
+            dataset = lance.LanceDataset.commit(
+                directory, lance.LanceOperation.Overwrite(schema, list(fragments))
+            )
+        except (OSError, ValueError) as error:
+            msg = f"the table can't be made: {_reason(error)}"
+            raise UnsupportedError(msg) from error
+        if options is not None:
+            operation = lance.LanceOperation.CreateIndex([mem_wal_index(dataset, options)], [])
+            dataset = lance.LanceDataset.commit(directory, operation, read_version=dataset.version)
+        if rehearse:
+            return True
+        scratch = Path(directory)
+        manifest = (scratch / base_manifest_paths(dataset.version)[0]).read_bytes()
+        for transaction in (scratch / _TRANSACTIONS).iterdir():
+            storage.put(f"{_TRANSACTIONS}/{transaction.name}", transaction.read_bytes())
+    return storage.put_if_absent(base_manifest_paths(1)[0], _with_version(manifest, 1))
+
+
+def mem_wal_index(dataset: Any, options: MemWalOptions, spec_id: int = 1) -> Index:  # noqa: ANN401 (lance types)
+    """The MemWAL index that a dataset is given.
+
+    Args:
+        dataset: the `lance.LanceDataset` that it is made for.
+        options: how it is set up.
+        spec_id: of its region spec.
+
+    Raises:
+        LanceGatewayError: the options don't fit the dataset.
+    """
+    ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
+    spec = RegionSpec(spec_id, region_fields(options.region_by, ids, dataset.schema))
+    if not options.keys_never_move:
+        _check_keys_stay(spec, key_columns(dataset.schema), {at: name for name, at in ids.items()})
+    buckets = [one.parameters.get("num_buckets") for one in spec.fields]
+    count = int(buckets[0] or 0) if len(buckets) == 1 else 0
+    details = MemWalIndexDetails(
+        num_regions=1 if spec.fields[0].transform == "unsharded" else count,
+        region_specs=(spec,),
+        maintained_indexes=options.maintained_indexes or (),
+        maintain_all_indexes=options.maintained_indexes is None,
+        writer_config_defaults=options.writer_defaults,
+    )
+    return Index(
+        uuid=str(uuid.uuid4()),
+        name=MEM_WAL_INDEX,
+        fields=[],
+        dataset_version=dataset.version,
+        fragment_ids=set(),
+        index_version=0,
+        created_at=datetime.now(UTC),
+        index_details=(MEM_WAL_INDEX_TYPE, details.encode()),
+    )
+
+
+def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
+    """Remove a table's files; safe to repeat.
+
+    The manifests go first, the newest last: whoever reads meanwhile finds the newest version or none.
+
+    Args:
+        storage: directory of the table.
+        keep: files that stay, by their paths below the directory.
+
+    Raises:
+        UnavailableError: storage failed; what is left is no table if the manifests are gone.
+    """
+    for _ in range(_SWEEPS):
+        manifests = [one.name for one in storage.list(_VERSIONS) if one.name.endswith(_MANIFEST)]
+        if not manifests:
+            break
+        # A commit that was under way may add one while this runs.
+        for name in sorted(manifests, key=_version_of):
+            storage.delete(f"{_VERSIONS}/{name}")
+    storage.delete_all(keep)
+
+
+def _check_keys_stay(spec: RegionSpec, key: Sequence[str], names: Mapping[int, str]) -> None:
+    if not key:
+        return
+    outside = [names.get(one, str(one)) for one in sorted(region_columns(spec)) if names.get(one) not in key]
+    if outside:
+        msg = (
+            f"region_by uses {', '.join(outside)}, which is not part of the primary key ({', '.join(key)}): "
+            "all versions of a key must be in one region. Use key columns, add it to the key, or promise by "
+            "keys_never_move = true that rows of one key always agree on it"
+        )
+        raise InvalidInputError(msg)
+
+
+def _version_of(name: str) -> int:
+    number = int(name.removesuffix(_MANIFEST))
+    return (1 << 64) - 1 - number if number >= 1 << 63 else number
+
+
+def _with_version(data: bytes, version: int) -> bytes:
+    """A manifest file that says to be another version; its manifest is the last of the messages in it."""
+    position, major, minor, magic = _FOOTER.unpack(data[-_FOOTER.size :])
+    start = position + _LENGTH.size
+    (length,) = _LENGTH.unpack_from(data, position)
+    manifest = mem_wal_pb2.BaseManifest.FromString(data[start : start + length])
+    manifest.version = version  # All fields that are not known here stay as they are.
+    encoded = manifest.SerializeToString()
+    footer = _FOOTER.pack(position, major, minor, magic)
+    return data[:position] + _LENGTH.pack(len(encoded)) + encoded + footer
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split(", /")[0].split(", rust/")[0].strip()
