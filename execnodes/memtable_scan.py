@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from execnodes.node import TOMBSTONE, TaskContext, rows_without_columns
@@ -50,6 +51,11 @@ class MemTableScanExec(ScanExec):
         if partition != self.partition:
             return
         fragment = mask.fragments.get(0)
+        if fragment is None and self.by_key and context.keys is not None and self.source.find is not None:
+            found = self.source.find(context.keys)
+            if found is not None:
+                yield from self._taken(found)
+                return
         start = 0
         for chunk in self.source.rows.to_batches():
             rows = chunk
@@ -62,6 +68,14 @@ class MemTableScanExec(ScanExec):
                 rows = rows.filter(self.row_filter.matches(rows))
             if rows.num_rows:
                 yield self._projected(rows)
+
+    def _taken(self, found: np.ndarray) -> Iterator[pa.RecordBatch]:
+        if not len(found):
+            return
+        for rows in self.source.rows.take(pa.array(found)).to_batches():
+            matching = rows if self.row_filter is None else rows.filter(self.row_filter.matches(rows))
+            if matching.num_rows:
+                yield self._projected(matching)
 
     def _projected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self.schema.names:

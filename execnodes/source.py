@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -122,7 +122,10 @@ class MemTableSource:
     Args:
         label: for plans, such as ``region 1f.. WAL 7..9``.
         rows: table columns plus a bool column `_tombstone`; they form fragment 0.
+        find: ascending numbers of the last row of each wanted key; None where that is not known, and without
+            it, never.
     """
 
     label: str
     rows: pa.Table
+    find: Callable[[KeySet], np.ndarray | None] | None = None

@@ -1,8 +1,7 @@
-"""Fresh rows: flushed generations and the unflushed tail of each region."""
+"""Flushed generations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, TOMBSTONE
-from execnodes.source import LanceSource, MemTableSource, read_as
+from execnodes.source import LanceSource
 from memwal.errors import CorruptDataError
-from memwal.wal import WalEntry
 from planner.base_table import BaseTable, brief
 from planner.dataset_indexes import DatasetIndex, dataset_indexes
 from planner.key_column import key_column
-from planner.stored_fields import StoredField, fields_of_dataset, fields_of_entry
+from planner.stored_fields import StoredField, fields_of_dataset
 
 
 class GenerationVanishedError(CorruptDataError):
@@ -177,73 +175,3 @@ def vanished(base: BaseTable, path: str, error: Exception) -> Exception:
         return GenerationVanishedError(msg)
     msg = f"table {base.name!r}: flushed generation {place} can't be read: {reason}"
     return CorruptDataError(msg)
-
-
-@dataclass(frozen=True, eq=False)
-class Tail:
-    """Unflushed rows of one region: its WAL entries that no generation in the manifest covers.
-
-    Attributes:
-        region_id: region.
-        positions: of its entries, ascending; at least one.
-        rows: the table's columns and `_tombstone`, oldest row first.
-        field_names: Lance field id -> column name, by which the rows were read.
-    """
-
-    region_id: str
-    positions: tuple[int, ...]
-    rows: pa.Table
-    field_names: Mapping[int, str]
-
-    def reads_as(self, base: BaseTable) -> bool:
-        """Whether another version of the base would read the same values from the same entries."""
-        return self.field_names == base.field_names and self.rows.schema.equals(tail_schema(base))
-
-    @property
-    def first(self) -> int:
-        """Position of the oldest entry."""
-        return self.positions[0]
-
-    @property
-    def last(self) -> int:
-        """Position of the newest entry."""
-        return self.positions[-1]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return int(self.rows.nbytes)
-
-    @cached_property
-    def source(self) -> MemTableSource:
-        """The tail as a source of rows."""
-        return MemTableSource(f"region {self.region_id[:8]} WAL {self.first}..{self.last}", self.rows)
-
-    def keys(self, base: BaseTable, start: int = 0) -> LayerKeys:
-        """Keys of the rows from position `start` on."""
-        rows = self.rows.slice(start)
-        dead = rows.column(TOMBSTONE).to_numpy()
-        addresses = np.arange(start, start + rows.num_rows, dtype=np.uint64)
-        return LayerKeys(key_column(rows.select(list(base.primary_key))), addresses, dead)
-
-
-def tail_schema(base: BaseTable) -> pa.Schema:
-    """The table's columns and `_tombstone`."""
-    return base.schema.append(pa.field(TOMBSTONE, pa.bool_()))
-
-
-def entry_rows(entry: WalEntry, base: BaseTable) -> pa.Table:
-    """Rows of a WAL entry as the table's rows, plus `_tombstone`; columns are matched by field id."""
-    schema = tail_schema(base)
-    if entry.rows is None:
-        return schema.empty_table()
-    stored = base.stored_columns(fields_of_entry(entry.rows.schema))
-    batches = []
-    for batch in entry.rows.to_batches():
-        arrays = read_as(batch, list(base.schema), stored)
-        if TOMBSTONE in batch.schema.names:
-            arrays.append(batch.column(TOMBSTONE))
-        else:
-            arrays.append(pa.array(np.zeros(batch.num_rows, dtype=np.bool_)))
-        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return pa.Table.from_batches(batches, schema=schema)

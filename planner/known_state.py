@@ -7,25 +7,8 @@ from dataclasses import dataclass, field
 from memwal.manifest import RegionManifest
 from planner.assignments import RegionAssignments
 from planner.base_table import Place
-from planner.fresh_rows import Tail
+from planner.region_log import RegionLog
 from planner.snapshot import Consistency, TableSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class WalPositions:
-    """WAL entries of one region that are not flushed yet, as far as its log was looked at.
-
-    Attributes:
-        after: the manifest's replay position: entries up to it are flushed.
-        current_generation: of the manifest: entries of older generations are flushed.
-        last: newest position that was looked at.
-        entries: (position, generation) of entries with rows, ascending.
-    """
-
-    after: int
-    current_generation: int
-    last: int
-    entries: tuple[tuple[int, int | None], ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -37,8 +20,7 @@ class KnownState:
     Attributes:
         place: what the table is called in caches.
         manifests: region id -> the newest manifest read.
-        positions: region id -> its log.
-        tails: region id -> the tail made last.
+        logs: region id -> its log.
         last: the snapshots taken last.
         recorded_state: another object whenever what regions record has changed.
         assigned: what regions record, and for which `recorded_state` that was found out.
@@ -47,8 +29,7 @@ class KnownState:
 
     place: Place
     manifests: dict[str, RegionManifest] = field(default_factory=dict)
-    positions: dict[str, WalPositions] = field(default_factory=dict)
-    tails: dict[str, Tail] = field(default_factory=dict)
+    logs: dict[str, RegionLog] = field(default_factory=dict)
     last: dict[Consistency, TableSnapshot] = field(default_factory=dict)
     recorded_state: object = field(default_factory=object)
     assigned: tuple[object, RegionAssignments] = (None, RegionAssignments())
@@ -57,8 +38,7 @@ class KnownState:
     def forget(self, region_id: str) -> None:
         """Have a region read anew."""
         self.manifests.pop(region_id, None)
-        self.positions.pop(region_id, None)
-        self.tails.pop(region_id, None)
+        self.logs.pop(region_id, None)
 
     def made_anew(self) -> KnownState:
         """The state of another table in the same directory, of which nothing is known."""

@@ -13,7 +13,8 @@ from uuid import UUID
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.manifest import FlushedGeneration
 from planner.base_table import BaseTable
-from planner.fresh_rows import GenerationDataset, Tail
+from planner.fresh_rows import GenerationDataset
+from planner.tail import Tail
 from protos import snapshot_pb2
 
 Consistency = Literal["strong", "flushed", "snapshot"]

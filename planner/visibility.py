@@ -19,10 +19,11 @@ from execnodes import lance_filter
 from execnodes.row_mask import OFFSET_BITS, OFFSET_MASK, FragmentMask, RowMask
 from planner.base_table import BaseTable, Fragment
 from planner.byte_cache import ByteCache
-from planner.fresh_rows import GenerationDataset, LayerKeys, Tail
+from planner.fresh_rows import GenerationDataset, LayerKeys
 from planner.key_probe import KeyProbe
 from planner.physical_keys import physical_keys
 from planner.snapshot import RegionSnapshot, TableSnapshot
+from planner.tail import Tail
 
 INDEX_PROBE_KEYS = 2_000
 """Up to so many keys, looking each up in the base table's BTREE index beats reading its key column."""

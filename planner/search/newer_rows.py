@@ -6,19 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import pyarrow as pa
+
 from execnodes import KeySet, LanceScanExec, TaskContext
 from execnodes.keys import Key, key_rows
-from execnodes.row_mask import RowMask, fragment_mask
+from execnodes.row_mask import FragmentMask, RowMask
 from execnodes.search.filter_stale import NewerRows
 from execnodes.search.source import SearchSource
 from execnodes.source import ColumnCache
 from memwal.bloom import KeyFilter
 from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
-from planner.fresh_rows import GenerationDataset, Tail
+from planner.fresh_rows import GenerationDataset
 from planner.lookup import key_filter
 from planner.snapshot import RegionSnapshot, TableSnapshot
-from planner.visibility import newest
+from planner.tail import Tail
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,11 @@ class NewerTail:
 
     def suspects(self, keys: KeySet) -> frozenset[Key]:
         """Keys that are there."""
-        return self._keys.intersection(keys.rows)
+        found = self.tail.find(keys.table)
+        if found is None:
+            return self._keys.intersection(keys.rows)
+        columns = self.tail.rows.select(list(self.key))
+        return frozenset(key_rows(columns.take(pa.array(found)), self.key))
 
     def convicted(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:  # noqa: ARG002
         """The same."""
@@ -134,16 +140,13 @@ def with_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) ->
     """The sources, those in memory without rows that later ones of the same log supersede, or tombstones."""
     tails: Mapping[int, Tail] = {id(tail.source): tail for tail in snapshot.tails}
     return tuple(
-        replace(source, live=_own_newest(snapshot.base, tails[id(source.rows)]))
-        if id(source.rows) in tails
-        else source
+        replace(source, live=_own_newest(tails[id(source.rows)])) if id(source.rows) in tails else source
         for source in sources
     )
 
 
-def _own_newest(base: BaseTable, tail: Tail) -> RowMask:
-    superseded = ~newest(tail.keys(base))
-    return RowMask({0: fragment_mask(tail.rows.num_rows, superseded)})
+def _own_newest(tail: Tail) -> RowMask:
+    return RowMask({0: FragmentMask(pa.array(tail.newest()))})
 
 
 def _layers(

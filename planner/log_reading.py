@@ -1,0 +1,146 @@
+"""Reads what is new in the logs of regions: from storage, or from memory where this process wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from memwal.manifest import RegionManifest
+from memwal.storage import Storage
+from memwal.wal import WalEntry, last_wal_position, read_wal_entry
+from memwal.writing import OwnTail
+from planner.base_table import BaseTable
+from planner.byte_cache import ByteCache
+from planner.known_state import KnownState
+from planner.region_log import RegionLog
+from planner.tail import TailRows
+
+ENTRIES_FOR_A_GENERATION = 512
+"""So many entries that are flushed already are still read, where the rest of their generation was."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedRows:
+    """A generation as it was while it was unflushed, if all of its entries were read.
+
+    Attributes:
+        rows: of the region's log.
+        start: its first row among them.
+        stop: behind its last row.
+    """
+
+    rows: TailRows
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogReader:
+    """Finds the unflushed entries of regions.
+
+    Args:
+        storage: directory of the table.
+        cache: for entries, and for what was known of generations while they were unflushed.
+        own_tail: what this process wrote to a region and holds in memory; None where it does not own it.
+        newest_base: the base version that was read last, if any.
+    """
+
+    storage: Storage
+    cache: ByteCache
+    own_tail: Callable[[str], OwnTail | None]
+    newest_base: Callable[[], BaseTable | None]
+
+    def unflushed(self, kept: KnownState, manifest: RegionManifest) -> RegionLog:
+        """The region's log as it is now, without what the manifest calls flushed.
+
+        A manifest that has this process's epoch was the newest when it was read, and so nobody else had
+        written by then: the log is what memory says, and storage need not be asked.
+
+        Args:
+            kept: what is known of the table.
+            manifest: the region's newest.
+
+        Raises:
+            FileNotFoundError: entries were flushed and removed since the manifest was read.
+            LanceGatewayError: one can't be read.
+        """
+        region_id = manifest.region_id
+        own = self.own_tail(region_id)
+        if own is not None and own.writer_epoch != manifest.writer_epoch:
+            own = None
+        log = kept.logs.get(region_id)
+        if log is not None and log.is_behind(manifest):
+            log = kept.logs[region_id] = self._without_flushed(kept, log, manifest)
+        if log is None or log.is_ahead_of(manifest):
+            known = log
+            log = RegionLog(region_id, manifest.replay_after_wal_entry_position, manifest.current_generation)
+            if known is None:
+                kept.logs[region_id] = log
+        looked_at = log.last
+        last = last_wal_position(self.storage, region_id, after=looked_at) if own is None else own.last
+        if last > looked_at:
+            log.advance(list(self._entries(kept, region_id, looked_at, last, own)), last)
+        return log
+
+    def entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
+        """One entry.
+
+        Raises:
+            FileNotFoundError: there is none.
+            LanceGatewayError: it can't be read.
+        """
+        return self.cache.compute(
+            ("wal", kept.place, region_id, position),
+            lambda: read_wal_entry(self.storage, region_id, position),
+            lambda entry: 256 + (0 if entry.rows is None else int(entry.rows.nbytes)),
+        )
+
+    def _entries(
+        self, kept: KnownState, region_id: str, after: int, last: int, own: OwnTail | None
+    ) -> Iterator[WalEntry]:
+        """All entries behind a position, ascending; from memory as far as it has them."""
+        held = last + 1 if own is None else own.first
+        for position in range(after + 1, min(held, last + 1)):
+            yield self.entry(kept, region_id, position)
+        if own is not None:
+            newer = list(takewhile(lambda one: one.position > after, reversed(own.entries)))
+            yield from reversed(newer)
+
+    def _without_flushed(self, kept: KnownState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
+        """The log without what was flushed since, whose rows are remembered by generation."""
+        base = self.newest_base()
+        after = manifest.replay_after_wal_entry_position
+        if base is not None and log.rows is not None and after - log.last <= ENTRIES_FOR_A_GENERATION:
+            self._remember_flushed(kept, log, manifest, base)
+        return log.flushed_up_to(after, manifest.current_generation, base)
+
+    def _remember_flushed(
+        self, kept: KnownState, log: RegionLog, manifest: RegionManifest, base: BaseTable
+    ) -> None:
+        region_id = manifest.region_id
+        try:
+            # What came between the query before and the flush; it may be gone already.
+            looked_at = log.last
+            last = last_wal_position(self.storage, region_id, after=looked_at)
+            entries = [self.entry(kept, region_id, one) for one in range(looked_at + 1, last + 1)]
+            log.advance(entries, last)
+            log.tail(base, lambda position: self.entry(kept, region_id, position))
+        except FileNotFoundError:
+            return
+        rows = log.rows
+        for flushed in _newest_first(manifest):
+            stretch = None if rows is None or flushed < log.floor else rows.stretch(flushed)
+            if rows is None or stretch is None:
+                return
+            remembered = FlushedRows(rows, *stretch)
+            self.cache.put(flushed_name(kept.place, region_id, flushed), remembered, rows.nbytes)
+
+
+def flushed_name(place: object, region_id: str, generation: int) -> tuple[object, ...]:
+    """What names `FlushedRows` in the cache."""
+    return ("flushed rows", place, region_id, generation)
+
+
+def _newest_first(manifest: RegionManifest) -> Sequence[int]:
+    return [one.generation for one in reversed(manifest.flushed_generations)]
