@@ -89,6 +89,8 @@ class Histories(RuleBasedStateMachine):
     flavours: Mapping[str, tuple[Flavour, ...]] = FLAVOURS
     more_columns: tuple[pa.Field, ...] = ()  # that every table has
     kept_columns: tuple[str, ...] = ("n", "s")  # drawn queries name them: no rule renames or drops them
+    levels: tuple[Consistency, ...] = ("strong", "strong", "flushed")  # that answers are drawn at
+    is_shared = False  # whether others write the tables too
 
     def __init__(self) -> None:
         super().__init__()
@@ -262,9 +264,7 @@ class Histories(RuleBasedStateMachine):
 
     def check(self, data: Any) -> None:
         """A full scan and a count of every table, and one drawn query, at a drawn consistency."""
-        consistency: Consistency = data.draw(
-            st.sampled_from(("strong", "strong", "flushed")), label="consistency"
-        )
+        consistency: Consistency = data.draw(st.sampled_from(self.levels), label="consistency")
         drawn = queries.query(data.draw, [subject.shape() for subject in self.subjects])
         expected = {
             subject.table.name: self.shown(
@@ -338,6 +338,7 @@ class Histories(RuleBasedStateMachine):
             max_memtable_rows=limit,
             stable_row_ids=stable,
         )
+        table.is_shared = self.is_shared
         if draw(st.booleans(), label="key index"):
             table.dataset().create_scalar_index(table.key[-1], "BTREE", name="key_index")
         return Subject(table, base, flavour)

@@ -85,9 +85,7 @@ def is_linearizable(history: Iterable[Operation], initial: Value = None) -> bool
     return not required
 
 
-def _after_one_more(
-    operations: Sequence[Operation], done: int, value: Value
-) -> list[tuple[int, Value]]:
+def _after_one_more(operations: Sequence[Operation], done: int, value: Value) -> list[tuple[int, Value]]:
     """The states that are reached by each operation that may be next."""
     first = (~done & (done + 1)).bit_length() - 1  # all before it are done
     earliest = inf
@@ -120,7 +118,9 @@ def check_registers(
     for key, history in histories.items():
         start = (initial or {}).get(key)
         if not is_linearizable(history, start):
-            raise AssertionError(f"key {key!r} (first {start!r}) is not linearizable:\n{_blamed(history, start)}")
+            raise AssertionError(
+                f"key {key!r} (first {start!r}) is not linearizable:\n{_blamed(history, start)}"
+            )
 
 
 def _blamed(history: Sequence[Operation], initial: Value) -> str:

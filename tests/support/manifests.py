@@ -37,6 +37,12 @@ def newest_version(table: Path, region: str) -> int:
     return max((int(file.stem[::-1], 2) for file in directory.glob("*.binpb")), default=0)
 
 
+def region_ids(table: Path) -> tuple[str, ...]:
+    """The regions of a table that have a manifest."""
+    directories = {path.parent.parent.name for path in table.glob("_mem_wal/*/manifest/*.binpb")}
+    return tuple(sorted(directories))
+
+
 def read_manifest(table: Path, region: str) -> mem_wal_pb2.RegionManifest:
     """The newest manifest of a region."""
     newest = manifest_path(table, region, newest_version(table, region))

@@ -125,6 +125,7 @@ class LsmTable:
 
     Attributes:
         config: Settings of every writer that is opened, such as ``max_memtable_rows``.
+        is_shared: Whether others create regions too: those that are there are looked up.
         writers: The open writer of each region id.
         regions: The region id of each tuple of region values.
     """
@@ -134,6 +135,7 @@ class LsmTable:
     layout: Layout
     process: WriterProcess
     config: dict[str, Any] = field(default_factory=dict)
+    is_shared: bool = False
     writers: dict[str, RegionWriter] = field(default_factory=dict)
     regions: dict[tuple[Any, ...], str] = field(default_factory=dict)
     _routes: dict[tuple[Any, ...], str] = field(default_factory=dict)
@@ -197,12 +199,26 @@ class LsmTable:
                 self._routing = self.dataset()
             values = self.layout.derive(self._routing, key)
             if values not in self.regions:
-                region = str(uuid.uuid5(_NAMESPACE, f"{self.name}{values!r}"))
-                if self.layout.encode is not None:
-                    manifests.record_region(self.path, region, 1, self.layout.encode(values))
-                self.regions[values] = region
+                self.regions[values] = self._existing(values) or self._created(values)
             self._routes[identity] = self.regions[values]
         return self._routes[identity]
+
+    def _created(self, values: tuple[Any, ...]) -> str:
+        region = str(uuid.uuid5(_NAMESPACE, f"{self.name}{values!r}"))
+        if self.layout.encode is not None:
+            manifests.record_region(self.path, region, 1, self.layout.encode(values))
+        return region
+
+    def _existing(self, values: tuple[Any, ...]) -> str | None:
+        """The region that another writer made for these values; the only one where none are recorded."""
+        if not self.is_shared:
+            return None
+        wanted = {} if self.layout.encode is None else dict(self.layout.encode(values))
+        for region in manifests.region_ids(self.path):
+            recorded = manifests.read_manifest(self.path, region).region_field_entries
+            if {entry.field_id: entry.value for entry in recorded} == wanted:
+                return region
+        return None
 
     def generation_directory(self, region: str, generation: int) -> Path:
         """The directory of a flushed generation, by the region's manifest."""

@@ -1,0 +1,66 @@
+"""Random histories of tables that SQL writes, against the oracle."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase
+
+from tests.oracle.test_histories import run_machine
+from tests.oracle.writing_machine import WritingHistories
+from tests.support.gateways import EngineGateway, Gateway, ServedGateway
+from tests.support.writer_process import WriterProcess
+
+SIZES = {"HISTORIES": "200", "STEPS": "40"}
+
+
+def run_histories(
+    writers: WriterProcess, gateway: type[Gateway], examples: int, steps: int, **more: Any
+) -> None:
+    class Run(WritingHistories):
+        process = writers
+
+        @staticmethod
+        def open_gateway(root: Path) -> Gateway:
+            return gateway(root)
+
+    more.setdefault("phases", (Phase.explicit, Phase.generate))
+    run_machine(Run, examples=examples, steps=steps, **more)
+
+
+def test_short_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
+    run_histories(writers, EngineGateway, examples=4, steps=5, derandomize=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
+    run_histories(writers, EngineGateway, examples=20, steps=15, derandomize=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_histories_written_over_adbc_equal_the_replay(writers: WriterProcess):
+    run_histories(
+        writers,
+        lambda root: ServedGateway(root, "--region-hold-ms", "0"),
+        examples=1,
+        steps=12,
+        derandomize=True,
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_long_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
+    """``SOAK_HISTORIES`` and ``SOAK_STEPS`` set the size, ``SOAK_SEED`` repeats a run."""
+    number = int(os.environ.get("SOAK_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+    histories, steps = (int(os.environ.get(f"SOAK_{name}", size)) for name, size in SIZES.items())
+    try:
+        run_histories(
+            writers, EngineGateway, examples=histories, steps=steps, seed=number, phases=tuple(Phase)
+        )
+    except BaseException as failure:
+        failure.add_note(f"SOAK_SEED={number} repeats this run")
+        raise

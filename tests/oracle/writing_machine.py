@@ -1,0 +1,199 @@
+"""Random histories of tables that SQL writes, through two gateways, among Lance's own writers."""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from tests.oracle.changes import CHANGES, Change, Target
+from tests.oracle.flavours import FLAVOURS, Flavour
+from tests.oracle.machine import Executor, Histories, Subject
+from tests.oracle.model import RegionHistory
+from tests.support import manifests
+from tests.support.gateways import EngineGateway, Gateway, ServedGateway
+from tests.support.tables import unpartitioned
+from tests.support.wal import LoggedEntry, read_log
+from tests.support.writer_process import RegionWriter
+
+WRITABLE: Mapping[str, tuple[Flavour, ...]] = {
+    kind: tuple(
+        Flavour(one.key, unpartitioned(tuple(field.name for field in one.key), 1))
+        if one.layout.name.startswith("no spec")
+        else one
+        for one in flavours
+        if not one.layout.name.endswith("not recorded")
+    )
+    for kind, flavours in FLAVOURS.items()
+}
+"""Without layouts whose regions only their own writers know."""
+
+
+class WritingHistories(Histories):
+    """Adds SQL that writes to the steps of the other histories, and asks both gateways after each step."""
+
+    flavours = WRITABLE
+    is_shared = True
+    changes: Collection[str] = (*CHANGES, "insert values", "update")
+    open_gateway: Callable[[Path], Gateway]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gateways: list[Gateway] = []
+        self.epochs: dict[tuple[str, str], int] = {}
+
+    def open_executor(self, root: Path) -> Executor:  # type: ignore[override]
+        self.gateways = [self.open_gateway(root) for _ in range(2)]
+        return _Closing(self.gateways)
+
+    def check(self, data: Any) -> None:
+        for gateway in data.draw(st.permutations(self.gateways)):
+            self.executor = gateway
+            super().check(data)
+
+    def teardown(self) -> None:
+        if self.gateways:
+            self.executor = _Closing(self.gateways)
+        super().teardown()
+
+    # Steps
+
+    @rule(data=st.data())
+    def change(self, data: Any) -> None:
+        self._change(data)
+
+    @rule(data=st.data())
+    def change_more(self, data: Any) -> None:
+        """Half of all steps, as there are many others."""
+        self._change(data)
+        self._change(data)
+
+    @precondition(lambda self: isinstance(self.gateways[0], EngineGateway))
+    @rule(data=st.data())
+    def gateway_flushes(self, data: Any) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        gateway = data.draw(st.sampled_from(self.gateways))
+        assert isinstance(gateway, EngineGateway)
+        before = self._logs(subject)
+        gateway.flush(subject.table.name)
+        self._settle(subject, before, {})
+        self.check(data)
+
+    @precondition(lambda self: isinstance(self.gateways[0], EngineGateway))
+    @rule(data=st.data())
+    def gateway_restarts(self, data: Any) -> None:
+        """One of the gateways is closed, and another one takes its place."""
+        number = data.draw(st.integers(0, 1))
+        before = [self._logs(subject) for subject in self.subjects]
+        self.gateways[number].close()
+        self.gateways[number] = self.open_gateway(self.directory)
+        for subject, logs in zip(self.subjects, before, strict=True):
+            self._settle(subject, logs, {})
+        self.check(data)
+
+    def _change(self, data: Any) -> None:
+        subject, other = data.draw(st.permutations(self.subjects))
+        gateway = data.draw(st.sampled_from(self.gateways))
+        kinds = [one for one in self.changes if one != "ingest" or isinstance(gateway, ServedGateway)]
+        drawn = CHANGES[data.draw(st.sampled_from(kinds))](data.draw, _target(subject), _target(other))
+        self._drop_fenced(subject)
+        before = self._logs(subject)
+        try:
+            affected = _run(gateway, subject.table.name, drawn)
+        except Exception as error:
+            raise AssertionError(f"{drawn.sql} {drawn.parameters or drawn.many or ''} failed") from error
+        assert affected == drawn.affected, f"{drawn.sql} affected {affected} rows, not {drawn.affected}"
+        self._settle(subject, before, drawn.rows)
+        self.check(data)
+
+    # What SQL did to the regions
+
+    def _logs(self, subject: Subject) -> dict[str, tuple[int, int]]:
+        """Each region's epoch, and the last position of its log."""
+        table = subject.table.path
+        found = {}
+        for region in manifests.region_ids(table):
+            log = read_log(table, region)
+            found[region] = (
+                manifests.read_manifest(table, region).writer_epoch,
+                log[-1].position if log else 0,
+            )
+        return found
+
+    def _settle(
+        self, subject: Subject, before: Mapping[str, tuple[int, int]], rows: Mapping[Any, Any]
+    ) -> None:
+        """Bring the model to what the log says of generations, and to `rows`, which must be in the log."""
+        path = subject.table.path
+        entries: dict[str, list[LoggedEntry]] = {}
+        for region in manifests.region_ids(path):
+            epoch, position = before.get(region, (0, 0))
+            manifest = manifests.read_manifest(path, region)
+            if manifest.writer_epoch != epoch:
+                self._replayed(subject, subject.model.region(region))
+            entries[region] = [one for one in read_log(path, region, position) if one.rows is not None]
+        for key, cells in rows.items():
+            named = dict(zip(subject.table.key, key, strict=True))
+            region = subject.table.region_of(named)
+            assert entries.get(region), f"{named} is not in the log of its region {region}"
+            # A request is all or nothing: it is one entry.
+            (entry,) = entries[region]
+            named_cells = named if cells is None else _by_name(subject, cells)
+            ids = None if cells is None else {one.name: one.field_id for one in subject.model.columns}
+            subject.model.write(region, [named_cells], ids, entry.generation, 0)
+        if not rows:
+            assert not any(entries.values()), f"what changes no row wrote {entries}"
+        for region in entries:
+            manifest = manifests.read_manifest(path, region)
+            subject.model.region(region).current_generation = manifest.current_generation
+        self._drop_fenced(subject)
+
+    def _replayed(self, subject: Subject, history: RegionHistory) -> None:
+        history.replayed_into({column.field_id for column in subject.model.columns})
+
+    # Lance's own writers, which lose their regions to the gateways
+
+    def _writer(self, subject: Subject, region: str) -> RegionWriter:
+        self._drop_fenced(subject)
+        writer = super()._writer(subject, region)
+        place = subject.table.name, region
+        self.epochs[place] = manifests.read_manifest(subject.table.path, region).writer_epoch
+        return writer
+
+    def _drop_fenced(self, subject: Subject) -> None:
+        for region in list(subject.table.writers):
+            epoch = manifests.read_manifest(subject.table.path, region).writer_epoch
+            if epoch != self.epochs.get((subject.table.name, region), epoch):
+                subject.fenced.append(subject.table.writers.pop(region))
+
+
+def _target(subject: Subject) -> Target:
+    return Target(subject.table.name, subject.model, subject.follows)
+
+
+def _by_name(subject: Subject, cells: Mapping[int, Any]) -> dict[str, Any]:
+    return {one.name: cells.get(one.field_id) for one in subject.model.columns}
+
+
+def _run(gateway: Gateway, table: str, drawn: Change) -> int:
+    if drawn.ingested is not None:
+        assert isinstance(gateway, ServedGateway)
+        return gateway.ingest(table, drawn.ingested)
+    if drawn.many is not None:
+        return gateway.write_many(drawn.sql, drawn.many)
+    return gateway.write(drawn.sql, drawn.parameters)
+
+
+class _Closing:
+    """Stands for all gateways where only closing them is meant."""
+
+    def __init__(self, gateways: list[Gateway]) -> None:
+        self._gateways = gateways
+
+    def run(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        for gateway in self._gateways:
+            gateway.close()

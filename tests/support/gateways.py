@@ -1,0 +1,153 @@
+"""Gateways as tests of writing see them: whatever takes SQL, in this process or over the wire."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from memwal.writing import WriteOptions
+from planner.catalog import Catalog
+from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.snapshot import Consistency
+from tests.support.servers import GatewayProcess, connected
+
+EAGER = WriteOptions(hold_ms=0)
+"""Claims what it needs at once, so that tests need not wait for a former owner's time to pass."""
+
+
+class Gateway(Protocol):
+    """Takes statements of any number of threads."""
+
+    def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Run a statement that changes something; how many rows it affected."""
+
+    def write_many(self, sql: str, rows: pa.Table) -> int:
+        """Run it once for each row of parameters."""
+
+    def read(self, sql: str, consistency: Consistency = "strong", parameters: Sequence[Any] = ()) -> pa.Table:
+        """Run a query."""
+
+    def close(self) -> None: ...
+
+
+class EngineGateway:
+    """An engine in this process."""
+
+    def __init__(
+        self, root: Path | Catalog, options: WriteOptions = EAGER, settings: SessionSettings | None = None
+    ) -> None:
+        catalog = root if isinstance(root, Catalog) else Catalog.open(str(root), writing=options)
+        self.engine = QueryEngine(catalog)
+        self.settings = settings or SessionSettings()
+
+    def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        prepared = self.engine.prepare_statement(sql, self.settings)
+        assert not isinstance(prepared, PreparedQuery), sql
+        return prepared.execute(tuple(map(_scalar, parameters))).affected
+
+    def write_many(self, sql: str, rows: pa.Table) -> int:
+        prepared = self.engine.prepare_statement(sql, self.settings)
+        assert not isinstance(prepared, PreparedQuery), sql
+        return prepared.execute_many(rows).affected
+
+    def read(self, sql: str, consistency: Consistency = "strong", parameters: Sequence[Any] = ()) -> pa.Table:
+        return self.run(sql, tuple(map(_scalar, parameters)), consistency=consistency)
+
+    def run(
+        self,
+        sql: str,
+        parameters: tuple[pa.Scalar, ...] = (),
+        *,
+        consistency: Consistency = "strong",
+        pruning: bool = True,
+    ) -> pa.Table:
+        """Run a query, for the histories."""
+        settings = replace(self.settings, consistency=consistency, region_pruning=pruning)
+        return self.engine.prepare(sql, settings).execute(parameters).read_all()
+
+    def flush(self, table: str) -> None:
+        """Flush what this gateway holds in memory, and let the regions go."""
+        self.engine.catalog.table(table).writer().flush()
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+class ServedGateway:
+    """A gateway over ADBC; every thread has a connection of its own."""
+
+    def __init__(self, root: Path, *options: str, session: Mapping[str, str] | None = None) -> None:
+        self._resources = ExitStack()
+        self.process = self._resources.enter_context(GatewayProcess(root, *options))
+        self._session = dict(session or {})
+        self._local = threading.local()
+        self._lock = threading.Lock()
+
+    def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        with self.connection().cursor() as cursor:
+            cursor.execute(sql, _row(tuple(map(_scalar, parameters))))
+            return int(cursor.rowcount)
+
+    def write_many(self, sql: str, rows: pa.Table) -> int:
+        with self.connection().cursor() as cursor:
+            cursor.executemany(sql, rows)
+            return int(cursor.rowcount)
+
+    def ingest(self, table: str, rows: pa.Table, mode: str = "append") -> int:
+        """Send rows in bulk."""
+        with self.connection().cursor() as cursor:
+            return int(cursor.adbc_ingest(table, rows, mode=mode))
+
+    def read(self, sql: str, consistency: Consistency = "strong", parameters: Sequence[Any] = ()) -> pa.Table:
+        return self.run(sql, tuple(map(_scalar, parameters)), consistency=consistency)
+
+    def run(
+        self,
+        sql: str,
+        parameters: tuple[pa.Scalar, ...] = (),
+        *,
+        consistency: Consistency = "strong",
+        pruning: bool = True,
+    ) -> pa.Table:
+        """Run a query, for the histories."""
+        connection = self.connection()
+        settings = {
+            "adbc.flight.sql.session.option.consistency": consistency,
+            "adbc.flight.sql.session.optionbool.region_pruning": "true" if pruning else "false",
+        }
+        if settings != self._local.settings:
+            connection.adbc_connection.set_options(**settings)
+            self._local.settings = settings
+        with connection.cursor() as cursor:
+            cursor.execute(sql, _row(parameters))
+            return cursor.fetch_arrow_table()
+
+    def connection(self) -> Any:
+        """The calling thread's own."""
+        if not hasattr(self._local, "connection"):
+            connection = connected(self.process.uri)
+            with self._lock:
+                self._local.connection = self._resources.enter_context(connection)
+            self._local.settings = {}
+            if self._session:
+                named = {f"adbc.flight.sql.session.{name}": one for name, one in self._session.items()}
+                self._local.connection.adbc_connection.set_options(**named)
+        return self._local.connection
+
+    def close(self) -> None:
+        self._resources.close()
+
+
+def _row(parameters: tuple[pa.Scalar, ...]) -> pa.RecordBatch | None:
+    if not parameters:
+        return None
+    names = [str(number) for number in range(1, len(parameters) + 1)]
+    return pa.record_batch([pa.array([value]) for value in parameters], names=names)
+
+
+def _scalar(value: Any) -> pa.Scalar:
+    return value if isinstance(value, pa.Scalar) else pa.scalar(value)
