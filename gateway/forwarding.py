@@ -3,10 +3,10 @@
 `Forwarding` sends: it is what `memwal.writing` asks where the ownership policy is "forward". `ForwardedRows`
 receives: it answers a DoPut command that only other gateways may send. See `protos/forwarding.proto`.
 
-What is certain and what is not: the owner writes nothing before it has read every row that was announced, so an
-attempt that fails before the last row was sent did nothing. After that, the same request is sent again under the
-same id, and the owner writes it once. If the owner can't be asked any more, or is another process by then, the
-outcome is unknown, and said to be.
+What is certain and what is not: the owner writes nothing before it has read every row that was announced, so
+an attempt that fails before the last row was sent did nothing. After that, the same request is sent again
+under the same id, and the owner writes it once. If the owner can't be asked any more, or is another process
+by then, the outcome is unknown, and said to be.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ _INSTANCE = secrets.token_bytes(16)
 """Of this process: a gateway that was started anew remembers no request of before."""
 # Longer than any sender goes on trying.
 _REMEMBERED_SECONDS = 600.0
+# How long an owner that broke off is asked what became of the rows.
+_RETRY_SECONDS = 5.0
 _CONNECT_MS = 2000
 _PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 1.0
@@ -67,12 +69,14 @@ class Trust:
 
     Args:
         token: their secret.
+        encrypted: whether rows may travel with TLS only.
         ca: PEM file of the authorities of their certificates; None trusts those of this machine.
         certificate: PEM file that is presented to gateways which demand one, with `key`.
         key: PEM file of its private key.
     """
 
     token: PeerToken
+    encrypted: bool = False
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -80,7 +84,9 @@ class Trust:
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
-            raise InvalidInputError("the certificate for other gateways and its key belong together: give both")
+            raise InvalidInputError(
+                "the certificate for other gateways and its key belong together: give both"
+            )
         for name, path in (
             ("tls_root_certs", self.ca),
             ("cert_chain", self.certificate),
@@ -93,12 +99,15 @@ class Trust:
         """Returns a client of another gateway; it connects when it is first used."""
         files = self._files if url.startswith("grpc+tls:") else {}
         # gRPC gives an address that does not answer so long before it tries the next.
-        options = [("grpc.min_reconnect_backoff_ms", _CONNECT_MS), ("grpc.max_reconnect_backoff_ms", _CONNECT_MS)]
+        options = [
+            ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
+            ("grpc.max_reconnect_backoff_ms", _CONNECT_MS),
+        ]
         return flight.FlightClient(url, generic_options=options, **files)
 
-    def options(self, seconds: float) -> flight.FlightCallOptions:
-        """Returns what a call carries, that may take so long."""
-        token = b"Bearer " + self.token.text.encode()
+    def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
+        """Returns what a call to an address carries, that may take so long."""
+        token = f"Bearer {self.token.pass_for(url)}".encode()
         return flight.FlightCallOptions(timeout=seconds, headers=[(b"authorization", token)])
 
 
@@ -128,12 +137,19 @@ class Forwarding:
             changes: the rows.
 
         Raises:
-            UnreachableError: nothing was written: nobody answers there, or does not take rows from this gateway.
+            UnreachableError: nothing was written: nobody answers there, or takes no rows from this gateway.
             OutcomeUnknownError: the owner went away while it had the rows.
             LanceGatewayError: what the owner answered; NotOwnerError where it owns the region no longer.
         """
+        if self._trust.encrypted and not url.startswith("grpc+tls:"):
+            raise UnreachableError(
+                f"the owner of region {region_id} of table {table!r} is at {url}, and rows go to "
+                "gateways with TLS only"
+            )
         query = current.query()
-        upserts, deletes = (0 if part is None else part.num_rows for part in (changes.upserts, changes.deletes))
+        upserts, deletes = (
+            0 if part is None else part.num_rows for part in (changes.upserts, changes.deletes)
+        )
         message = wire.ForwardChanges(
             request_id=secrets.token_bytes(16),
             table=table,
@@ -144,9 +160,11 @@ class Forwarding:
             query_id="" if query is None else query.id,
         )
         until = time.monotonic() + self._timeout_seconds
+        given_up_at = until
         pause = _PAUSE_SECONDS
         while True:
-            attempt = _Attempt(self._client(url), self._trust.options(max(until - time.monotonic(), 0.001)))
+            seconds = max(until - time.monotonic(), 0.001)
+            attempt = _Attempt(self._client(url), self._trust.options(url, seconds))
             try:
                 outcome = attempt.run(message, changes)
             except (pa.ArrowException, OSError, StopIteration) as error:
@@ -154,13 +172,16 @@ class Forwarding:
                 reason = error_text(error) or "the connection broke"
                 if not message.instance and not attempt.is_complete:
                     raise UnreachableError(
-                        f"the owner of region {region_id} of table {table!r} does not take rows at {url}: {reason}"
+                        f"the owner of region {region_id} of table {table!r} takes no rows at {url}: {reason}"
                     ) from None
-                message.instance = message.instance or attempt.instance
-                if time.monotonic() + pause >= until:
+                if not message.instance:
+                    message.instance = attempt.instance
+                    given_up_at = min(until, time.monotonic() + _RETRY_SECONDS)
+                if time.monotonic() + pause >= given_up_at:
                     raise OutcomeUnknownError(
-                        f"rows for region {region_id} of table {table!r} were on their way to its owner at {url}, "
-                        f"which can't be asked any more ({reason}): whether they were written is unknown"
+                        f"rows for region {region_id} of table {table!r} were on their way to its owner at "
+                        f"{url}, which can't be asked any more ({reason}): whether they were written is "
+                        "unknown"
                     ) from None
                 logger.info("asking %s again about rows of table %r: %s", url, table, reason)
                 time.sleep(pause)
@@ -272,14 +293,16 @@ class ForwardedRows:
         try:
             if message.instance and message.instance != _INSTANCE:
                 raise OutcomeUnknownError(
-                    f"the owner of region {message.region_id} of table {message.table!r} was started anew while rows "
-                    "were on their way: whether they were written is unknown"
+                    f"the owner of region {message.region_id} of table {message.table!r} was started anew "
+                    "while rows were on their way: whether they were written is unknown"
                 )
             receipt = self._once.do(
                 message.request_id, lambda: self._write(message, changes), self._patience_seconds
             )
         except TimeoutError:
-            return _told(OutcomeUnknownError("the owner still writes the rows: whether it succeeds is unknown"))
+            return _told(
+                OutcomeUnknownError("the owner still writes the rows: whether it succeeds is unknown")
+            )
         except LanceGatewayError as error:
             return _told(error)
         return wire.ForwardOutcome(rows=receipt.num_rows)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Once(Generic[T]):
     """Remembers what became of requests, by their id, for a while; safe to share between threads.
 
-    Nothing is forgotten before its time, however much arrives: a request that came again then would be done again.
+    Nothing is forgotten before its time, however much arrives: a request that came again would be done again.
 
     Args:
         seconds: how long an outcome is remembered.

@@ -27,7 +27,7 @@ class Writing:
     Attributes:
         options: of all tables; None where the gateway only reads.
         forwarding: sends rows to other gateways; None where it does not.
-        token: by which other gateways are known; None where they may not send rows.
+        token: by which other gateways are known; None where they may not send rows to this one.
     """
 
     options: WriteOptions | None
@@ -61,13 +61,14 @@ def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -
         if token is None or not writes.advertise_url:
             missing = "writes.advertise_url" if token is not None else "writes.peer_token"
             raise PreconditionError(
-                f"writes.ownership is forward, and {missing} is not set: gateways need an address to reach each "
-                "other by and a secret to know each other by; or choose claim or refuse"
+                f"writes.ownership is forward, and {missing} is not set: gateways need an address to reach "
+                "each other by and a secret to know each other by; or choose claim or refuse"
             )
         # Others that demand certificates of their clients get the one that this gateway serves with.
         mutual = config.tls.client_ca_file is not None
         trust = Trust(
             token,
+            config.tls.certificate_file is not None,
             writes.peer_ca_file,
             config.tls.certificate_file if mutual else None,
             config.tls.key_file if mutual else None,
@@ -85,7 +86,8 @@ def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -
         forwarder=forwarding,
         observer=observer or SilentObserver(),
     )
-    return Writing(options, forwarding, token)
+    # Nobody can send rows to a gateway that does not say where it is.
+    return Writing(options, forwarding, token if writes.advertise_url else None)
 
 
 def _token(writes: WritesSection) -> PeerToken | None:
@@ -95,7 +97,9 @@ def _token(writes: WritesSection) -> PeerToken | None:
         try:
             return PeerToken(read_text(writes.peer_token_file).strip())
         except InvalidInputError as error:
-            raise InvalidInputError(f"writes.peer_token_file {str(writes.peer_token_file)!r}: {error}") from None
+            raise InvalidInputError(
+                f"writes.peer_token_file {str(writes.peer_token_file)!r}: {error}"
+            ) from None
     return None
 
 
@@ -108,8 +112,8 @@ def _check_url(config: GatewayConfig) -> None:
     if encrypted != (scheme == "grpc+tls"):
         expected = "grpc+tls" if encrypted else "grpc"
         raise PreconditionError(
-            f"writes.advertise_url is {url!r}, but the gateway serves {'with' if encrypted else 'without'} TLS: "
-            f"write {expected}://{rest}"
+            f"writes.advertise_url is {url!r}, but the gateway serves {'with' if encrypted else 'without'} "
+            f"TLS: write {expected}://{rest}"
         )
     host = rest.rpartition(":")[0].strip("[]")
     if not encrypted and not is_loopback(host):

@@ -49,7 +49,7 @@ class Writers:
         self._catalog = catalog
 
     def read(self, access: Access) -> pa.Table:
-        """Regions of tables of which the principal sees every row and column; administrators, of all they see."""
+        """Regions of tables that the principal sees in full; for an administrator, of all that it sees."""
         rows = []
         url = "" if self._catalog.writing is None else self._catalog.writing.url
         for table in self._catalog.opened():

@@ -1,11 +1,15 @@
 """Other gateways over the same root, which forward rows to the owner of their region.
 
-They share a secret, and present it as `authorization: Bearer ...`. It opens one door: rows that another gateway has
-checked may be written. It reads nothing and runs no statement.
+They share a secret. It never travels: a call carries a pass that was made with it, good for some minutes and
+for the gateway at one address. Addresses are read from files beside the tables, and whoever can write there
+could have calls sent to himself. A pass opens one door: rows that another gateway has checked may be written.
+It reads nothing and runs no statement.
 """
 
 import hashlib
 import hmac
+import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +25,9 @@ from planner.access import Access, TableAccess
 
 PEER = Identity("peer gateway", frozenset(), "peer")
 MIN_TOKEN_LENGTH = 16
+# Clocks of gateways may differ by half of it.
+_PASS_SECONDS = 300
+_PASS = re.compile(r"peer\.([0-9]{1,12})\.[0-9a-f]{64}")
 _PEERS = "peers"
 
 
@@ -42,15 +49,22 @@ class PeerToken:
                 "characters without spaces, such as `openssl rand -hex 32` prints"
             )
 
-    def is_that_of(self, credentials: object) -> bool:
-        """Whether a caller presents the secret; takes the same time however much of it is right."""
-        if not isinstance(credentials, Bearer):
+    def pass_for(self, url: str) -> str:
+        """Returns what opens the gateway at an address for some minutes."""
+        return self._signed(int(time.time()) + _PASS_SECONDS, url)
+
+    def opens(self, credentials: object, url: str) -> bool:
+        """Whether a caller presents a pass for an address; takes as long however much of it is right."""
+        found = _PASS.fullmatch(credentials.token) if isinstance(credentials, Bearer) else None
+        if found is None:
             return False
-        given, expected = (
-            hashlib.sha256(text.encode(errors="surrogateescape")).digest()
-            for text in (credentials.token, self.text)
-        )
-        return hmac.compare_digest(given, expected)
+        expires = int(found[1])
+        is_theirs = hmac.compare_digest(found[0], self._signed(expires, url))
+        return is_theirs and abs(expires - time.time() - _PASS_SECONDS / 2) <= _PASS_SECONDS
+
+    def _signed(self, expires: int, url: str) -> str:
+        signature = hmac.new(self.text.encode(), f"{expires} {url}".encode(), hashlib.sha256)
+        return f"peer.{expires}.{signature.hexdigest()}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +92,12 @@ class PeerSecurity:
     Args:
         others: decides about all other callers.
         token: of the gateways.
+        url: where they reach this one.
     """
 
-    def __init__(self, others: Security, token: PeerToken) -> None:
+    def __init__(self, others: Security, token: PeerToken, url: str) -> None:
         self._others = others
-        self._token = token
+        self._middleware = _PeerMiddlewareFactory(token, url)
 
     @property
     def auth_handler(self) -> flight.ServerAuthHandler | None:
@@ -96,7 +111,7 @@ class PeerSecurity:
 
     def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
         """That of the others, and what recognises gateways."""
-        return {**self._others.middleware(), _PEERS: _PeerMiddlewareFactory(self._token)}
+        return {**self._others.middleware(), _PEERS: self._middleware}
 
     def identify(self, context: flight.ServerCallContext) -> Identity:
         """Returns who makes a call.
@@ -113,9 +128,10 @@ class PeerSecurity:
 
 
 class _PeerMiddlewareFactory(flight.ServerMiddlewareFactory):
-    def __init__(self, token: PeerToken) -> None:
+    def __init__(self, token: PeerToken, url: str) -> None:
         super().__init__()
         self._token = token
+        self._url = url
 
     def start_call(
         self, info: flight.CallInfo, headers: Mapping[str, Sequence[str | bytes]]
@@ -127,4 +143,4 @@ class _PeerMiddlewareFactory(flight.ServerMiddlewareFactory):
         except UnauthenticatedError:
             # The others say what is wrong with them.
             return None
-        return flight.ServerMiddleware() if self._token.is_that_of(credentials) else None
+        return flight.ServerMiddleware() if self._token.opens(credentials, self._url) else None

@@ -146,9 +146,9 @@ class LimitsSection(Section):
 class WritesSection(Section):
     """Statements that write, and who writes a region where several gateways serve one root.
 
-    Rows enter a region through the one gateway that has claimed it. `ownership` says what becomes of rows that
-    arrive at another: `claim` takes the region over, `forward` sends them to its owner, `refuse` answers with an
-    error that may be retried.
+    Rows enter a region through the one gateway that has claimed it. `ownership` says what becomes of rows
+    that arrive at another: `claim` takes the region over, `forward` sends them to its owner, `refuse` answers
+    with an error that may be retried.
     """
 
     enabled: bool = Field(
@@ -159,8 +159,8 @@ class WritesSection(Section):
     )
     hold: Seconds = Field(
         default=1.0,
-        description="How long a claimed region stays with its owner before another gateway may claim it, unless "
-        "the owner has gone.",
+        description="How long a claimed region stays with its owner before another gateway may claim it, "
+        "unless the owner let it go.",
     )
     claim_timeout: Seconds = Field(
         default=30.0,
@@ -169,7 +169,8 @@ class WritesSection(Section):
     )
     advertise_url: str = Field(
         default="",
-        description="Where other gateways reach this one, such as grpc+tls://gateway-1:31337; needed to forward.",
+        description="Where other gateways reach this one, such as grpc+tls://gateway-1:31337; needed to "
+        "forward.",
     )
     peer_token: str = Field(
         default="",
@@ -181,8 +182,8 @@ class WritesSection(Section):
     )
     peer_ca_file: File = Field(
         default=None,
-        description="PEM file of the authorities that the certificates of other gateways may come from; none trusts "
-        "those of this machine.",
+        description="PEM file of the authorities that the certificates of other gateways may come from; none "
+        "trusts those of this machine.",
     )
     max_queued_bytes: Size = Field(
         default=64 << 20,
@@ -213,7 +214,7 @@ class WritesSection(Section):
         if found is None or not 0 < int(found[3]) <= 65535:
             msg = "it is no address such as grpc+tls://gateway-1:31337"
             raise ValueError(msg)
-        if found[2] in ("0.0.0.0", "[::]"):
+        if found[2] in ("0.0.0.0", "[::]"):  # noqa: S104 - refused
             msg = "no gateway can be reached there: name this machine"
             raise ValueError(msg)
         return value

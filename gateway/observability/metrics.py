@@ -88,6 +88,11 @@ class Metrics(Collector):
             "Bytes sent by statements that have ended, uncompressed.",
             registry=self.registry,
         )
+        self._affected = Counter(
+            "lance_gateway_affected_rows",
+            "Rows that statements inserted, updated or deleted, counted when they end.",
+            registry=self.registry,
+        )
         self._regions = Counter(
             "lance_gateway_regions",
             "Regions of the tables that statements read, by whether they were pruned.",
@@ -120,7 +125,8 @@ class Metrics(Collector):
     def on_finished(self, query: Query) -> None:
         """Counts a statement: how long it waited and ran, what it read and sent."""
         times = query.created_at, query.started_at, query.first_batch_at, query.finished_at
-        self._later(self._count_query, query.state, query.rows, query.bytes, times, query.control.reads)
+        counts = query.rows, query.bytes, query.affected or 0
+        self._later(self._count_query, query.state, counts, times, query.control.reads)
 
     def describe(self) -> Sequence[Metric]:
         """Nothing of its own: it is a collector only to be asked before the others."""
@@ -146,12 +152,14 @@ class Metrics(Collector):
         self._of_method(method).observe(seconds)
 
     def _count_query(
-        self, state: QueryState, rows: int, size: int, times: _Times, reads: Sequence[TableRead]
+        self, state: QueryState, counts: tuple[int, int, int], times: _Times, reads: Sequence[TableRead]
     ) -> None:
+        rows, size, affected = counts
         created_at, started_at, first_batch_at, finished_at = times
         self._ended[state].inc()
         self._rows.inc(rows)
         self._bytes.inc(size)
+        self._affected.inc(affected)
         if started_at is None:
             return
         self._queue_seconds.observe(between(created_at, started_at))

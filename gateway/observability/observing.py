@@ -10,12 +10,14 @@ from pyarrow import flight
 
 from gateway.config.schema import ObservabilitySection
 from gateway.config.showing import without_password
+from gateway.observability.audit import WriteAudit
 from gateway.observability.gauges import Gauges
 from gateway.observability.http import HttpServer
 from gateway.observability.logs import QueryLog
 from gateway.observability.metrics import Metrics
 from gateway.observability.readiness import Readiness
 from gateway.observability.rpcs import RpcMiddlewareFactory
+from gateway.observability.writes import WriteEvents, WriteGauges, WriteMetrics
 from gateway.queries import QueryObserver
 from gateway.server import GatewayServer
 from planner.catalog import Catalog
@@ -34,21 +36,30 @@ class Observability:
         metrics: what `/metrics` shows.
         readiness: what `/readyz` says.
         http: where both are shown; None where nowhere.
+        catalog: of the gateway.
 
     Args:
         config: what is watched, and where it is shown.
         catalog: of the gateway.
         flight_port: as configured; the HTTP port may follow from it.
+        writes: what the writers of the catalog tell; None where nobody listens to them.
 
     Raises:
         UnavailableError: the HTTP port is taken.
     """
 
-    def __init__(self, config: ObservabilitySection, catalog: Catalog, flight_port: int) -> None:
+    def __init__(
+        self,
+        config: ObservabilitySection,
+        catalog: Catalog,
+        flight_port: int,
+        writes: WriteEvents | None = None,
+    ) -> None:
         self.metrics = Metrics()
         self.readiness = Readiness(catalog.storage)
-        self._catalog = catalog
+        self.catalog = catalog
         self._log = QueryLog(config.log_queries, config.slow_query)
+        self._audit = WriteAudit()
         self._tracing: Tracing | None = None
         port = http_port(config, flight_port)
         self.http: HttpServer | None = None
@@ -62,6 +73,10 @@ class Observability:
 
             self._tracing = Tracing(config.otlp_endpoint, config.otlp_sample_ratio)
             logger.info("traces go to %s", without_password(config.otlp_endpoint))
+        if writes is not None:
+            writes.listen(WriteMetrics(self.metrics.registry))
+            if self._tracing is not None:
+                writes.listen(self._tracing)
 
     def engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
         """Returns an engine over the catalog, one that tells of its plans where traces are kept.
@@ -71,16 +86,16 @@ class Observability:
             memory_bytes: what one statement may use before it spills to disk; None for no limit.
         """
         if self._tracing is None:
-            return QueryEngine(self._catalog, partitions=partitions, memory_bytes=memory_bytes)
+            return QueryEngine(self.catalog, partitions=partitions, memory_bytes=memory_bytes)
         from gateway.observability.tracing import TracedEngine  # noqa: PLC0415 - loaded already
 
-        return TracedEngine(self._tracing, self._catalog, partitions=partitions, memory_bytes=memory_bytes)
+        return TracedEngine(self._tracing, self.catalog, partitions=partitions, memory_bytes=memory_bytes)
 
     def query_observers(self) -> Sequence[QueryObserver]:
         """Returns those who hear of statements."""
         traces = () if self._tracing is None else (self._tracing,)
         # The log goes first: from then on all lines name the statement.
-        return (self._log, self.metrics, *traces)
+        return (self._log, self._audit, self.metrics, *traces)
 
     def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
         """Returns what looks at calls; the metrics hear of all but handshakes from the server itself."""
@@ -91,9 +106,8 @@ class Observability:
 
     def watch(self, server: GatewayServer) -> None:
         """Shows the state of a server that accepts calls."""
-        self.metrics.registry.register(
-            Gauges(server.queries, server.sessions, server.prepared, self._catalog)
-        )
+        self.metrics.registry.register(Gauges(server.queries, server.sessions, server.prepared, self.catalog))
+        self.metrics.registry.register(WriteGauges(self.catalog))
         self.readiness.start()
 
     def close(self) -> None:

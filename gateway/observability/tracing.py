@@ -1,4 +1,4 @@
-"""OpenTelemetry spans: one per call, statement plan, execution and exec node, sent to a collector.
+"""OpenTelemetry spans: one per call, statement plan, execution, exec node and write, sent to a collector.
 
 This module is imported only where a collector is configured; without one nothing is paid.
 """
@@ -6,6 +6,7 @@ This module is imported only where a collector is configured; without one nothin
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from execnodes import ExecNode, MetricsSet
+from gateway.observability import current
 from gateway.observability.current import shown_session
 from gateway.observability.logs import shortened
 from gateway.queries import Query, QueryState
@@ -36,7 +38,7 @@ _HEADERS = ("traceparent", "tracestate")
 
 
 class Tracing:
-    """Observes calls and statements, and sends what it saw.
+    """Observes calls, statements and writers, and sends what it saw.
 
     Args:
         endpoint: of an OTLP/HTTP collector, without `/v1/traces`.
@@ -134,6 +136,10 @@ class Tracing:
                 "lance_gateway.regions_pruned": sum(read.regions - read.regions_kept for read in reads),
             }
         )
+        if query.target is not None:
+            span.set_attribute("lance_gateway.target", query.target)
+        if query.affected is not None:
+            span.set_attribute("lance_gateway.rows_affected", query.affected)
         if query.first_batch_at is not None:
             span.add_event("first batch", timestamp=_nanoseconds(query.first_batch_at))
         if query.state is not QueryState.FINISHED:
@@ -146,6 +152,35 @@ class Tracing:
                 if tree is not None:
                     self._nodes(tree, metrics, span, _nanoseconds(query.started_at))
         span.end(_nanoseconds(query.finished_at))
+
+    def on_group(
+        self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
+    ) -> None:
+        """A span for a group of requests, which are one log entry."""
+        self._past("write", seconds, table, region_id, requests=requests, rows=rows, bytes=nbytes)
+
+    def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
+        """A span for a claim, with the time that the owner was waited for."""
+        self._past("claim", seconds, table, region_id, epoch=epoch)
+
+    def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
+        """A span without length where a region was lost."""
+        self._past("fenced", 0.0, table, region_id, epoch=epoch)
+
+    def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
+        """A span for rows that the owner of a region wrote."""
+        self._past("forward", seconds, table, region_id, rows=rows, url=url)
+
+    def _past(self, name: str, seconds: float, table: str, region_id: str, **attributes: str | int) -> None:
+        """What has just ended, below the statement that this thread serves, if it serves one."""
+        query = current.query()
+        execution = None if query is None else self._executions.get(query.id)
+        parent = self._parent() if execution is None else trace.set_span_in_context(execution)
+        end = time.time_ns()
+        span = self._tracer.start_span(name, parent, start_time=end - int(seconds * 1e9))
+        named = {f"lance_gateway.{key}": value for key, value in attributes.items()}
+        span.set_attributes({"lance_gateway.table": table, "lance_gateway.region": region_id, **named})
+        span.end(end)
 
     def _nodes(self, node: ExecNode, metrics: MetricsSet, parent: Span, start: int | None) -> None:
         """One span per node: as long as the node and its inputs worked, all partitions together."""

@@ -70,7 +70,7 @@ class WriteEvents:
 
 
 class WriteMetrics:
-    """Measures how long things take and how large groups are; what is merely counted, writers count themselves.
+    """Measures how long things take and how large groups are; what is merely counted, writers count.
 
     Args:
         registry: shows it.
@@ -107,7 +107,13 @@ class WriteMetrics:
         )
 
     def on_group(
-        self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float  # noqa: ARG002
+        self,
+        table: str,
+        region_id: str,  # noqa: ARG002
+        requests: int,
+        rows: int,  # noqa: ARG002
+        nbytes: int,  # noqa: ARG002
+        seconds: float,
     ) -> None:
         """Measures a group."""
         self._put_seconds.labels(table).observe(seconds)
