@@ -2,9 +2,11 @@
 
 One command family per file, each listing the messages that it answers:
 
-- `statements`: queries without preparation
+- `statements`: statements without preparation
 - `substrait`: plans in place of queries
 - `prepared`: prepared statements and plans, and their `parameters`
+- `updates`: how statements that change something are executed, once, and what they return
+- `ingest`: streams of rows into tables
 - `endpoints`: results in several parts, and their renewal
 - `metadata`: catalogs, schemas, tables, table types
 - `keys_metadata`: primary keys, and foreign keys, of which there are none
@@ -21,11 +23,12 @@ Metadata families are `listings`, which callers narrow by `patterns`; `sql_types
 `queries` runs statements under `limits`. `auth` says who a caller is, and what the caller may see;
 `observability` shows an operator what goes on; `config` reads what the gateway was told.
 `server` decodes a message and passes it to its family (`commands`); `tickets` and `wire` say what messages
-are; `streams` sends results; `errors` decides what a client sees of a failure; `keeping` bounds what is
-remembered. `cli`, `serve`, `shell`, `client` and `render` are the command line.
+are; `streams` sends results, `uploads` reads what clients send; `errors` decides what a client sees of a
+failure; `keeping` bounds what is remembered. `cli`, `serve`, `shell`, `client` and `render` are the command line.
 """
 
 import os
 
-# Lance reads it as it is imported, and else tells of every text search that the MemWAL index has no fields.
-os.environ.setdefault("LANCE_LOG", "warn,lance::index=off")
+# Lance reads it as it is imported. Else it tells of every text search that the MemWAL index has no fields,
+# and of every table that is made that it was not there.
+os.environ.setdefault("LANCE_LOG", "warn,lance::index=off,lance::dataset::write::insert=error")

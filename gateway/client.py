@@ -116,8 +116,25 @@ class GatewayClient:
         self._client.close()
 
     def query(self, statement: str) -> "ResultReader":
-        """Runs a statement and returns the stream of its result."""
+        """Runs a statement, one that changes something too, and returns the stream of its result."""
         return self._fetch(sql.CommandStatementQuery(query=statement))
+
+    def execute(self, statement: str) -> int:
+        """Runs a statement that changes something.
+
+        Returns:
+            How many rows it inserted, updated or deleted; -1 where that means nothing.
+        """
+        descriptor = flight.FlightDescriptor.for_command(pack(sql.CommandStatementUpdate(query=statement)))
+        writer, reader = self._client.do_put(descriptor, pa.schema([]), self._options)
+        try:
+            writer.done_writing()
+            answer = reader.read()
+        finally:
+            writer.close()  # raises what the server refused with
+        if answer is None:
+            raise LanceGatewayError("the server did not say what the statement did")
+        return decode(sql.DoPutUpdateResult, answer.to_pybytes(), "the answer to the update").record_count
 
     def set_options(self, options: Mapping[str, str]) -> None:
         """Sets session options for the queries that follow.
@@ -174,7 +191,8 @@ class GatewayClient:
     def _fetch(self, command: Message) -> "ResultReader":
         info = self._client.get_flight_info(flight.FlightDescriptor.for_command(pack(command)), self._options)
         tickets = [endpoint.ticket for endpoint in info.endpoints]
-        return ResultReader(self._client, tickets, self._options)
+        affected = None if len(info.schema) else info.total_records
+        return ResultReader(self._client, tickets, self._options, affected)
 
     def _act(self, name: str, request: Message) -> bytes:
         for result in self._client.do_action(flight.Action(name, request.SerializeToString()), self._options):
@@ -189,11 +207,20 @@ class ResultReader:
         client: that asked.
         tickets: at least one.
         options: of its calls.
+        affected: see the attribute.
+
+    Attributes:
+        affected: rows that the statement changed, -1 where that means nothing; None where it has a result.
     """
 
     def __init__(
-        self, client: flight.FlightClient, tickets: Sequence[flight.Ticket], options: flight.FlightCallOptions
+        self,
+        client: flight.FlightClient,
+        tickets: Sequence[flight.Ticket],
+        options: flight.FlightCallOptions,
+        affected: int | None = None,
     ) -> None:
+        self.affected = affected
         self._client = client
         self._options = options
         self._tickets = tickets[1:]

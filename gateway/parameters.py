@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import flight
 
+from gateway.commands import Call
+from gateway.uploads import schema_of, uploaded
 from memwal.errors import InvalidInputError
 from planner.plain_types import TypeSet, bindable_type
 from planner.search.distance_functions import is_vector_type
@@ -12,22 +14,23 @@ from planner.search.vector_text import read_vector
 from planner.typed_values import are_comparable
 
 
-def received(reader: flight.MetadataRecordBatchReader, limit: int) -> pa.Table:
+def received(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
     """Reads what a client binds: one column for each parameter, one row for each execution.
 
     Raises:
         InvalidInputError: it has more than `limit` bytes.
     """
+    schema = schema_of(reader, call)
     batches = []
     size = 0
-    for chunk in reader:
-        size += chunk.data.nbytes
+    for batch in uploaded(reader, call):
+        size += batch.nbytes
         if size > limit:
             raise InvalidInputError(
                 f"the bound parameters exceed {limit} bytes: bind and execute them in parts"
             )
-        batches.append(chunk.data)
-    return pa.Table.from_batches(batches, reader.schema)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, schema)
 
 
 # Of bound values that are written at once: enough to be fast, and no burden.
@@ -41,22 +44,23 @@ def told(schema: pa.Schema, types: TypeSet) -> bytes:
     return bytes(pa.schema(fields).serialize())
 
 
-def refuse_rows(reader: flight.MetadataRecordBatchReader) -> None:
+def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call) -> None:
     """Reads what comes along with a statement without parameters: nothing, or as good as nothing.
 
     Raises:
         InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
     """
-    if len(reader.schema):
-        typed(reader.schema.empty_table(), pa.schema([]))
-    rows = sum(chunk.data.num_rows for chunk in reader)
+    typed(schema_of(reader, call).empty_table(), pa.schema([]))
+    rows = sum(batch.num_rows for batch in uploaded(reader, call))
     if rows > 1:
         raise InvalidInputError(
             f"{rows} rows were bound to a statement without parameters: execute it as often as it is meant"
         )
 
 
-def typed_parts(reader: flight.MetadataRecordBatchReader, schema: pa.Schema) -> Iterator[pa.Table]:
+def typed_parts(
+    reader: flight.MetadataRecordBatchReader, call: Call, schema: pa.Schema
+) -> Iterator[pa.Table]:
     """Reads what a client binds, part by part, in the types of the parameters; a part has rows.
 
     The next part is read from the network when the one before it is done with.
@@ -66,9 +70,9 @@ def typed_parts(reader: flight.MetadataRecordBatchReader, schema: pa.Schema) -> 
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
-    for chunk in reader:
-        for start in range(0, chunk.data.num_rows, _PART_ROWS):
-            batch = chunk.data.slice(start, _PART_ROWS)
+    for chunk in uploaded(reader, call):
+        for start in range(0, chunk.num_rows, _PART_ROWS):
+            batch = chunk.slice(start, _PART_ROWS)
             if held and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
                 yield typed(pa.Table.from_batches(held, reader.schema), schema)
                 held, rows, size = [], 0, 0

@@ -38,6 +38,7 @@ from gateway.streams import Streams
 from gateway.tickets import decode_settings, encode_settings, prepared_ticket
 from gateway.transactions import refuse_transaction
 from gateway.updates import Updates, executed, not_an_update, not_by_ticket, update_result
+from gateway.uploads import schema_of
 from gateway.wire import decode, pack, unpack
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.control import RunControl
@@ -258,7 +259,7 @@ class PreparedStatements:
     ) -> bytes:
         handle = _handle(command.prepared_statement_handle)
         plan = self._query(handle, call)
-        parameters = typed(received(reader, self._max_bound_bytes), plan.parameter_schema)
+        parameters = typed(received(reader, call, self._max_bound_bytes), plan.parameter_schema)
         kept = self._bindings.get(handle.id)
         if kept is not None:
             kept.add(parameters)
@@ -290,7 +291,7 @@ class PreparedStatements:
         if isinstance(plan, PreparedQuery):
             raise not_an_update(plan.sql)
         settings, write = self._write(handle, plan, call)
-        parts = self._bound_parts(handle, write, reader)
+        parts = self._bound_parts(handle, write, reader, call)
 
         def step(control: RunControl) -> WriteResult:
             return executed(write, parts, control)
@@ -298,19 +299,23 @@ class PreparedStatements:
         return update_result(self._updates.run(write.sql, settings, call, step).affected)
 
     def _bound_parts(
-        self, handle: own.PreparedHandle, write: PreparedWrite, reader: flight.MetadataRecordBatchReader
+        self,
+        handle: own.PreparedHandle,
+        write: PreparedWrite,
+        reader: flight.MetadataRecordBatchReader,
+        call: Call,
     ) -> Iterator[pa.Table] | None:
         """The parameters of the executions of an update; None where there are none."""
         if not len(write.parameter_schema):
-            refuse_rows(reader)
+            refuse_rows(reader, call)
             return None
-        if len(reader.schema):
-            return typed_parts(reader, write.parameter_schema)
+        if len(schema_of(reader, call)):
+            return typed_parts(reader, call, write.parameter_schema)
         # Nothing comes along: what was bound before counts.
         kept = self._bindings.get(handle.id)
         number = (kept and kept.current()) or 0
         if not handle.parameters and not number:
-            return typed_parts(reader, write.parameter_schema)
+            return typed_parts(reader, call, write.parameter_schema)
         bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
         return None if bound is None else iter((bound,))
 

@@ -90,7 +90,7 @@ class GatewayServer(flight.FlightServerBase):
             Metadata(engine, streams),
             Keys(engine, streams),
             XdbcTypes(streams),
-            SqlInfo(streams),
+            SqlInfo(streams, writes=engine.catalog.writing is not None),
         )
         self._commands: Registry[Command[Any]] = Registry(
             "command", [command for family in families for command in family.commands()], max_bytes
@@ -102,7 +102,9 @@ class GatewayServer(flight.FlightServerBase):
         )
         exchanges = () if forwarded is None else forwarded.exchanges()
         self._uploads: Registry[Upload[Any] | Exchange[Any]] = Registry(
-            "DoPut command", [*statements.uploads(), *plans.uploads(), *prepared.uploads(), *exchanges], max_bytes
+            "DoPut command",
+            [*statements.uploads(), *plans.uploads(), *prepared.uploads(), *exchanges],
+            max_bytes,
         )
         acting = (prepared, endpoints, self.sessions, Transactions(), Cancellation(self.queries))
         self._actions = {action.name: action for family in acting for action in family.actions()}

@@ -41,6 +41,10 @@ _PIECES = re.compile(
     r"""'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|--[^\n]*|/\*.*?(?:\*/|$)|;|[^'"\-/;]+|.""", re.DOTALL
 )
 
+_FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
+_DONE = MappingProxyType({"insert": "inserted", "update": "updated", "delete": "deleted"})
+_LEFT_ALONE = "no longer waiting: what the statement had begun to change may be changed\n"
+
 
 def split_statements(text: str) -> tuple[tuple[str, ...], str]:
     """Returns the statements of `text` that a semicolon ends, without it, and the remaining text.
@@ -71,6 +75,21 @@ def history_path(environment: Mapping[str, str] = os.environ) -> Path:
     state = environment.get("XDG_STATE_HOME")
     base = Path(state) if state else Path.home() / ".local" / "state"
     return base / "lance-gateway" / "history"
+
+
+def told_change(statement: str, affected: int) -> str:
+    """Returns what a statement without a result has done, in words.
+
+    >>> told_change("INSERT INTO orders VALUES (1)", 1)
+    '1 row inserted'
+    >>> told_change("CREATE TABLE orders (id BIGINT)", -1)
+    'done'
+    """
+    if affected < 0:
+        return "done"
+    first = _FIRST_WORD.match(statement)
+    done = _DONE.get(first[1].lower() if first else "", "changed")
+    return f"{affected:,} {'row' if affected == 1 else 'rows'} {done}"
 
 
 class Quit(Exception):  # noqa: N818 - not an error: the user wants to leave
@@ -138,9 +157,13 @@ class Shell:
         started = time.perf_counter()
         result = _Result(self.client, statement)
         try:
-            write(result.schema(), result, self.form, self.output, max_rows=self.max_rows)
+            schema = result.schema()
+            if result.affected is None:
+                write(schema, result, self.form, self.output, max_rows=self.max_rows)
+            elif self.form is Format.TABLE:
+                self.output.write(told_change(statement, result.affected) + "\n")
         except KeyboardInterrupt:
-            self.errors.write("cancelled\n")
+            self.errors.write("cancelled\n" if result.is_answered else _LEFT_ALONE)
             self.errors.flush()
             raise
         finally:
@@ -239,6 +262,16 @@ class _Result:
     def schema(self) -> pa.Schema:
         """Waits for the columns of the result."""
         return self._next()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the server has begun to answer."""
+        return self._reader is not None
+
+    @property
+    def affected(self) -> int | None:
+        """Rows that the statement changed, -1 where that means nothing; None where it has a result."""
+        return None if self._reader is None else self._reader.affected
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while (batch := self._next()) is not None:

@@ -54,10 +54,11 @@ DATETIME_FUNCTIONS = (
     "current_date", "current_time", "date_bin", "date_part", "date_trunc", "extract", "from_unixtime",
     "make_date", "now", "to_char", "to_date", "to_timestamp", "to_unixtime",
 )  # fmt: skip
-# Words of DataFusion's grammar that SQL-92 does not know.
+# Words of the grammar that SQL-92 does not know.
 _KEYWORDS = (
-    "ANTI", "CUBE", "EXPLAIN", "FILTER", "GROUPING SETS", "ILIKE", "LATERAL", "LIMIT", "OFFSET", "OVER",
-    "PARTITION", "QUALIFY", "RECURSIVE", "ROLLUP", "SEMI", "TABLESAMPLE", "UNNEST", "WINDOW", "WITH",
+    "ANALYZE", "ANTI", "CONFLICT", "CUBE", "EXPLAIN", "FILTER", "GROUPING SETS", "ILIKE", "LATERAL", "LIMIT",
+    "MERGE", "OFFSET", "OPTIMIZE", "OVER", "PARTITION", "QUALIFY", "RECURSIVE", "RETURNING", "ROLLUP", "SEMI",
+    "TABLESAMPLE", "UNNEST", "WINDOW", "WITH",
 )  # fmt: skip
 
 # Places in SqlSupportsConvert.
@@ -113,15 +114,12 @@ _STRING_VALUES: Mapping[int, str] = {
     sql.SQL_CATALOG_TERM: "catalog",
 }
 _BOOL_VALUES: Mapping[int, bool] = {
-    sql.FLIGHT_SQL_SERVER_READ_ONLY: True,
     sql.FLIGHT_SQL_SERVER_SQL: True,
     sql.FLIGHT_SQL_SERVER_SUBSTRAIT: True,
     sql.FLIGHT_SQL_SERVER_CANCEL: True,
-    sql.FLIGHT_SQL_SERVER_BULK_INGESTION: False,
     sql.FLIGHT_SQL_SERVER_INGEST_TRANSACTIONS_SUPPORTED: False,
     sql.SQL_DDL_CATALOG: False,
     sql.SQL_DDL_SCHEMA: False,
-    sql.SQL_DDL_TABLE: False,
     sql.SQL_ALL_TABLES_ARE_SELECTABLE: True,
     sql.SQL_SUPPORTS_COLUMN_ALIASING: True,
     sql.SQL_NULL_PLUS_NULL_IS_NULL: True,
@@ -140,7 +138,6 @@ _BOOL_VALUES: Mapping[int, bool] = {
     sql.SQL_TRANSACTIONS_SUPPORTED: False,
     sql.SQL_DATA_DEFINITION_CAUSES_TRANSACTION_COMMIT: False,
     sql.SQL_DATA_DEFINITIONS_IN_TRANSACTIONS_IGNORED: False,
-    sql.SQL_BATCH_UPDATES_SUPPORTED: False,
     sql.SQL_SAVEPOINTS_SUPPORTED: False,
     sql.SQL_NAMED_PARAMETERS_SUPPORTED: False,
     sql.SQL_LOCATORS_UPDATE_COPY: False,
@@ -183,45 +180,65 @@ _STRINGS_VALUES: Mapping[int, tuple[str, ...]] = {
 }
 _MAP_VALUES: Mapping[int, Mapping[int, tuple[int, ...]]] = {sql.SQL_SUPPORTS_CONVERT: _CONVERSIONS}
 
-# Code -> place of the child of the union, and the value; in the order of the codes.
-_BY_KIND: tuple[Mapping[int, Value], ...] = (
-    _STRING_VALUES, _BOOL_VALUES, _BIGINT_VALUES, _BITMASK_VALUES, _STRINGS_VALUES, _MAP_VALUES
-)  # fmt: skip
-VALUES: Mapping[int, tuple[int, Value]] = MappingProxyType(
-    {
-        code: (kind, values[code])
-        for code, kind, values in sorted(
-            (code, kind, values) for kind, values in enumerate(_BY_KIND) for code in values
-        )
+
+def _writing(*, writes: bool) -> Mapping[int, bool]:
+    return {
+        sql.FLIGHT_SQL_SERVER_READ_ONLY: not writes,
+        sql.FLIGHT_SQL_SERVER_BULK_INGESTION: writes,
+        sql.SQL_DDL_TABLE: writes,
+        sql.SQL_BATCH_UPDATES_SUPPORTED: writes,
     }
-)
 
 
-def sql_info(codes: tuple[int, ...]) -> pa.RecordBatch:
+def values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
+    """Returns code -> place of the child of the union, and the value; in the order of the codes.
+
+    Args:
+        writes: whether the gateway takes statements that change something.
+    """
+    by_kind: tuple[Mapping[int, Value], ...] = (
+        _STRING_VALUES,
+        {**_BOOL_VALUES, **_writing(writes=writes)},
+        _BIGINT_VALUES,
+        _BITMASK_VALUES,
+        _STRINGS_VALUES,
+        _MAP_VALUES,
+    )
+    found = {code: (kind, value) for kind, some in enumerate(by_kind) for code, value in some.items()}
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def sql_info(codes: tuple[int, ...], values: Mapping[int, tuple[int, Value]]) -> pa.RecordBatch:
     """Returns the rows (`info_name`, `value`) of the given codes, or of all where none is given."""
-    wanted = tuple(code for code in codes if code in VALUES) if codes else tuple(VALUES)
-    kinds = [VALUES[code][0] for code in wanted]
+    wanted = tuple(code for code in codes if code in values) if codes else tuple(values)
+    kinds = [values[code][0] for code in wanted]
     children: list[list[object]] = [[] for _ in _VALUE_TYPE]
     offsets = []
     for code, kind in zip(wanted, kinds, strict=True):
         offsets.append(len(children[kind]))
-        value = VALUES[code][1]
+        value = values[code][1]
         children[kind].append(list(value.items()) if isinstance(value, Mapping) else value)
     # Built from its buffers: the other constructors make the children nullable, and the schema would differ.
-    values = pa.Array.from_buffers(
+    union = pa.Array.from_buffers(
         _VALUE_TYPE,
         len(wanted),
         [None, pa.array(kinds, pa.int8()).buffers()[1], pa.array(offsets, pa.int32()).buffers()[1]],
         children=[pa.array(child, field.type) for child, field in zip(children, _VALUE_TYPE, strict=True)],
     )
-    return pa.RecordBatch.from_arrays([pa.array(wanted, pa.uint32()), values], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays([pa.array(wanted, pa.uint32()), union], schema=SCHEMA)
 
 
 class SqlInfo:
-    """The command family with one command."""
+    """The command family with one command.
 
-    def __init__(self, streams: Streams) -> None:
+    Args:
+        streams: sends results.
+        writes: whether the gateway takes statements that change something.
+    """
+
+    def __init__(self, streams: Streams, *, writes: bool) -> None:
         self._streams = streams
+        self._values = values(writes=writes)
 
     def commands(self) -> tuple[Command[sql.CommandGetSqlInfo], ...]:
         """Returns the descriptor commands of this family."""
@@ -235,4 +252,4 @@ class SqlInfo:
         return Planned(SCHEMA, pack(command))
 
     def _stream(self, command: sql.CommandGetSqlInfo, _call: Call) -> flight.FlightDataStream:
-        return self._streams.listing(sql_info(tuple(command.info)))
+        return self._streams.listing(sql_info(tuple(command.info), self._values))
