@@ -16,6 +16,12 @@ parameters match), runs the families below and writes one Markdown report: media
 - `search_curves`: recall and latency by effort, index type and number of generations, drawn in `docs/plots`
 - `search_memory`: resident memory of the server while a thousand searches meet ever new rows
 - `roapi`: latency, throughput of many clients and streaming by ADBC, against ROAPI on the same rows
+- `ingest`: bulk ingest by ADBC, against the same batches put into Lance's own region writers
+- `inserts`: durable single-row INSERTs: latency, throughput of many clients, on disk and on a slow store
+- `freshness`: from the acknowledgement of a row to the first answer of another gateway that has it
+- `scans_while_writing`: a group-by while another process writes, against the same at rest
+- `write_costs`: UPDATE, DELETE, MERGE, INSERT .. SELECT and executemany, and plain Lance commits
+- `write_curves`: an INSERT by number of open regions and by length of the log, drawn in `docs/plots`
 
 The floor is base-only DataFusion over `lance.FFILanceTableProvider`: what the same engine does with the same
 files when it ignores fresh rows, so its answer is stale; for searches it is Lance's own search of the base.

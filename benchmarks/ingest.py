@@ -1,14 +1,15 @@
 """Bulk ingest by ADBC into four regions, against the same batches put into Lance's own writers.
 
-Lance's side has its batches split by region beforehand, one `ShardWriter` for each region and a thread for each
-of these, in one process with the batches: no client, no network, no routing. Both sides answer durably, and
-flush full MemTables meanwhile.
+Lance's side has its batches split by region beforehand, one `ShardWriter` for each region and a thread for
+each of these, in one process with the batches: no client, no network, no routing. Both sides answer durably,
+and flush full MemTables meanwhile.
 """
 
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import adbc_driver_flightsql.dbapi as flight_sql
 import pyarrow as pa
@@ -42,7 +43,8 @@ def _measure(context: BenchContext, label: str, count: int, bar: Bar) -> Iterato
     shape = _SHAPES[label]
     batches = shape.rows_of(new_keys(shape, 0, count), seed=1).to_batches(_BATCH_ROWS)
     with scratch(context.settings) as directory, ExitStack() as stack:
-        ours, theirs = (create_table(directory / side, shape) for side in ("gateway", "lance"))
+        create_table(directory / "gateway", shape)
+        theirs = create_table(directory / "lance", shape)
         server = stack.enter_context(gateway_server(directory / "gateway"))
         connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
 
@@ -63,7 +65,6 @@ def _measure(context: BenchContext, label: str, count: int, bar: Bar) -> Iterato
         if found != (_BASE_ROWS + count,):
             raise WrongAnswerError(f"{found} rows after the ingest of {count} on top of {_BASE_ROWS}")
         slow = _lance_by_default(directory / "slow", shape, batches[: len(batches) // _LANCE_DEFAULT_SHARE])
-    del ours
 
     def described(side: str) -> str:
         return _rate(samples, side, count)
@@ -88,7 +89,7 @@ def _rate(samples: Samples, side: str, rows: int) -> str:
     return f"{per_second:,.0f} rows/s"
 
 
-def _lance_by_default(directory: Any, shape: WriteShape, batches: Sequence[pa.RecordBatch]) -> float:
+def _lance_by_default(directory: Path, shape: WriteShape, batches: Sequence[pa.RecordBatch]) -> float:
     """Rows per second of durable puts by writers with Lance's own options."""
     table = create_table(directory, shape)
     with RegionWriters(table, batches, {}) as writers:
@@ -119,7 +120,7 @@ class RegionWriters:
             table.open().mem_wal_writer(region, durable_write=True, **options) for region in table.regions
         ]
 
-    def __enter__(self) -> "RegionWriters":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

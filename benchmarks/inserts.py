@@ -1,9 +1,10 @@
 """Single-row INSERTs, durable before they are acknowledged: latency of one client, throughput of many.
 
-Group commit makes one log entry of the rows of clients that wait together. That pays where an entry takes long:
-a local file is written in a fraction of a millisecond, less than the statement itself costs the processor, and
-there is nothing to gain. On an object store each entry takes tens of milliseconds, whatever it holds. So the
-throughput of many clients is judged on a store that answers like S3, and reported for a local disk.
+Group commit makes one log entry of the rows of clients that wait together. That pays where an entry takes
+long: a local file is written in a fraction of a millisecond, less than the statement itself costs the
+processor, and there is little to gain. On an object store each entry takes tens of milliseconds, whatever it
+holds. So the throughput of many clients is judged on a store that answers like S3, and reported for a local
+disk.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """An S3 store that answers as slowly as S3: moto, with a wait before each request.
 
-`python -m benchmarks.slow_store` prints the URL and serves until terminated. A request that writes waits 20 ms,
-any other 10 ms: what S3 takes for small objects within its region. Bytes cost nothing.
+`python -m benchmarks.slow_store` prints the URL and serves until terminated. A request that writes waits
+20 ms, any other 10 ms: what S3 takes for small objects within its region. Bytes cost nothing.
 """
 
 import threading

@@ -6,19 +6,25 @@ from pathlib import Path
 from benchmarks import (
     adbc_lookups,
     first_touch,
+    freshness,
     generations_cost,
     hybrid_search,
+    ingest,
+    inserts,
     lookups,
     lsm_scanner,
     memory,
     planning,
     roapi,
     scans,
+    scans_while_writing,
     search_curves,
     search_memory,
     streaming,
     text_search,
     vector_search,
+    write_costs,
+    write_curves,
 )
 from benchmarks.context import BenchContext, Family
 from benchmarks.report import FamilyResult, write_report
@@ -41,6 +47,12 @@ FAMILIES: dict[str, Family] = {
     "search_curves": search_curves.run,
     "search_memory": search_memory.run,
     "roapi": roapi.run,
+    "ingest": ingest.run,
+    "inserts": inserts.run,
+    "freshness": freshness.run,
+    "scans_while_writing": scans_while_writing.run,
+    "write_costs": write_costs.run,
+    "write_curves": write_curves.run,
 }
 
 

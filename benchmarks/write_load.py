@@ -1,7 +1,7 @@
 """Light clients that insert rows: one call for each, so that the server is the one who is busy.
 
-A text is sent as CommandStatementUpdate. A statement with parameters is prepared once, and each call binds a row
-and executes it, as `executemany` of ADBC and `executeBatch` of JDBC do.
+A text is sent as CommandStatementUpdate. A statement with parameters is prepared once, and each call binds a
+row and executes it, as `executemany` of ADBC and `executeBatch` of JDBC do.
 """
 
 from contextlib import ExitStack

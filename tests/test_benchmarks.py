@@ -34,6 +34,11 @@ def small(data_dir: Path) -> BenchSettings:
         large_search_rows=6_000,
         search_generation_counts=(1, 3),
         changing_searches=100,
+        ingest_rows=20_000,
+        writer_counts=(1, 2),
+        unflushed_counts=(2, 4),
+        ingest_rates=(5_000,),
+        merge_rows=100,
         plots_dir=data_dir / "plots",
     )
 
