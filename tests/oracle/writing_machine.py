@@ -13,6 +13,7 @@ from tests.oracle.machine import Executor, Histories, Subject
 from tests.oracle.model import RegionHistory
 from tests.support import manifests
 from tests.support.gateways import EngineGateway, Gateway, ServedGateway
+from tests.support.results import rows_of
 from tests.support.tables import unpartitioned
 from tests.support.wal import LoggedEntry, read_log
 from tests.support.writer_process import RegionWriter
@@ -104,7 +105,7 @@ class WritingHistories(Histories):
         except Exception as error:
             raise AssertionError(f"{drawn.sql} {drawn.parameters or drawn.many or ''} failed") from error
         assert affected == drawn.affected, f"{drawn.sql} affected {affected} rows, not {drawn.affected}"
-        self._settle(subject, before, drawn.rows)
+        self._settle(subject, before, drawn.rows, at_once=drawn.many is None)
         self.check(data)
 
     # What SQL did to the regions
@@ -122,7 +123,12 @@ class WritingHistories(Histories):
         return found
 
     def _settle(
-        self, subject: Subject, before: Mapping[str, tuple[int, int]], rows: Mapping[Any, Any]
+        self,
+        subject: Subject,
+        before: Mapping[str, tuple[int, int]],
+        rows: Mapping[Any, Any],
+        *,
+        at_once: bool = True,
     ) -> None:
         """Bring the model to what the log says of generations, and to `rows`, which must be in the log."""
         path = subject.table.path
@@ -137,11 +143,15 @@ class WritingHistories(Histories):
             named = dict(zip(subject.table.key, key, strict=True))
             region = subject.table.region_of(named)
             assert entries.get(region), f"{named} is not in the log of its region {region}"
-            # A request is all or nothing: it is one entry.
-            (entry,) = entries[region]
+            holding = [entry for entry in entries[region] if _holds(entry, named)]
+            assert holding, f"{named} is not in what was logged in its region {region}"
+            entry = holding[-1]
             named_cells = named if cells is None else _by_name(subject, cells)
             ids = None if cells is None else {one.name: one.field_id for one in subject.model.columns}
             subject.model.write(region, [named_cells], ids, entry.generation, 0)
+        for region, logged in entries.items():
+            # All or nothing: what a statement does in a region is one entry.
+            assert len(logged) <= 1 or not at_once, f"{len(logged)} entries in region {region}"
         if not rows:
             assert not any(entries.values()), f"what changes no row wrote {entries}"
         for region in entries:
@@ -174,6 +184,11 @@ def _target(subject: Subject) -> Target:
 
 def _by_name(subject: Subject, cells: Mapping[int, Any]) -> dict[str, Any]:
     return {one.name: cells.get(one.field_id) for one in subject.model.columns}
+
+
+def _holds(entry: LoggedEntry, key: Mapping[str, Any]) -> bool:
+    assert entry.rows is not None
+    return tuple(key.values()) in set(rows_of(entry.rows.select(list(key))))
 
 
 def _run(gateway: Gateway, table: str, drawn: Change) -> int:

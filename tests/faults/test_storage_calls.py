@@ -1,0 +1,70 @@
+"""Each call that the gateway makes to storage fails once: nothing acknowledged is lost, and it serves on."""
+
+import itertools
+import shutil
+from pathlib import Path
+
+import pytest
+
+from planner.catalog import Catalog
+from tests.faults.scenario import Possible, create_table
+from tests.support.faults import FaultyBackend, How, faulty
+from tests.support.gateways import EAGER, EngineGateway
+
+
+def _play(root: Path, number: int | None, how: How) -> tuple[Possible, FaultyBackend]:
+    """The script on a fresh table, with one failing call; then the check by this gateway and another one."""
+    create_table(root)
+    storage, backend = faulty(root)
+    gateway = EngineGateway(Catalog(storage, writing=EAGER))
+    possible = Possible()
+    backend.arm(lambda called, *_: how if called == number else None)
+    try:
+        possible.play(gateway)
+        backend.disarm()
+        shown = "none" if number is None or number >= len(backend.calls) else backend.calls[number]
+        where = f"call {number} of {len(backend.calls)} failed {how} it was done: {shown}"
+        other = EngineGateway(root)
+        try:
+            possible.states = [possible.seen(other)]
+            possible.check(gateway, where)
+            possible.seen(other)
+        except BaseException as error:
+            error.add_note(where)
+            raise
+        finally:
+            other.close()
+    finally:
+        backend.disarm()
+        gateway.close()
+    return possible, backend
+
+
+def _every_call(root: Path, how: How, stride: int) -> None:
+    for number in itertools.count(0, stride):
+        path = root / str(number)
+        path.mkdir()
+        _, backend = _play(path, number, how)
+        shutil.rmtree(path)
+        if number >= len(backend.calls):
+            return
+
+
+def test_without_failures_the_script_has_one_outcome(root: Path):
+    possible, backend = _play(root, None, "before")
+    assert len(possible.states) == 1
+    assert not possible.failed
+    assert backend.calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_any_call_may_fail(root: Path, how: How):
+    _every_call(root, how, stride=7)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_every_call_may_fail(root: Path, how: How):
+    _every_call(root, how, stride=1)
