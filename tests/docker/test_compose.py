@@ -10,14 +10,17 @@ import yaml
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.config.loading import fields
+from gateway.config import load
 from gateway.config.schema import GatewayConfig
 from gateway.observability.gauges import Gauges
 from gateway.observability.metrics import Metrics
+from gateway.observability.writes import WriteGauges, WriteMetrics
 from gateway.queries import Queries
+from gateway.writing import open_writing
 from planner.catalog import Catalog
 
 FOLDER = Path(__file__).parents[2] / "docker"
+GATEWAYS = ("gateway", "gateway-2")
 
 
 @pytest.fixture(scope="module")
@@ -42,41 +45,70 @@ def exposed(root: Path) -> dict[str, set[str]]:
     metrics.on_call_finished("DoGet", "OK", 0.1)
     catalog = Catalog.open(str(root))
     metrics.registry.register(Gauges(queries, (), (), catalog))
+    metrics.registry.register(WriteGauges(catalog))
+    writes = WriteMetrics(metrics.registry)
+    writes.on_group("orders", "region", 1, 1, 8, 0.001)
+    writes.on_claim("orders", "region", 1, 0.01)
+    writes.on_forward("orders", "region", "grpc://gateway-2:31337", 1, 0.001)
     text = generate_latest(metrics.registry).decode()
     catalog.close()
     queries.close()
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
-        # A gauge per table has no samples before a table is read.
-        found.setdefault(family.name, {"table"} if not family.samples else set())
+        # Metrics per table have no samples before a table is read.
+        names = [family.name] if family.samples or family.type != "counter" else [f"{family.name}_total"]
+        for name in names:
+            found.setdefault(name, {"table"} if not family.samples else set())
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
 
 
 def test_every_service_is_pinned_and_starts_after_what_it_needs(services: dict[str, Any]) -> None:
-    assert set(services) == {"store", "bucket", "gateway", "prometheus", "grafana", "spark"}
+    assert set(services) == {"store", "bucket", *GATEWAYS, "prometheus", "grafana", "spark"}
     for name, service in services.items():
         assert set(service.get("depends_on", ())) <= set(services)
-        if name != "gateway":
+        if name not in GATEWAYS:
             assert re.search(r":[\w.]*\d[\w.\-]*$", service["image"]), service["image"]
         for port in service.get("ports", ()):
             assert port.startswith("127.0.0.1:")
 
 
-def test_the_gateway_is_confined(services: dict[str, Any]) -> None:
-    gateway = services["gateway"]
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_gateways_are_confined(services: dict[str, Any], name: str) -> None:
+    gateway = services[name]
     assert gateway["read_only"] is True
     assert gateway["cap_drop"] == ["ALL"]
     build = FOLDER / gateway["build"]["context"] / gateway["build"]["dockerfile"]
     assert build.resolve() == FOLDER / "Dockerfile"
 
 
-def test_the_variables_of_the_gateway_exist(services: dict[str, Any]) -> None:
-    keys = {key for key, _, _ in fields(GatewayConfig)}
-    for name in services["gateway"]["environment"]:
-        key = name.removeprefix("LANCE_GATEWAY_").lower().replace("__", ".")
-        assert key in keys or key.startswith("storage_options."), name
+def configured(service: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> GatewayConfig:
+    with monkeypatch.context() as patch:
+        for name, value in service["environment"].items():
+            patch.setenv(name, str(value))
+        return load().config
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_gateways_write_with_these_variables(
+    services: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configured(services[name], monkeypatch)
+    writing = open_writing(config)
+    assert writing.options is not None
+    assert writing.options.url == f"grpc://{name}:31337"
+    writing.close()
+    grace = services[name]["stop_grace_period"]
+    assert float(grace.removesuffix("s")) > config.server.drain + config.writes.flush_timeout
+
+
+def test_gateways_share_a_root_and_a_secret(
+    services: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (configured(services[name], monkeypatch) for name in GATEWAYS)
+    assert (first.root, first.storage_options) == (second.root, second.storage_options)
+    assert first.writes.peer_token == second.writes.peer_token != ""
 
 
 def test_files_that_are_mounted_exist(services: dict[str, Any]) -> None:
@@ -86,13 +118,13 @@ def test_files_that_are_mounted_exist(services: dict[str, Any]) -> None:
     assert all((FOLDER / source).is_file() for source in sources)
 
 
-def test_prometheus_scrapes_the_port_of_the_image(services: dict[str, Any]) -> None:
+def test_prometheus_scrapes_the_port_of_the_image() -> None:
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
     (job,) = config["scrape_configs"]
-    (target,) = job["static_configs"][0]["targets"]
-    host, _, port = target.partition(":")
-    assert host in services
-    assert f"LANCE_GATEWAY_OBSERVABILITY__HTTP_PORT={port}" in (FOLDER / "Dockerfile").read_text()
+    hosts, _, ports = zip(*(one.partition(":") for one in job["static_configs"][0]["targets"]), strict=True)
+    assert hosts == GATEWAYS
+    for port in ports:
+        assert f"LANCE_GATEWAY_OBSERVABILITY__HTTP_PORT={port}" in (FOLDER / "Dockerfile").read_text()
 
 
 def test_the_data_source_is_the_one_the_dashboard_asks(dashboard: dict[str, Any]) -> None:
