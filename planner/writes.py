@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from planner.access import Access
-from planner.dml.insert import prepare_insert
+from planner.dialects import NATIVE
+from planner.dml.families import DML
 from planner.dml.prepared import PreparedWrite
+from planner.dml.translating import is_dml, native_dml
 from planner.settings import SessionSettings
 
 if TYPE_CHECKING:
     from planner.engine import QueryEngine
 
-Prepare = Callable[["QueryEngine", str, SessionSettings, Access], PreparedWrite]
+Prepare = Callable[["QueryEngine", str, SessionSettings, Access], PreparedWrite | None]
+"""Checks a statement of a family; None for one that turns out to be a query."""
 # Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
 _FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
-_FAMILIES: Mapping[str, Prepare] = MappingProxyType({"insert": prepare_insert})
+_FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML})
 
 
 def prepare_write(
@@ -30,5 +34,11 @@ def prepare_write(
         LanceGatewayError: what is wrong with it.
     """
     first = _FIRST_WORD.match(sql)
-    family = None if first is None else _FAMILIES.get(first[1].lower())
-    return None if family is None else family(engine, sql, settings, access)
+    word = "" if first is None else first[1].lower()
+    family = _FAMILIES.get(word)
+    if family is None:
+        return None
+    if settings.dialect != NATIVE and is_dml(word, sql):
+        text = native_dml(sql, settings.dialect, engine.visible(access))
+        return family(engine, text, replace(settings, dialect=NATIVE), access)
+    return family(engine, sql, settings, access)

@@ -2,76 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from sqlglot import exp, parse_one
 
 from memwal.errors import InvalidInputError
-from memwal.writing import Changes
-from planner.access import Access
+from memwal.writing import Changes, WriteReceipt
 from planner.control import RunControl
-from planner.dml.prepared import NO_COLUMNS, WriteResult
+from planner.dml.assignment import assigned, check_assignable, check_required
+from planner.dml.collecting import Collected
+from planner.dml.computing import Read, prepared_read
+from planner.dml.conflict import Conflict, conflict
+from planner.dml.insert_text import InsertText, read_insert
+from planner.dml.prepared import Described, WriteResult, parameter_schema
+from planner.dml.returning import Returning, returning
+from planner.dml.rewriting import again_if_fenced
+from planner.dml.splice import Splice, SplicedQuery
+from planner.dml.statement import Part, WriteText, read_statement
+from planner.dml.stream import in_parts, write_parts
+from planner.dml.target import Target, find_target
+from planner.dml.values import ValuesRows, values_rows
 from planner.settings import SessionSettings
 
 if TYPE_CHECKING:
+    from planner.access import Access
     from planner.engine import QueryEngine
-    from planner.prepared_query import PreparedQuery
+
+__all__ = ["PreparedInsert", "filled", "prepare_insert"]
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedInsert:
+class PreparedInsert(Described):
     """An INSERT that was checked.
 
     Attributes:
         sql: as given.
-        table: that it writes to.
+        into: table that it writes to.
         columns: that the rows of `source` give, in their order.
         source: the values or query.
+        conflict: what becomes of rows whose key is there.
+        returning: what is answered.
+        parameter_schema: name and type of each parameter.
+        settings: of the session.
     """
 
     sql: str
-    table: str
+    into: Target
     columns: tuple[str, ...]
-    source: PreparedQuery
-    engine: QueryEngine
+    source: ValuesRows | Read
+    conflict: Conflict
+    returning: Returning
+    parameter_schema: pa.Schema
     settings: SessionSettings
 
-    schema = NO_COLUMNS
+    @property
+    def target(self) -> str:
+        """Name of the table."""
+        return self.into.name
 
     @property
-    def parameter_schema(self) -> pa.Schema:
-        """Name and type of each parameter."""
-        return self.source.parameter_schema
+    def schema(self) -> pa.Schema:
+        """Of what RETURNING gives."""
+        return self.returning.schema
 
     @property
-    def digest(self) -> bytes:
-        """8 bytes that tell the result's schema."""
-        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
+    def reads(self) -> tuple[Read, ...]:
+        """Queries that it reads with."""
+        return (self.source,) if isinstance(self.source, Read) else self.source.computed.reads
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Write the rows."""
-        rows = self.source.execute(parameters, self.settings, control).read_all()
-        table = self.engine.catalog.table(self.table)
-        schema = table.schema
-        arrays = []
-        for field in schema:
-            if field.name in self.columns:
-                arrays.append(rows.column(self.columns.index(field.name)).cast(field.type))
-            else:
-                arrays.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
-        receipt = table.writer().write(Changes(pa.Table.from_arrays(arrays, schema=schema)))
-        return WriteResult(receipt.num_rows, is_durable=receipt.is_durable)
+        """Write the rows.
+
+        Raises:
+            LanceGatewayError: what went wrong, and what of it was written.
+        """
+        check_count(parameters, self.parameter_schema)
+        columns = [pa.chunked_array([pa.repeat(one, 1)]) for one in parameters]
+        return self._execute(columns, 1, control or RunControl())
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Write the rows of each set of parameters."""
-        done = 0
-        for row in range(parameters.num_rows):
-            done += self.execute([column[row] for column in parameters.columns], control).affected
-        return WriteResult(done)
+        """Write the rows of all sets of parameters, in order, as few writes.
+
+        Raises:
+            LanceGatewayError: what went wrong, and what of it was written.
+        """
+        check_count(parameters.columns, self.parameter_schema)
+        return self._execute(parameters.columns, parameters.num_rows, control or RunControl())
+
+    def _execute(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> WriteResult:
+        self.into.check_unaltered(self.sql)
+        scalars = [column[0] for column in columns] if sets else []
+        shown = Collected(self.into, wanted=self.returning.query is not None)
+
+        def write(rows: pa.Table) -> WriteReceipt:
+            return again_if_fenced(lambda: self._written(rows, scalars, shown, control), control, self.target)
+
+        receipt = write_parts(write, in_parts(self._rows(columns, sets, control)), control)
+        answer = self.returning.rows(shown.rows, scalars, control)
+        return WriteResult(shown.affected, answer, receipt.is_durable and self.settings.durable_writes)
+
+    def _written(
+        self, rows: pa.Table, parameters: Sequence[pa.Scalar], shown: Collected, control: RunControl
+    ) -> WriteReceipt:
+        """One part."""
+        if not self.conflict.looks_first:
+            receipt = self.into.table.writer().write(Changes(rows), durable=self.settings.durable_writes)
+            shown.add(rows, rows.num_rows)
+            return receipt
+        outcome, receipt = self.conflict.written(rows, parameters, control)
+        shown.add(outcome.shown, outcome.affected)
+        return receipt
+
+    def _rows(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> Iterator[pa.Table]:
+        """Whole rows, checked."""
+        source, row = self.source, 1
+        if isinstance(source, ValuesRows):
+            if sets:
+                given = source.table(columns, sets, self.settings, control)
+                yield filled(self.into, given)
+            return
+        for one in range(sets):
+            batches = source.batches([column[one] for column in columns], self.settings, control)
+            with source.query.telling():
+                for batch in batches:
+                    arrays = [
+                        assigned(values, self.into.schema.field(name), row)
+                        for name, values in zip(self.columns, batch.columns, strict=True)
+                    ]
+                    yield filled(self.into, pa.table(arrays, list(self.columns)), row)
+                    row += batch.num_rows
+
+
+def filled(target: Target, given: pa.Table, first_row: int = 1) -> pa.Table:
+    """Whole rows of a table: columns that are not given are NULL.
+
+    Args:
+        target: the table.
+        given: some of its columns, in its types.
+        first_row: number of the first row, for messages.
+
+    Raises:
+        InvalidInputError: NULL where it must not be.
+    """
+    names = set(given.column_names)
+    columns = [
+        given.column(field.name)
+        if field.name in names
+        else pa.chunked_array([pa.nulls(given.num_rows, field.type)])
+        for field in target.schema
+    ]
+    rows = pa.Table.from_arrays(columns, names=target.schema.names)
+    check_required(rows, target.required, first_row)
+    return rows.cast(target.schema) if rows.schema != target.schema else rows
+
+
+def check_count(values: Sequence[object], schema: pa.Schema) -> None:
+    """As many values as parameters.
+
+    Raises:
+        InvalidInputError: too few or too many.
+    """
+    if len(values) != len(schema):
+        msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
+        raise InvalidInputError(msg)
 
 
 def prepare_insert(
@@ -82,15 +177,99 @@ def prepare_insert(
     Raises:
         LanceGatewayError: what is wrong with it.
     """
-    tree = parse_one(sql, dialect="postgres")
-    if not isinstance(tree, exp.Insert):
-        msg = f"{sql!r} is no INSERT"
+    statement = read_statement(sql)
+    text = read_insert(statement)
+    target = find_target(engine, text.target, access)
+    source: ValuesRows | Read
+    if text.rows is not None:
+        columns = _named_columns(statement, text, target)
+        if text.rows == [[]]:
+            columns = ()
+        source = values_rows(
+            engine,
+            statement,
+            text.rows,
+            [target.schema.field(name) for name in columns],
+            text.common_tables,
+            settings,
+            access,
+        )
+        types = source.parameter_types
+    else:
+        query = _query(statement, text)
+        source = prepared_read(engine, query, settings, access)
+        columns = _query_columns(statement, text, target, source.schema)
+        types = source.parameter_types
+    missing = [name for name in target.schema.names if name in target.required and name not in columns]
+    if missing:
+        msg = f"column {missing[0]!r} of table {target.name!r} must not be NULL, and the INSERT gives it no value"
         raise InvalidInputError(msg)
-    target = tree.this
-    columns: tuple[str, ...] = ()
-    if isinstance(target, exp.Schema):
-        columns = tuple(one.name for one in target.expressions)
-        target = target.this
-    source = engine.prepare(tree.expression.sql(dialect="postgres"), settings, access)
-    names = columns or tuple(engine.catalog.table_schema(target.name).names)
-    return PreparedInsert(sql, target.name, names, source, engine, settings)
+    answered = returning(statement, text.returning, target, text.alias, settings)
+    resolved = conflict(engine, statement, text, target, settings, access)
+    return PreparedInsert(
+        sql,
+        target,
+        columns,
+        source,
+        resolved,
+        answered,
+        parameter_schema(
+            statement.parameter_count, types, resolved.parameter_types, answered.parameter_types
+        ),
+        settings,
+    )
+
+
+def _query(statement: WriteText, text: InsertText) -> SplicedQuery:
+    """The query whose rows are inserted; TABLE x is all of x."""
+    splice = Splice(statement).copy(text.common_tables).add(" ")
+    part = text.query
+    if statement.text.words[part.first] == "TABLE":
+        return splice.add("SELECT * FROM ").copy(Part(part.first + 1, part.end)).query()
+    return splice.copy(part).query()
+
+
+def _named_columns(statement: WriteText, text: InsertText, target: Target) -> tuple[str, ...]:
+    """The columns that are given values: those that are listed, or all.
+
+    Raises:
+        InvalidInputError: one is unknown, or listed twice.
+    """
+    if text.columns is None:
+        return tuple(target.schema.names)
+    seen: set[str] = set()
+    for name, token in text.columns:
+        try:
+            target.check_column(name)
+        except InvalidInputError as error:
+            raise statement.text.error(token, f"{error}; it stands") from error
+        if name in seen:
+            raise statement.text.error(token, f"Column {name!r} is given twice; again")
+        seen.add(name)
+    return tuple(name for name, _ in text.columns)
+
+
+def _query_columns(
+    statement: WriteText, text: InsertText, target: Target, schema: pa.Schema
+) -> tuple[str, ...]:
+    """The columns that a query's columns are for.
+
+    Raises:
+        InvalidInputError: their number or their types don't fit.
+    """
+    columns = tuple(schema.names) if text.by_name else _named_columns(statement, text, target)
+    if text.by_name:
+        for name in columns:
+            target.check_column(name)
+            if columns.count(name) > 1:
+                msg = f"the query gives column {name!r} twice"
+                raise InvalidInputError(msg)
+    if len(columns) != len(schema):
+        msg = (
+            f"the query gives {len(schema)} column(s), and {len(columns)} are needed: "
+            f"{', '.join(columns[:40])}"
+        )
+        raise InvalidInputError(msg)
+    for name, kind in zip(columns, schema.types, strict=True):
+        check_assignable(kind, target.schema.field(name))
+    return columns

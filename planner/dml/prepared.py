@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
+
+from planner.plain_types import plain_type
 
 if TYPE_CHECKING:
     from planner.control import RunControl
@@ -40,6 +44,10 @@ class PreparedWrite(Protocol):
         """As given."""
 
     @property
+    def target(self) -> str:
+        """Name of the table that is changed; "" for none."""
+
+    @property
     def schema(self) -> pa.Schema:
         """Of what RETURNING gives; without columns where nothing is returned."""
 
@@ -64,3 +72,38 @@ class PreparedWrite(Protocol):
         Args:
             parameters: one column per parameter, of the types of `parameter_schema`.
         """
+
+
+class Described:
+    """What follows from the rest of a prepared statement."""
+
+    sql: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what RETURNING gives; without columns where nothing is returned."""
+        return NO_COLUMNS
+
+    @cached_property
+    def digest(self) -> bytes:
+        """8 bytes that tell the result's schema."""
+        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
+
+
+def parameter_schema(count: int, *known: Mapping[int, pa.DataType]) -> pa.Schema:
+    """One nullable field per parameter.
+
+    Args:
+        count: of parameters.
+        known: ordinal -> type; earlier ones count for more.
+    """
+    types: dict[int, pa.DataType] = {}
+    for one in reversed(known):
+        types |= one
+    return pa.schema(
+        [pa.field(f"${at + 1}", plain_type(_storage(types.get(at, pa.string())))) for at in range(count)]
+    )
+
+
+def _storage(kind: pa.DataType) -> pa.DataType:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind

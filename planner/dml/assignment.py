@@ -1,0 +1,114 @@
+"""Columns of any type become columns of a table, or an error that names column, row and value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError
+from planner.dml.casting import MISFITS, converted
+
+__all__ = ["assigned", "check_assignable", "check_required"]
+
+_SHOWN = 80
+
+
+def assigned(
+    values: pa.Array | pa.ChunkedArray,
+    field: pa.Field,
+    first_row: int = 1,
+    *,
+    rows: Sequence[int] | None = None,
+) -> pa.ChunkedArray:
+    """Values as ones of a column.
+
+    Args:
+        values: of any type; handed through without a copy where it is the column's own.
+        field: the column.
+        first_row: number of the first value, for messages.
+        rows: number of each value, where they do not follow one another.
+
+    Raises:
+        InvalidInputError: one of them does not fit; names the column, the row and the value.
+    """
+    column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+    if column.type.equals(field.type):
+        return column
+    chunks, row = [], first_row
+    for chunk in column.chunks:
+        try:
+            chunks.append(converted(chunk, field.type))
+        except MISFITS as error:
+            numbers = range(row, row + len(chunk)) if rows is None else rows[row - first_row :]
+            raise _misfit(chunk, field, numbers, error) from error
+        row += len(chunk)
+    return pa.chunked_array(chunks, field.type)
+
+
+def check_assignable(kind: pa.DataType, field: pa.Field) -> None:
+    """Refuse a type whose values never fit a column.
+
+    Raises:
+        InvalidInputError: names the column and both types.
+    """
+    if kind.equals(field.type) or pa.types.is_null(kind):
+        return
+    try:
+        converted(pa.array([], kind), field.type)
+    except MISFITS as error:
+        msg = f"column {field.name!r} is {_type_text(field.type)}, and is given {_type_text(kind)}"
+        raise InvalidInputError(f"{msg}: {_reason(error)}") from error
+
+
+def check_required(rows: pa.Table, required: Sequence[str] | frozenset[str], first_row: int = 1) -> None:
+    """Refuse NULL where it must not be.
+
+    Raises:
+        InvalidInputError: names the column and the row.
+    """
+    for name in rows.column_names:
+        if name not in required or not rows.column(name).null_count:
+            continue
+        row = first_row + rows.column(name).is_null().index(True).as_py()
+        msg = f"column {name!r} of row {row} is NULL, which it must not be: give it a value"
+        raise InvalidInputError(msg)
+
+
+def _misfit(values: pa.Array, field: pa.Field, rows: Sequence[int], error: Exception) -> InvalidInputError:
+    """Which value it was: the end of the shortest beginning that does not fit."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            converted(values.slice(low, middle - low), field.type)
+        except MISFITS as found:
+            high, error = middle, found
+        else:
+            low = middle
+    try:
+        converted(values.slice(low, 1), field.type)
+    except MISFITS as found:
+        error = found
+    shown = "nothing" if not len(values) else _shown(values[low])
+    return InvalidInputError(
+        f"column {field.name!r} ({_type_text(field.type)}), row {rows[low]}: {shown} does not fit: "
+        f"{_reason(error)}"
+    )
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        text = repr(value.as_py())
+    except (ValueError, OverflowError, pa.ArrowException):
+        text = str(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _type_text(kind: pa.DataType) -> str:
+    text = str(kind)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().rstrip(".").split("\n")[0]

@@ -1,0 +1,44 @@
+"""The families of writing statements, by their first word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from planner.dml.insert import prepare_insert
+from planner.dml.prepared import PreparedWrite
+from planner.dml.statement import Reader, read_statement, skip_common_tables
+
+if TYPE_CHECKING:
+    from planner.access import Access
+    from planner.engine import QueryEngine
+    from planner.settings import SessionSettings
+
+Prepare = Callable[["QueryEngine", str, "SessionSettings", "Access"], PreparedWrite | None]
+
+_WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge)\b", re.IGNORECASE)
+_STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
+    {
+        "INSERT": prepare_insert,
+        "REPLACE": prepare_insert,
+    }
+)
+
+
+def _after_with(
+    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+) -> PreparedWrite | None:
+    """WITH before a statement that writes, or before a query."""
+    if _WRITES.search(sql) is None:
+        return None
+    reader = Reader(read_statement(sql))
+    skip_common_tables(reader)
+    family = _STATEMENTS.get(reader.word)
+    return None if family is None else family(engine, sql, settings, access)
+
+
+DML: Mapping[str, Prepare] = MappingProxyType(
+    {**{word.lower(): prepare for word, prepare in _STATEMENTS.items()}, "with": _after_with}
+)
