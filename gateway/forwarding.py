@@ -12,10 +12,11 @@ by then, the outcome is unknown, and said to be.
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from gateway.client import error_text
 from gateway.commands import Call, Exchange
 from gateway.observability import current
 from gateway.once import Once
+from gateway.uploads import aligned
 from gateway.wire import decode, pack
 from memwal.errors import (
     InvalidInputError,
@@ -53,6 +55,8 @@ _RETRY_SECONDS = 5.0
 _CONNECT_MS = 2000
 _PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 1.0
+# What pyarrow puts before gRPC's own words.
+_PREFIX = re.compile(r"^Flight returned .*?, with message: ")
 # What an owner's answer says happened to the rows, beyond the gRPC status.
 _ERRORS: Mapping[str, type[LanceGatewayError]] = {
     kind.__name__: kind for kind in (FencedError, NotOwnerError, OutcomeUnknownError, NotFoundError)
@@ -169,7 +173,7 @@ class Forwarding:
                 outcome = attempt.run(message, changes)
             except (pa.ArrowException, OSError, StopIteration) as error:
                 self._forget(url, attempt.client)
-                reason = error_text(error) or "the connection broke"
+                reason = _PREFIX.sub("", error_text(error)) or "the connection broke"
                 if not message.instance and not attempt.is_complete:
                     raise UnreachableError(
                         f"the owner of region {region_id} of table {table!r} takes no rows at {url}: {reason}"
@@ -242,11 +246,8 @@ class _Attempt:
             writer.done_writing()
             return decode(wire.ForwardOutcome, _answer(answers), "the answer of another gateway")
         finally:
-            try:
-                writer.close()
-            except pa.ArrowException:
-                # Said before, or nothing that changes the answer.
-                logger.debug("a call to another gateway ended badly", exc_info=True)
+            # Where the call failed, this tells why.
+            writer.close()
 
 
 class ForwardedRows:
@@ -326,12 +327,16 @@ def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchRe
     """
     batches: list[pa.RecordBatch] = []
     deletes: pa.Table | None = None
-    for chunk in reader:
-        if chunk.app_metadata is not None:
-            deletes = pa.ipc.open_stream(chunk.app_metadata).read_all()
-        if chunk.data is not None:
-            batches.append(chunk.data)
-    rows: pa.Table | None = pa.Table.from_batches(batches, reader.schema)
+    try:
+        schema = reader.schema
+        for chunk in reader:
+            if chunk.app_metadata is not None:
+                deletes = _checked(*_batches(chunk.app_metadata))
+            if chunk.data is not None:
+                batches.append(chunk.data)
+        rows: pa.Table | None = _checked(schema, batches)
+    except (pa.ArrowException, flight.FlightError, OSError) as error:
+        raise InvalidInputError(f"forwarded rows cannot be read: {error}") from None
     if not message.upserts:
         rows, deletes = None, rows
     counts = tuple(0 if part is None else part.num_rows for part in (rows, deletes))
@@ -341,6 +346,17 @@ def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchRe
             f"{message.deletes} keys came"
         )
     return Changes(rows, deletes)
+
+
+def _batches(stream: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+    with pa.ipc.open_stream(stream) as reader:
+        return reader.schema, list(reader)
+
+
+def _checked(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    for batch in batches:
+        batch.validate(full=True)
+    return pa.Table.from_batches([aligned(batch) for batch in batches], schema)
 
 
 def _ipc(table: pa.Table) -> bytes:
