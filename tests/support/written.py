@@ -1,0 +1,19 @@
+"""Tables to write to through a gateway: empty, with a key and regions."""
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+
+from tests.support.tables import key_field
+
+NOTES = pa.schema(
+    [key_field("id", pa.int64()), pa.field("text", pa.string()), pa.field("score", pa.float64())]
+)
+
+
+def make_notes(root: Path, name: str, regions: int = 2) -> str:
+    """Make an empty table `name` with the columns of `NOTES`; returns the name."""
+    dataset = lance.write_dataset(NOTES.empty_table(), root / f"{name}.lance")
+    dataset.initialize_mem_wal(bucket_column="id", num_buckets=regions)
+    return name
