@@ -39,8 +39,12 @@ def write(root: str, log: str, clients: list[int], seed: int, number: int, optio
         except Exception as error:  # noqa: BLE001 - the parent judges
             os.write(file, (json.dumps([worker.client, "failed", 0, repr(error)]) + "\n").encode())
 
-    for worker in workers:
-        threading.Thread(target=run, args=(worker,)).start()
+    threads = [threading.Thread(target=run, args=(worker,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    threading.Event().wait()  # until it is killed
 
 
 def main() -> None:
