@@ -15,20 +15,27 @@ from memwal.writing.changes import (
     PartlyWrittenError,
     WriteReceipt,
 )
+from memwal.writing.exclusive import ExclusiveRegions
+from memwal.writing.forwarding import Forwarder, UnreachableError
+from memwal.writing.observing import RegionStats, WriteObserver
 from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.region_writer import OwnTail
-from memwal.writing.table_writer import ExclusiveRegions, TableWriter
+from memwal.writing.own_tail import OwnTail
+from memwal.writing.table_writer import TableWriter
 
 __all__ = [
     "Changes",
     "ExclusiveRegions",
     "FencedError",
+    "Forwarder",
     "NotOwnerError",
     "OutcomeUnknownError",
     "OwnTail",
     "OwnershipPolicy",
     "PartlyWrittenError",
+    "RegionStats",
     "TableWriter",
+    "UnreachableError",
+    "WriteObserver",
     "WriteOptions",
     "WriteReceipt",
 ]

@@ -62,7 +62,7 @@ class WriteReceipt:
 
 
 class FencedError(UnavailableError):
-    """Another writer claimed the region; nothing of the request was written. The same request may be sent again."""
+    """Another writer claimed the region; nothing of the request was written, and it may be sent again."""
 
 
 class NotOwnerError(UnavailableError):
@@ -70,7 +70,7 @@ class NotOwnerError(UnavailableError):
 
 
 class OutcomeUnknownError(UnavailableError):
-    """Storage failed, or the region was claimed, while rows were on their way: whether they arrived is unknown."""
+    """Storage failed, or another writer came, while rows were on their way; whether they came is unknown."""
 
 
 class PartlyWrittenError(LanceGatewayError):

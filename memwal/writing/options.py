@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from memwal.errors import InvalidInputError
+from memwal.writing.forwarding import Forwarder
+from memwal.writing.observing import SilentObserver, WriteObserver
 
 
 class OwnershipPolicy(Enum):
@@ -27,7 +29,10 @@ class WriteOptions:
         max_queued_bytes: of requests that wait for one region's writer; more of them wait before that.
         max_memtable_rows: rows of one MemTable, and of one batch that is written as a whole.
         max_memtable_bytes: of one MemTable.
-        idle_close_seconds: a region that nobody writes to for this long is flushed and let go.
+        idle_close_seconds: a region that nobody writes to for this long is flushed and let go; 0 for never.
+        url: by which other processes reach this one, for their owner records; empty where they can't.
+        forwarder: sends rows to the owners of their regions; needed for `OwnershipPolicy.FORWARD`.
+        observer: is told what writers do.
     """
 
     ownership: OwnershipPolicy = OwnershipPolicy.CLAIM
@@ -37,6 +42,9 @@ class WriteOptions:
     max_memtable_rows: int = 100_000
     max_memtable_bytes: int = 256 << 20
     idle_close_seconds: float = 300.0
+    url: str = ""
+    forwarder: Forwarder | None = None
+    observer: WriteObserver = field(default_factory=SilentObserver)
 
     def __post_init__(self) -> None:
         for name in ("claim_timeout_ms", "max_queued_bytes", "max_memtable_rows", "max_memtable_bytes"):
@@ -44,5 +52,9 @@ class WriteOptions:
                 msg = f"{name} is {getattr(self, name)}, but must be 1 or more"
                 raise InvalidInputError(msg)
         if self.hold_ms < 0 or self.idle_close_seconds < 0:
-            msg = f"hold_ms ({self.hold_ms}) and idle_close_seconds ({self.idle_close_seconds}) can't be negative"
+            given = f"hold_ms is {self.hold_ms}, idle_close_seconds {self.idle_close_seconds}"
+            msg = f"{given}, but neither can be negative"
+            raise InvalidInputError(msg)
+        if self.ownership is OwnershipPolicy.FORWARD and self.forwarder is None:
+            msg = "rows can't be forwarded to the owners of their regions without a forwarder"
             raise InvalidInputError(msg)

@@ -2,107 +2,271 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from memwal.errors import PreconditionError
-from memwal.index_details import RegionSpec
+from memwal.errors import PreconditionError, UnsupportedError
+from memwal.index_details import RegionField, RegionSpec
 from memwal.manifest import RegionManifest, commit_manifest, list_regions, read_latest_manifests
+from memwal.raw_values import parse_result_type
 from memwal.storage import Storage
-from memwal.transforms import BucketHash, encode_region_value, region_values
+from memwal.transforms import BucketHash, encode_region_value, transform_of
+from memwal.writing.log import has_unflushed
 
 _NAMESPACE = uuid.UUID("6f0d2d5e-4f0c-5a55-9a07-3a4d5f1f2a10")
 
+RawValues = tuple[bytes | None, ...]
+"""What a manifest records, by field of the spec; None for NULL."""
 
-def region_id_of(spec: RegionSpec, raw: Sequence[bytes]) -> str:
-    """The id that every process gives to a region of these values, so that two never create two of them."""
-    name = b"\0".join((str(spec.spec_id).encode(), *(value.hex().encode() for value in raw)))
-    return str(uuid.uuid5(_NAMESPACE, name.decode()))
+
+def region_id_of(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -> str:
+    """The id that every process gives to a region of these values, so that two never create two of them.
+
+    Args:
+        spec: that governs the region; None for the only region of a table without one.
+        raw: its values.
+        table_id: tells a table from another that had its name before; empty where it has no such id.
+    """
+    parts = (
+        ["only"] if spec is None else [str(spec.spec_id), *("-" if one is None else one.hex() for one in raw)]
+    )
+    return str(uuid.uuid5(_NAMESPACE, "\0".join([*parts, table_id] if table_id else parts)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoutedRows:
+    """Which of a number of rows belong to which region.
+
+    Attributes:
+        region_ids: regions that have rows among them.
+        order: positions of rows, those of the first region first, in each region ascending; None where all
+            rows belong to one.
+        bounds: end of each region's rows in that order.
+    """
+
+    region_ids: tuple[str, ...]
+    order: pa.Array | None = None
+    bounds: tuple[int, ...] = ()
 
 
 class Regions:
-    """The regions of one table by their values; not safe to share between threads.
+    """The regions of one table by their values; safe to share between threads.
 
     Args:
         storage: directory of the table.
         spec: that governs new rows; None for a table whose only region holds all rows.
         reading: how `bucket` hashes.
+        table_id: of a table that has an id of its own.
+        keyed: whether the table has a primary key; without one, rows may be in any region.
+        merged: region id -> newest generation that the base table contains.
     """
 
     def __init__(
-        self, storage: Storage, spec: RegionSpec | None, reading: BucketHash = BucketHash.LANCE
+        self,
+        storage: Storage,
+        spec: RegionSpec | None,
+        reading: BucketHash = BucketHash.LANCE,
+        *,
+        table_id: str = "",
+        keyed: bool = True,
+        merged: Mapping[str, int] | None = None,
     ) -> None:
         self._storage = storage
-        self._spec = spec
-        self._reading = reading
-        self._known: dict[tuple[bytes, ...], str] = {}
+        self._merged = merged or {}
+        self._spec = spec if spec is not None and spec.fields else None
+        self._table_id = table_id
+        self._keyed = keyed
+        self._lock = threading.Lock()
+        self._known: dict[RawValues, str] = {}
+        self._sole: str | None = None
+        self._has_looked = False
+        self._spec_id = 0 if self._spec is None else self._spec.spec_id
+        self._fields = () if self._spec is None else self._spec.fields
+        self._transforms = tuple((one, transform_of(one, reading)) for one in self._fields)
 
-    def route(self, columns: Mapping[int, pa.Array]) -> Iterator[tuple[str, pa.Array | None]]:
-        """Regions of rows, created where they don't exist yet, and the rows of each by position.
+    @property
+    def source_ids(self) -> tuple[int, ...]:
+        """Lance field ids of the columns that a row's region follows from."""
+        return tuple(dict.fromkeys(source for one in self._fields for source in one.source_ids))
+
+    def existing(self) -> tuple[str, ...]:
+        """Ids of all regions that rows may be in, ascending.
+
+        Raises:
+            PreconditionError: rows can't be routed, see `route`.
+        """
+        with self._lock:
+            if self._spec is None:
+                return tuple(one for one in (self._only(),) if one in list_regions(self._storage))
+            self._look()
+            return (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
+
+    def route(self, columns: Mapping[int, pa.Array], rows: int) -> RoutedRows:
+        """Regions of rows, created where they don't exist yet.
 
         Args:
-            columns: array by Lance field id, equally long.
+            columns: array by Lance field id, of the region fields' sources at least.
+            rows: their length.
 
-        Returns:
-            Region id, and positions of its rows in ascending order; None for all rows.
+        Raises:
+            PreconditionError: regions exist of which nobody recorded which rows they hold.
         """
-        if self._spec is None or not self._spec.fields:
-            yield self._only(), None
-            return
-        values = region_values(self._spec, columns, self._reading)
-        rows = pa.table(
-            [*values, pa.array(range(len(values[0])), pa.int64())], [*map(str, range(len(values))), "at"]
-        )
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            groups.setdefault(row[:-1], []).append(row[-1])
-        for key, positions in groups.items():
-            raw = tuple(
-                encode_region_value(one, value) for one, value in zip(self._spec.fields, key, strict=True)
-            )
-            yield self._region(raw), pa.array(positions, pa.int64())
+        if self._spec is None:
+            with self._lock:
+                return RoutedRows((self._only(),))
+        if not self._has_looked:
+            with self._lock:
+                self._look()
+        if self._sole is not None:
+            return RoutedRows((self._sole,))
+        raw_of, codes = self._valued(columns, rows)
+        if len(raw_of) == 1:
+            return RoutedRows((self._ids(raw_of)[0],))
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(1, len(raw_of) + 1))
+        return RoutedRows(tuple(self._ids(raw_of)), pa.array(order), tuple(bounds.tolist()))
 
-    def _region(self, raw: tuple[bytes, ...]) -> str:
-        known = self._known.get(raw)
-        if known is not None:
-            return known
-        assert self._spec is not None
-        names = tuple(one.field_id for one in self._spec.fields)
-        ids = list_regions(self._storage)
-        for manifest in read_latest_manifests(self._storage, ids, known={}):
-            if manifest is not None and manifest.region_spec_id == self._spec.spec_id:
-                self._known[tuple(manifest.region_values.get(name, b"") for name in names)] = (
-                    manifest.region_id
-                )
-        if raw not in self._known:
-            region_id = region_id_of(self._spec, raw)
-            commit_manifest(
-                self._storage,
-                RegionManifest(
-                    region_id,
-                    1,
-                    0,
-                    0,
-                    0,
-                    1,
-                    region_spec_id=self._spec.spec_id,
-                    region_values=dict(zip(names, raw, strict=True)),
-                ),
+    def _valued(
+        self, columns: Mapping[int, pa.Array], rows: int
+    ) -> tuple[list[RawValues], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        """The distinct region values of rows, and for each row which of them it has."""
+        codes = np.zeros(rows, np.int64)
+        distinct: list[RawValues] = [()]
+        for field, transform in self._transforms:
+            values = transform.apply([columns[source] for source in field.source_ids], rows=rows)
+            if rows == 1:
+                distinct = [(*distinct[0], _raw(field, values[0]))]
+                continue
+            encoded = values.dictionary_encode(null_encoding="encode")
+            raw = [_raw(field, value) for value in encoded.dictionary]
+            mixed = codes * len(raw) + np.asarray(encoded.indices, np.int64)
+            kept, codes = np.unique(mixed, return_inverse=True)
+            distinct = [(*distinct[one // len(raw)], raw[one % len(raw)]) for one in kept.tolist()]
+        return distinct, codes.astype(np.int16 if len(distinct) < 1 << 15 else np.int64)
+
+    def _ids(self, raw_of: Sequence[RawValues]) -> list[str]:
+        known = self._known
+        ids = [known.get(raw) for raw in raw_of]
+        if None not in ids:
+            return [one for one in ids if one is not None]
+        with self._lock:
+            if any(raw not in self._known for raw in raw_of):
+                self._look()
+            return [self._known.get(raw) or self._create(raw) for raw in raw_of]
+
+    def _look(self) -> None:
+        """Learn what all regions record.
+
+        Raises:
+            PreconditionError: some record nothing, or follow an older spec: any key might be in them.
+        """
+        names = tuple(one.field_id for one in self._fields)
+        known, strangers = {}, []
+        for manifest in read_latest_manifests(self._storage, list_regions(self._storage), known={}):
+            if manifest is None:
+                continue
+            raw = tuple(
+                _recorded(one, manifest.region_values.get(name))
+                for name, one in zip(names, self._fields, strict=True)
             )
-            self._known[raw] = region_id
-        return self._known[raw]
+            recorded = manifest.region_spec_id == self._spec_id and (
+                manifest.region_values or manifest.region_id == region_id_of(self._spec, raw, self._table_id)
+            )
+            if recorded:
+                known[raw] = manifest.region_id
+            elif self._keyed and not _is_over(self._storage, manifest, self._merged):
+                strangers.append(manifest)
+        if len(strangers) == 1 and not known and strangers[0].region_spec_id in (0, self._spec_id):
+            self._sole = strangers[0].region_id
+        elif strangers:
+            raise self._strange(strangers)
+        self._known = {**self._known, **known}
+        self._has_looked = True
+
+    def _strange(self, strangers: Sequence[RegionManifest]) -> PreconditionError:
+        one = strangers[0]
+        reason = (
+            "records no region values"
+            if one.region_spec_id in (0, self._spec_id)
+            else f"follows region spec {one.region_spec_id}, but rows now follow spec {self._spec_id}"
+        )
+        msg = (
+            f"{self._storage.uri}: region {one.region_id} {reason} ({len(strangers)} such): "
+            "any key may be in it, but a key must stay in one region: merge and remove such regions, or write "
+            "through the writers that made them"
+        )
+        return PreconditionError(msg)
+
+    def _create(self, raw: RawValues) -> str:
+        region_id = region_id_of(self._spec, raw, self._table_id)
+        values = {
+            one.field_id: value
+            for one, value in zip(self._fields, raw, strict=True)
+            if value is not None or not _is_variable(one)
+        }
+        commit_manifest(
+            self._storage,
+            RegionManifest(
+                region_id=region_id,
+                version=1,
+                writer_epoch=0,
+                replay_after_wal_entry_position=0,
+                wal_entry_position_last_seen=0,
+                current_generation=1,
+                region_spec_id=self._spec_id,
+                region_values={name: value or b"" for name, value in values.items()},
+            ),
+        )
+        self._known = {**self._known, raw: region_id}
+        return region_id
 
     def _only(self) -> str:
-        if () not in self._known:
-            ids = list_regions(self._storage)
-            if len(ids) > 1:
-                msg = (
-                    f"{self._storage.uri} has {len(ids)} regions and no region spec that says which rows "
-                    "belong where: write to it through its own writers, or give it a region spec"
-                )
-                raise PreconditionError(msg)
-            self._known[()] = ids[0] if ids else str(uuid.uuid5(_NAMESPACE, "only"))
-        return self._known[()]
+        known = self._known.get(())
+        if known is not None:
+            return known
+        ids = list_regions(self._storage)
+        if len(ids) > 1 and self._keyed:
+            msg = (
+                f"{self._storage.uri} has {len(ids)} regions and no region spec that says which rows belong "
+                "where: write to it through its own writers, or give it a region spec"
+            )
+            raise PreconditionError(msg)
+        region_id = ids[0] if len(ids) == 1 else region_id_of(None, (), self._table_id)
+        if region_id not in ids:
+            commit_manifest(self._storage, RegionManifest(region_id, 1, 0, 0, 0, 1))
+        self._known = {(): region_id}
+        return region_id
+
+
+def _is_over(storage: Storage, manifest: RegionManifest, merged: Mapping[str, int]) -> bool:
+    """Whether a region has no rows that the base table lacks, and never gets any again."""
+    newest = max((one.generation for one in manifest.flushed_generations), default=0)
+    return (
+        manifest.sealed
+        and newest <= merged.get(manifest.region_id, 0)
+        and not has_unflushed(storage, manifest)
+    )
+
+
+def _raw(field: RegionField, value: pa.Scalar) -> bytes | None:
+    if not value.is_valid:
+        return None
+    return encode_region_value(field, value)
+
+
+def _recorded(field: RegionField, value: bytes | None) -> bytes | None:
+    """What a manifest records; NULL of text and binary is left out, all other NULLs have no bytes."""
+    return None if value is None or (not value and not _is_variable(field)) else value
+
+
+def _is_variable(field: RegionField) -> bool:
+    try:
+        kind = parse_result_type(field.result_type)
+    except UnsupportedError:
+        return True
+    return not pa.types.is_boolean(kind) and not pa.types.is_primitive(kind)

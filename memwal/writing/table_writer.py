@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Collection, Iterator
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-import lance
 import pyarrow as pa
 
-from memwal.errors import PreconditionError
-from memwal.index_details import read_index_details
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.storage import Storage
-from memwal.writing.changes import Changes, WriteReceipt
-from memwal.writing.options import WriteOptions
-from memwal.writing.region_writer import OwnTail
-from memwal.writing.regions import Regions
+from memwal.writing.changes import Changes, NotOwnerError, WriteReceipt
+from memwal.writing.exclusive import ExclusiveRegions
+from memwal.writing.observing import RegionStats
+from memwal.writing.opened import OpenTable
+from memwal.writing.options import OwnershipPolicy, WriteOptions
+from memwal.writing.outcomes import RegionOutcome, receipt_of
+from memwal.writing.own_tail import OwnTail
+from memwal.writing.region_writer import RegionWriter
+from memwal.writing.requests import Request
+from memwal.writing.sending import forwarded
+from memwal.writing.splitting import split
 
-
-class ExclusiveRegions:
-    """Regions that nobody else writes to while they are held."""
-
-    def __init__(self, writer: TableWriter) -> None:
-        self._writer = writer
-
-    def write(self, changes: Changes, *, durable: bool = True) -> WriteReceipt:
-        """Write what was computed from rows that were read since the regions are held.
-
-        Raises:
-            FencedError: a region was claimed since: begin anew, from reading.
-            LanceGatewayError: as `TableWriter.write`.
-        """
-        return self._writer._write(changes, durable=durable)  # noqa: SLF001 - two faces of one thing
+_log = logging.getLogger(__name__)
+_THREADS = 16
+_LATE_SECONDS = 2.0
+"""Out of order, a region is waited for only so long: two statements may wait for one another."""
 
 
 class TableWriter:
@@ -43,108 +41,340 @@ class TableWriter:
         storage: directory of the table.
         options: of the process.
         session: a `lance.Session` to share.
+        on_written: called before each acknowledgement, and when it is unknown whether rows were written.
     """
 
-    def __init__(self, name: str, storage: Storage, options: WriteOptions, session: Any = None) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        name: str,
+        storage: Storage,
+        options: WriteOptions,
+        session: Any = None,  # noqa: ANN401 (lance types)
+        on_written: Callable[[], None] | None = None,
+    ) -> None:
         self.name = name
         self._storage = storage
         self._options = options
         self._session = session
-        self._lock = threading.RLock()
-        self._writers: dict[str, Any] = {}
-        self._regions: Regions | None = None
-        self._dataset: Any = None
+        self._on_written = on_written or (lambda: None)
+        self._writer_id = str(uuid.uuid4())
+        self._lock = threading.Lock()
+        self._opened: OpenTable | None = None
+        self._regions: dict[str, RegionWriter] = {}
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"write-{name}")
+        self._stopped = threading.Event()
+        self._is_closing = False
+        self._tidier: threading.Thread | None = None
 
-    def write(self, changes: Changes, *, durable: bool = True) -> WriteReceipt:
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the table as it is open; a newer schema is noticed when rows have it.
+
+        Raises:
+            LanceGatewayError: the table can't be written.
+        """
+        return self._current().schema
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Key columns in key order.
+
+        Raises:
+            LanceGatewayError: the table can't be written.
+        """
+        return self._current().key
+
+    def write(
+        self, changes: Changes, *, durable: bool = True, timeout_seconds: float | None = None
+    ) -> WriteReceipt:
         """Write rows to their regions; returns when they are acknowledged.
 
         Args:
             changes: of any number of regions; all or nothing in each.
             durable: wait until they survive the end of this process.
+            timeout_seconds: how long regions and their queues are waited for; None as the options say.
 
         Raises:
             PreconditionError: the table takes no writes.
+            InvalidInputError: rows don't fit the table's columns.
             FencedError: nothing was written, since another writer claimed a region.
             NotOwnerError: nothing was written, since another process owns a region.
             OutcomeUnknownError: whether the rows arrived is not known.
             PartlyWrittenError: some regions have their rows, and others have not.
+            UnavailableError: nothing was written: storage failed, or it took too long.
         """
-        return self._write(changes, durable=durable)
+        return self._write(changes, durable=durable, deadline=self._deadline(timeout_seconds))
+
+    def write_forwarded(self, region_id: str, changes: Changes) -> WriteReceipt:
+        """Write durably, as the owner, what another process sends.
+
+        Raises:
+            NotOwnerError: this process does not own the region; nothing was written.
+            InvalidInputError: the rows belong to another region.
+            LanceGatewayError: as `write`.
+        """
+        self._check_open()
+        known = self._regions.get(region_id)
+        if known is None or not known.is_owned:
+            msg = f"table {self.name!r}: this process does not own region {region_id}; nothing was written"
+            raise NotOwnerError(msg)
+        deadline = self._deadline(None)
+        table, parts = self._split(changes)
+        if set(parts) - {region_id}:
+            msg = f"table {self.name!r}: rows for region {', '.join(parts)} were sent as those of {region_id}"
+            raise InvalidInputError(msg)
+        requests = [
+            (known, Request(table, *part, deadline, only_epoch=known.epoch)) for part in parts.values()
+        ]
+        return self._acknowledged(self._run(requests), durable=True)
 
     @contextmanager
-    def exclusive(self, regions: Collection[str] | None = None) -> Iterator[ExclusiveRegions]:
+    def exclusive(
+        self, regions: Collection[str] | None = None, *, timeout_seconds: float | None = None
+    ) -> Iterator[ExclusiveRegions]:
         """Claim regions and keep other writers of this process out of them while this block runs.
 
         What the block reads with consistency "strong" is what its own `write` finds: whoever else writes in
         between is fenced, or fences this process, and `write` fails.
 
         Args:
-            regions: that may be written; None for all that exist, and those that come.
+            regions: that may be written; None for all that exist. Those that come into being are taken when
+                they are written.
+            timeout_seconds: how long regions are waited for; None as the options say.
+
+        Raises:
+            LanceGatewayError: a region can't be had.
         """
-        del regions
-        with self._lock:
-            yield ExclusiveRegions(self)
+        deadline = self._deadline(timeout_seconds)
+        table = self._current()
+        held = ExclusiveRegions(self._region, self._write, deadline, lambda: time.monotonic() + _LATE_SECONDS)
+        try:
+            for region_id in sorted(table.regions.existing() if regions is None else set(regions)):
+                held.take(region_id)
+            yield held
+        finally:
+            held.release()
+
+    def regions_of(self, rows: pa.Table) -> tuple[str, ...]:
+        """Ids of the regions that rows or keys belong to, ascending; created where they don't exist yet.
+
+        Raises:
+            LanceGatewayError: they can't be told.
+        """
+        if not rows.num_rows:
+            return ()
+        return tuple(sorted(set(self._current().routed(rows).region_ids)))
 
     def tail(self, region_id: str) -> OwnTail | None:
-        """What this process holds in memory of a region; None where it does not own it."""
-        del region_id
-        return None
+        """What this process holds in memory of a region; None where it does not own it.
 
-    def flush(self) -> None:
+        Waits for rows that were acknowledged before they are durable.
+
+        Raises:
+            UnavailableError: such rows were lost, which is told once, or are not written in time.
+        """
+        known = self._regions.get(region_id)
+        return None if known is None else known.tail()
+
+    def stats(self) -> Sequence[RegionStats]:
+        """Each region that this process wrote to or tried to; nothing is looked up."""
+        return tuple(one.stats() for one in list(self._regions.values()))
+
+    def flush(self, timeout_seconds: float | None = None) -> None:
         """Flush the MemTables of all regions and let them go; the next write claims them again.
 
         Needed before the table's schema or indexes change, and before it is dropped.
+
+        Raises:
+            UnavailableError: a region was not flushed; what was acknowledged is durable in its log.
         """
+        failed = self._flushed(self._deadline(timeout_seconds))
         with self._lock:
-            writers, self._writers = self._writers, {}
-            self._dataset = None
-            for writer in writers.values():
-                writer.close()
+            self._opened = None
+        if failed:
+            raise next(iter(failed.values()))
 
-    def close(self) -> None:
-        """Flush, and take no more rows."""
-        self.flush()
+    def stop_taking(self) -> None:
+        """Refuse rows from now on."""
+        self._is_closing = True
 
-    def _write(self, changes: Changes, *, durable: bool) -> WriteReceipt:
-        written: dict[str, int] = {}
-        with self._lock:
-            self._open()
-            for part, is_delete in ((changes.upserts, False), (changes.deletes, True)):
-                if part is None or not part.num_rows:
-                    continue
-                for region_id, at in self._routed(part):
-                    rows = part if at is None else part.take(at)
-                    writer = self._writer(region_id)
-                    (writer.delete if is_delete else writer.put)(rows)
-                    written[region_id] = written.get(region_id, 0) + rows.num_rows
-        return WriteReceipt(written, durable)
+    def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
+        """Flush, and take no more rows; may be called again.
 
-    def _routed(self, rows: pa.Table) -> Iterator[tuple[str, pa.Array | None]]:
-        ids = {field.name(): field.id() for field in self._dataset.lance_schema.fields()}
-        columns = {
-            ids[name]: column.combine_chunks()
-            for name, column in zip(rows.column_names, rows.columns, strict=True)
-        }
-        assert self._regions is not None
-        return self._regions.route(columns)
+        Args:
+            timeout_seconds: None as the options say.
 
-    def _writer(self, region_id: str) -> Any:  # noqa: ANN401
-        if region_id not in self._writers:
-            self._writers[region_id] = self._dataset.mem_wal_writer(
-                region_id, durable_write=True, max_wal_buffer_size=1
+        Returns:
+            Ids of regions that were not flushed; what was acknowledged is durable in their logs.
+        """
+        self.stop_taking()
+        failed = self._flushed(self._deadline(timeout_seconds))
+        for region_id, error in failed.items():
+            _log.warning("region %s was not flushed: %s", region_id, error)
+        self._stopped.set()
+        self._pool.shutdown(wait=False)
+        return tuple(failed)
+
+    def abandon(self) -> None:
+        """Forget all regions without a flush, and take no more rows: the table was dropped, or made anew."""
+        self.stop_taking()
+        self._stopped.set()
+        for one in list(self._regions.values()):
+            one.queue.run_alone(one.abandon, time.monotonic() + _LATE_SECONDS)
+        self._pool.shutdown(wait=False)
+
+    def _write(
+        self, changes: Changes, *, durable: bool, deadline: float, holder: ExclusiveRegions | None = None
+    ) -> WriteReceipt:
+        self._check_open()
+        table, parts = self._split(changes)
+        if holder is not None:
+            for region_id in parts:
+                holder.check(region_id)
+        elif self._options.ownership is OwnershipPolicy.FORWARD:
+            return self._acknowledged(self._sent(table, parts, deadline), durable=True)
+        requests = [
+            (
+                self._region(region_id),
+                Request(table, *part, deadline, holder=holder, is_awaited=durable or holder is not None),
             )
-        return self._writers[region_id]
+            for region_id, part in parts.items()
+        ]
+        return self._acknowledged(self._run(requests), durable=durable or holder is not None)
 
-    def _open(self) -> None:
-        if self._dataset is not None:
-            return
-        dataset = lance.dataset(
-            self._storage.uri, session=self._session, storage_options=dict(self._storage.options) or None
-        )
-        details = read_index_details(self._storage, dataset.version)
-        if details is None:
-            msg = f"table {self.name!r} has no MemWAL, so it takes no streaming writes"
-            raise PreconditionError(msg)
-        specs = details.region_specs
-        self._regions = Regions(self._storage, specs[-1] if specs else None)
-        self._dataset = dataset
+    def _run(self, requests: Sequence[tuple[RegionWriter, Request]]) -> Sequence[RegionOutcome]:
+        """Have requests written, those of several regions at once."""
+        outcomes = []
+        for at, (writer, request) in enumerate(requests, start=1):
+            try:
+                writer.queue.put(request)
+                if request.is_awaited and at < len(requests):
+                    writer.queue.start(request)
+            except LanceGatewayError as error:
+                request.error, request.is_done = error, True
+        for writer, request in reversed(requests):
+            if request.is_awaited:
+                writer.queue.finish(request)
+            outcomes.append(RegionOutcome(writer.region_id, request.num_rows, request.error))
+        return outcomes[::-1]
+
+    def _sent(
+        self, table: OpenTable, parts: Mapping[str, tuple[pa.Table | None, pa.Table | None]], deadline: float
+    ) -> Sequence[RegionOutcome]:
+        """Have rows written by the owners of their regions, of which this process may be one."""
+
+        def one(region_id: str, part: tuple[pa.Table | None, pa.Table | None]) -> RegionOutcome:
+            writer = self._region(region_id)
+            return forwarded(
+                self._options,
+                writer,
+                Changes(*part),
+                deadline,
+                lambda: self._run([(writer, Request(table, *part, deadline))])[0],
+            )
+
+        *others, last = parts.items() or [None]
+        if last is None:
+            return ()
+        futures = [self._pool.submit(one, *other) for other in others if other is not None]
+        own = one(*last)
+        return [*(future.result() for future in futures), own]
+
+    def _acknowledged(self, outcomes: Sequence[RegionOutcome], *, durable: bool) -> WriteReceipt:
+        if outcomes:
+            self._on_written()
+        return receipt_of(self.name, outcomes, is_durable=durable)
+
+    def _split(
+        self, changes: Changes
+    ) -> tuple[OpenTable, Mapping[str, tuple[pa.Table | None, pa.Table | None]]]:
+        table = self._current()
+        try:
+            return table, split(table, changes)
+        except InvalidInputError:
+            newer = self._fresh()
+            if newer is table:
+                raise
+            return newer, split(newer, changes)
+
+    def _current(self) -> OpenTable:
+        """The table as it is open; opened anew where it is not the same any more."""
+        opened = self._opened
+        if opened is not None and opened.is_there():
+            return opened
+        with self._lock:
+            if self._opened is None or self._opened is opened:
+                self._opened = OpenTable.open(self.name, self._storage, self._session)
+            return self._opened
+
+    def _fresh(self) -> OpenTable:
+        """The newest version of the table; the same object while nothing that writers need has changed."""
+        opened = self._current()
+        try:
+            if opened.dataset.latest_version == opened.dataset.version:
+                return opened
+        except (OSError, ValueError) as error:
+            msg = f"table {self.name!r}: its newest version can't be found: {error}"
+            raise UnavailableError(msg) from error
+        newer = OpenTable.open(self.name, self._storage, self._session)
+        with self._lock:
+            if self._opened is None or not newer.writes_as(self._opened):
+                self._opened = newer
+            return self._opened
+
+    def _region(self, region_id: str) -> RegionWriter:
+        known = self._regions.get(region_id)
+        if known is not None:
+            return known
+        with self._lock:
+            if self._tidier is None and self._options.idle_close_seconds > 0:
+                self._tidier = threading.Thread(target=self._tidy, name=f"tidy-{self.name}", daemon=True)
+                self._tidier.start()
+            return self._regions.setdefault(
+                region_id,
+                RegionWriter(
+                    self.name,
+                    region_id,
+                    self._fresh,
+                    self._options,
+                    self._writer_id,
+                    self._pool,
+                    self._stopped,
+                ),
+            )
+
+    def _flushed(self, deadline: float) -> dict[str, LanceGatewayError]:
+        """Flush all regions, several at once; why some were not."""
+
+        def flush(one: RegionWriter) -> LanceGatewayError | None:
+            try:
+                one.flush(deadline)
+            except LanceGatewayError as error:
+                return error
+            return None
+
+        every = [one for one in list(self._regions.values()) if one.is_owned or one.queue.is_busy]
+        if len(every) < 2 or self._stopped.is_set():
+            errors = [flush(one) for one in every]
+        else:
+            errors = list(self._pool.map(flush, every))
+        pairs = zip(every, errors, strict=True)
+        return {one.region_id: error for one, error in pairs if error is not None}
+
+    def _tidy(self) -> None:
+        idle = self._options.idle_close_seconds
+        while not self._stopped.wait(min(max(idle / 4, 0.05), 30.0)):
+            for one in list(self._regions.values()):
+                if one.idle_seconds > idle and not one.queue.is_busy:
+                    try:
+                        one.flush(time.monotonic() + _LATE_SECONDS)
+                    except LanceGatewayError as error:
+                        _log.warning("an idle region was not flushed: %s", error)
+
+    def _deadline(self, seconds: float | None) -> float:
+        return time.monotonic() + (self._options.claim_timeout_ms / 1000 if seconds is None else seconds)
+
+    def _check_open(self) -> None:
+        if self._is_closing:
+            msg = f"table {self.name!r} takes no more rows: the gateway is shutting down, or it was dropped"
+            raise UnavailableError(msg)

@@ -1,0 +1,101 @@
+"""Regions that one statement holds, from reading to writing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from memwal.writing.changes import Changes, FencedError, WriteReceipt
+from memwal.writing.region_writer import RegionWriter
+
+
+class HeldWrite(Protocol):
+    """Writes for a holder."""
+
+    def __call__(
+        self, changes: Changes, *, durable: bool, deadline: float, holder: ExclusiveRegions
+    ) -> WriteReceipt:
+        """As `TableWriter.write`."""
+
+
+class ExclusiveRegions:
+    """Regions that nobody else writes to while they are held, as far as this process can tell.
+
+    Used by one thread at a time.
+
+    Args:
+        region: finds the writer of a region.
+        write: writes for a holder.
+        deadline: monotonic time until which regions are waited for.
+        late: the same for a region that is written but was not held from the beginning.
+    """
+
+    def __init__(
+        self,
+        region: Callable[[str], RegionWriter],
+        write: HeldWrite,
+        deadline: float,
+        late: Callable[[], float],
+    ) -> None:
+        self._region = region
+        self._write = write
+        self._deadline = deadline
+        self._late = late
+        self._held: dict[str, tuple[RegionWriter, int]] = {}
+
+    @property
+    def regions(self) -> frozenset[str]:
+        """Ids of the regions that are held."""
+        return frozenset(self._held)
+
+    def write(self, changes: Changes, *, durable: bool = True) -> WriteReceipt:
+        """Write what was computed from rows that were read since the regions are held.
+
+        Raises:
+            FencedError: a region was claimed by another process since, or is not among those that are held
+                and not new: begin anew, from reading.
+            LanceGatewayError: as `TableWriter.write`.
+        """
+        return self._write(changes, durable=durable, deadline=self._late(), holder=self)
+
+    def take(self, region_id: str) -> None:
+        """Hold one region more, and claim it.
+
+        Raises:
+            LanceGatewayError: another process owns it, or others keep it for too long.
+        """
+        self._take(region_id, self._deadline)
+
+    def check(self, region_id: str) -> None:
+        """Make sure that a region is held before it is written.
+
+        Raises:
+            FencedError: it isn't any more, or was never and others may have written to it.
+        """
+        held = self._held.get(region_id)
+        if held is None:
+            # It came into being after the others were taken: if it is still empty, nothing was overlooked.
+            epoch = self._take(region_id, self._late())
+            if epoch != 1:
+                msg = f"region {region_id} came into being meanwhile; nothing was written, begin anew"
+                raise FencedError(msg)
+        elif held[0].losses != held[1]:
+            msg = f"region {region_id} was lost to another writer; nothing was written, begin anew"
+            raise FencedError(msg)
+
+    def release(self) -> None:
+        """Let others in again."""
+        held, self._held = self._held, {}
+        for writer, _ in held.values():
+            writer.queue.release(self)
+
+    def _take(self, region_id: str, deadline: float) -> int:
+        writer = self._region(region_id)
+        writer.queue.hold(self, deadline)
+        try:
+            epoch = writer.own(deadline)
+        except BaseException:
+            writer.queue.release(self)
+            raise
+        self._held[region_id] = writer, writer.losses
+        return epoch

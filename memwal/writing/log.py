@@ -1,0 +1,55 @@
+"""What a region's log tells beyond its manifest."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from memwal.manifest import RegionManifest
+from memwal.storage import Storage
+from memwal.wal import WalEntry, last_wal_position, read_wal_entry
+
+
+class Arrival(Enum):
+    """What became of an append that failed."""
+
+    WRITTEN = "written"
+    NOT_WRITTEN = "not written"
+    UNKNOWN = "unknown"
+
+
+def entry_at(storage: Storage, region_id: str, position: int) -> WalEntry | None:
+    """The entry at a position; None where there is none."""
+    try:
+        return read_wal_entry(storage, region_id, position)
+    except FileNotFoundError:
+        return None
+
+
+def has_unflushed(storage: Storage, manifest: RegionManifest) -> bool:
+    """Whether a region's log has rows that no generation of its manifest has.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
+    last = last_wal_position(storage, region_id, after=after)
+    for position in range(last, after, -1):
+        entry = entry_at(storage, region_id, position)
+        if entry is None or entry.is_fence:
+            continue
+        return entry.generation is None or entry.generation >= manifest.current_generation
+    return False
+
+
+def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:
+    """What became of an append of the writer with this epoch at this position; None while nothing is there.
+
+    Whoever appends at a position takes it for good, so another writer's entry there is an answer too.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    entry = entry_at(storage, region_id, position)
+    if entry is None:
+        return None
+    return Arrival.WRITTEN if entry.writer_epoch == epoch and not entry.is_fence else Arrival.NOT_WRITTEN

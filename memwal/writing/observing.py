@@ -1,0 +1,92 @@
+"""What writers tell about themselves: counters to be asked for, and events as they happen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStats:
+    """One region as its writer in this process knows it; counters run since the process began.
+
+    Attributes:
+        region_id: UUID in its usual text form.
+        epoch: of the claim; 0 where this process does not own the region.
+        since: when it was claimed; None where it is not.
+        is_open: whether this process owns it, as far as it knows.
+        rows: rows and keys that were written.
+        bytes: of these.
+        groups: WAL entries that were written.
+        group_requests: requests in them.
+        claims: how often the region was claimed.
+        fences: how often it was lost to another writer.
+        forwards: requests that its owner was asked to write.
+        in_doubt: writes that failed in a way that did not tell whether the rows arrived.
+        failed_later: rows that were acknowledged before they were durable, and then lost.
+        flushes: how often it was flushed and let go.
+        queued_bytes: of requests that wait.
+        queued_requests: that wait.
+        unflushed_rows: that are held in memory.
+        unflushed_bytes: of these.
+        wal_position: of the newest entry; 0 where this process does not own the region.
+        owner_url: of the process that owns it, where that is another and known.
+    """
+
+    region_id: str
+    epoch: int
+    since: datetime | None
+    is_open: bool
+    rows: int
+    bytes: int
+    groups: int
+    group_requests: int
+    claims: int
+    fences: int
+    forwards: int
+    in_doubt: int
+    failed_later: int
+    flushes: int
+    queued_bytes: int
+    queued_requests: int
+    unflushed_rows: int
+    unflushed_bytes: int
+    wal_position: int
+    owner_url: str
+
+
+class WriteObserver(Protocol):
+    """Is told what writers do, on the threads that do it; must be quick and raise nothing."""
+
+    def on_group(
+        self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
+    ) -> None:
+        """A WAL entry was written, with the rows of that many requests."""
+
+    def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
+        """A region was claimed; with the time that was waited for its owner."""
+
+    def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
+        """The region was lost to another writer; the epoch is the lost one."""
+
+    def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
+        """The owner wrote rows for us."""
+
+
+class SilentObserver:
+    """Listens to nothing."""
+
+    def on_group(
+        self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
+    ) -> None:
+        """Nothing."""
+
+    def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
+        """Nothing."""
+
+    def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
+        """Nothing."""
+
+    def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
+        """Nothing."""

@@ -1,0 +1,169 @@
+"""When a region may be claimed, and whom it belongs to until then."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from memwal.errors import NotFoundError, PreconditionError, UnavailableError
+from memwal.manifest import RegionManifest, read_latest_manifest
+from memwal.writing.changes import FencedError, NotOwnerError
+from memwal.writing.claim import Claim, ContestedError, open_claim
+from memwal.writing.log import has_unflushed
+from memwal.writing.opened import OpenTable
+from memwal.writing.options import OwnershipPolicy, WriteOptions
+from memwal.writing.owners import OwnerRecord, manifest_age, read_owner, write_owner
+
+_JITTER = 0.1
+"""Part of the hold time by which claims are spread, and the unit of waiting after a contested one."""
+
+
+class RegionOwnership:
+    """Claims one region for one writer; used by one thread at a time, except for `other_owner`.
+
+    Args:
+        region_id: UUID in its usual text form.
+        table: the table as it is open now.
+        options: of the process.
+        writer_id: names this writer among all.
+        stopped: whoever waits for a region is to give up.
+    """
+
+    def __init__(
+        self,
+        region_id: str,
+        table: Callable[[], OpenTable],
+        options: WriteOptions,
+        writer_id: str,
+        stopped: threading.Event,
+    ) -> None:
+        self.region_id = region_id
+        self.manifest: RegionManifest | None = None
+        self._table = table
+        self._options = options
+        self._writer_id = writer_id
+        self._stopped = stopped
+        self._seen: tuple[int, float] = (0, 0.0)
+        self.lost_epoch = 0
+        self.gone_epoch = 0
+
+    def claim(self, deadline: float, after_epoch: int | None = None) -> Claim:
+        """Claim the region as soon as its owner has had it for the time that the options grant.
+
+        Args:
+            deadline: monotonic time.
+            after_epoch: nobody may have claimed it since this epoch; None where that does not matter.
+
+        Raises:
+            FencedError: somebody claimed it since `after_epoch`.
+            NotOwnerError: another process owns it, and the options say to leave it so.
+            PreconditionError: it is sealed.
+            NotFoundError: the table was dropped.
+            UnavailableError: storage failed, or the deadline came first.
+        """
+        attempts = 0
+        while True:
+            table = self._table()
+            manifest = self.newest(table)
+            if after_epoch is not None and manifest.writer_epoch != after_epoch:
+                raise FencedError(self._told(table, "another writer claimed it since it was read"))
+            seconds = self._seconds_to_wait(table, manifest)
+            if seconds <= 0:
+                try:
+                    claim = open_claim(table, self.region_id, self._options, manifest)
+                except ContestedError:
+                    attempts += 1
+                    seconds = random.uniform(0.0, _JITTER * min(attempts, 5))  # noqa: S311 - no secret
+                else:
+                    self._record(table, claim, is_released=False)
+                    if after_epoch is not None and claim.epoch != after_epoch + 1:
+                        claim.abandon()
+                        raise FencedError(self._told(table, "another writer claimed it since it was read"))
+                    return claim
+            else:
+                seconds += random.uniform(0.0, _JITTER * self._options.hold_ms / 1000)  # noqa: S311
+            left = deadline - time.monotonic()
+            if self._stopped.wait(max(0.0, min(seconds, left))) or left <= seconds:
+                raise UnavailableError(
+                    self._told(table, "its owner did not let go of it in time; nothing was written, retry")
+                )
+
+    def newest(self, table: OpenTable) -> RegionManifest:
+        """The region's newest manifest.
+
+        Raises:
+            NotFoundError: there is none.
+            PreconditionError: it is sealed.
+        """
+        manifest = read_latest_manifest(table.storage, self.region_id, known=self.manifest)
+        self.manifest = manifest
+        if manifest is None:
+            raise NotFoundError(self._told(table, "it is gone: was the table dropped?"))
+        if manifest.sealed:
+            raise PreconditionError(self._told(table, "it is sealed, which means that it takes no more rows"))
+        return manifest
+
+    def other_owner(self) -> OwnerRecord | None:
+        """The process that owns the region, where it is another and can be reached; None otherwise.
+
+        Raises:
+            LanceGatewayError: storage failed, or the region can't be written.
+        """
+        table = self._table()
+        record = read_owner(table.storage, self.newest(table))
+        if record is None or record.is_released or not record.url or self._is_own(record):
+            return None
+        return record
+
+    def release(self, claim: Claim) -> None:
+        """Tell that the region was flushed and let go."""
+        self._record(claim.table, claim, is_released=True)
+
+    def _is_own(self, record: OwnerRecord) -> bool:
+        return record.writer == self._writer_id or (bool(record.url) and record.url == self._options.url)
+
+    def _seconds_to_wait(self, table: OpenTable, manifest: RegionManifest) -> float:
+        """How long the owner may keep the region yet.
+
+        Raises:
+            NotOwnerError: as long as it likes.
+        """
+        epoch = manifest.writer_epoch
+        if epoch in (0, self.gone_epoch):
+            return 0.0
+        record = read_owner(table.storage, manifest)
+        if record is not None and (record.is_released or self._is_own(record)):
+            return 0.0
+        refuses = self._options.ownership is OwnershipPolicy.REFUSE
+        if record is not None and refuses:
+            where = record.url or "an address that it doesn't tell"
+            raise NotOwnerError(
+                self._told(table, f"the gateway at {where} owns it, and this one leaves it so: write there")
+            )
+        if self._seen[0] != epoch:
+            self._seen = epoch, time.monotonic()
+        if record is not None:
+            age = time.time() - record.claimed_at
+        elif epoch > self.lost_epoch > 0 or has_unflushed(table.storage, manifest):
+            age = manifest_age(table.storage, manifest)
+        else:
+            return 0.0  # A writer that left no rows in its log loses nothing.
+        # Clocks may differ; but nobody waits longer than that from the first sight on.
+        left = self._options.hold_ms / 1000 - max(age, time.monotonic() - self._seen[1])
+        if left > 0 and refuses:
+            raise NotOwnerError(self._told(table, "another writer has just claimed it: retry later"))
+        return left
+
+    def _record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
+        write_owner(
+            table.storage,
+            self.region_id,
+            OwnerRecord(
+                claim.epoch, self._options.url, self._writer_id, claim.since.timestamp(), is_released
+            ),
+        )
+
+    def _told(self, table: OpenTable, what: str) -> str:
+        return f"table {table.name!r}, region {self.region_id}: {what}"

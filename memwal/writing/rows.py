@@ -1,0 +1,121 @@
+"""Rows in the form in which a region's writer takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError
+
+TOMBSTONE = "_tombstone"
+_FIELD_ID = b"lance:field_id"
+_MANY_BYTES = 1 << 20
+
+
+def conformed(
+    rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
+) -> pa.Table:
+    """Rows with exactly the columns of a schema.
+
+    Args:
+        rows: with columns of these names, in any order.
+        schema: of the table, or of its key.
+        required: columns in which NULL is refused.
+        table: name, for messages.
+        fill: whether columns that are missing become NULL: they came into being after the rows did.
+
+    Raises:
+        InvalidInputError: a column is missing, unknown, of a type that doesn't fit, or NULL and required.
+    """
+    if not rows.schema.equals(schema):
+        rows = _matched(rows, schema, table, fill=fill)
+    for name in required:
+        if nulls := rows.column(name).null_count:
+            msg = (
+                f"table {table!r}: column {name!r} can't be NULL, but {nulls} of {rows.num_rows} rows have "
+                "no value there: give one"
+            )
+            raise InvalidInputError(msg)
+    return rows
+
+
+def _matched(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
+    names = set(rows.column_names)
+    missing = [field.name for field in schema if field.name not in names]
+    unknown = [name for name in rows.column_names if schema.get_field_index(name) < 0]
+    if (missing and not fill) or unknown or len(names) != rows.num_columns:
+        msg = (
+            f"table {table!r} has the columns {', '.join(schema.names)}; the rows have "
+            f"{', '.join(rows.column_names)}"
+        )
+        raise InvalidInputError(msg)
+    columns = []
+    for field in schema:
+        if field.name not in names:
+            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+            continue
+        column = rows.column(field.name)
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except pa.ArrowException as error:
+            msg = f"table {table!r}: column {field.name!r} is {field.type}, not {column.type}: {error}"
+            raise InvalidInputError(msg) from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def gathered(parts: Sequence[pa.Table]) -> pa.Table:
+    """The rows of several requests; many small ones are copied together."""
+    rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+    if rows.num_columns and rows.column(0).num_chunks > 1 and rows.nbytes < _MANY_BYTES:
+        rows = rows.combine_chunks()
+    return rows
+
+
+def exported(rows: pa.Table) -> pa.RecordBatchReader:
+    """Rows as Lance takes them over: decimals at the addresses that it demands, no empty batches."""
+    batches = [batch for batch in rows.to_batches() if batch.num_rows]
+    if any(pa.types.is_decimal(column.type) for column in rows.schema):
+        batches = [_aligned(batch) for batch in batches]
+    return pa.RecordBatchReader.from_batches(rows.schema, batches)
+
+
+def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    # Lance ends the process over decimals that aren't, and what comes from the wire often isn't.
+    options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return pa.ipc.open_stream(sink.getvalue(), options=options).read_next_batch()
+
+
+def entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
+    """Schema of WAL entries, with field ids as Lance notes them there."""
+    fields = [
+        field.with_metadata({**(field.metadata or {}), _FIELD_ID: str(field_id).encode()})
+        for field, field_id in zip(schema, field_ids, strict=True)
+    ]
+    if keyed:
+        fields.append(pa.field(TOMBSTONE, pa.bool_(), nullable=False))
+    return pa.schema(fields)
+
+
+def entry_rows(rows: pa.Table, schema: pa.Schema, *, deleted: bool) -> pa.Table:
+    """Rows that were put, or keys that were deleted, as the WAL has them.
+
+    Args:
+        rows: of the table's columns; of a delete, its key columns.
+        schema: of the WAL entry; nothing but keys is set in tombstones.
+        deleted: whether they are keys that were deleted.
+    """
+    columns = []
+    for field in schema:
+        if field.name == TOMBSTONE:
+            column = pa.array(np.full(rows.num_rows, deleted))
+        elif deleted and rows.schema.get_field_index(field.name) < 0:
+            column = pa.nulls(rows.num_rows, field.type)
+        else:
+            column = rows.column(field.name)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=schema)

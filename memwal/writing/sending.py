@@ -1,0 +1,58 @@
+"""Rows for a region that another process owns: sent there, or the region is claimed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from memwal.errors import LanceGatewayError
+from memwal.writing.changes import Changes, FencedError
+from memwal.writing.forwarding import UnreachableError
+from memwal.writing.options import WriteOptions
+from memwal.writing.outcomes import RegionOutcome
+from memwal.writing.region_writer import RegionWriter
+
+
+def forwarded(
+    options: WriteOptions,
+    writer: RegionWriter,
+    changes: Changes,
+    deadline: float,
+    write: Callable[[], RegionOutcome],
+) -> RegionOutcome:
+    """Have the owner of a region write changes, who may be this process.
+
+    Args:
+        options: with a forwarder.
+        writer: of the region, in this process.
+        changes: of that region alone.
+        deadline: monotonic time.
+        write: writes them here, claiming the region if need be.
+    """
+    while True:
+        try:
+            outcome = _sent(options, writer, changes) or write()
+        except LanceGatewayError as error:
+            outcome = RegionOutcome(writer.region_id, changes.num_rows, error)
+        # Lost to another process while it was written here: that one is the owner now.
+        if not isinstance(outcome.error, FencedError) or time.monotonic() > deadline:
+            return outcome
+
+
+def _sent(options: WriteOptions, writer: RegionWriter, changes: Changes) -> RegionOutcome | None:
+    if writer.is_owned or options.forwarder is None:
+        return None
+    owner = writer.ownership.other_owner()
+    writer.note_owner("" if owner is None else owner.url)
+    if owner is None or owner.epoch == writer.ownership.gone_epoch:
+        return None
+    started = time.monotonic()
+    try:
+        receipt = options.forwarder.forward(owner.url, writer.table_name, writer.region_id, changes)
+    except UnreachableError:
+        writer.ownership.gone_epoch = owner.epoch
+        return None
+    writer.counters.forwards += 1
+    seconds = time.monotonic() - started
+    options.observer.on_forward(writer.table_name, writer.region_id, owner.url, receipt.num_rows, seconds)
+    return RegionOutcome(writer.region_id, receipt.num_rows)
