@@ -171,7 +171,7 @@ class Forwarding:
             attempt = _Attempt(self._client(url), self._trust.options(url, seconds))
             try:
                 outcome = attempt.run(message, changes)
-            except (pa.ArrowException, OSError, StopIteration) as error:
+            except (pa.ArrowException, flight.FlightError, OSError, StopIteration) as error:
                 self._forget(url, attempt.client)
                 reason = _PREFIX.sub("", error_text(error)) or "the connection broke"
                 if not message.instance and not attempt.is_complete:
