@@ -139,6 +139,47 @@ class PreparedQuery:
         """Whether the plan depends on nothing but the tables and views that the statement names."""
         return not self._bound.lists_tables
 
+    @property
+    def is_lookup(self) -> bool:
+        """Whether the statement gives the rows of some keys, and nothing else."""
+        return self._bound.key_query is not None
+
+    def wanted_keys(self, parameters: Sequence[pa.Scalar] = ()) -> pa.Table | None:
+        """The keys that a lookup asks for; None where only DataFusion can tell.
+
+        Raises:
+            InvalidInputError: too few or too many parameters, or a value of the wrong type.
+        """
+        query = self._bound.key_query
+        values = typed_values(parameters, self.parameter_schema)
+        return None if query is None else query.keys(values, self._catalog.table(query.table).base().schema)
+
+    def admitted_regions(
+        self,
+        table: str,
+        parameters: Sequence[pa.Scalar],
+        settings: SessionSettings,
+        control: RunControl,
+    ) -> frozenset[str]:
+        """Regions of a table whose rows the statement would read now; it is planned, and not run.
+
+        Raises:
+            LanceGatewayError: what is wrong with the statement or its parameters.
+        """
+        run = self._frames.run(settings, RunControl())
+        frame = self._replanned(run, typed_values(parameters, self.parameter_schema))
+        try:
+            control.undisturbed(frame.execution_plan)
+        except LanceGatewayError:
+            raise
+        except Exception as error:
+            if not any(mark in str(error) for mark in _UNPUSHABLE):
+                raise translated(error, self._bound, run.failure) from error
+            found = self._catalog.table(table)
+            return frozenset(found.table.assignments(found.base().details, settings.consistency).region_ids)
+        kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
+        return frozenset(region_id for regions in kept for region_id in regions)
+
     def execute(
         self,
         parameters: Sequence[pa.Scalar] = (),

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from planner.dml.delete import prepare_delete, prepare_truncate
 from planner.dml.insert import prepare_insert
 from planner.dml.prepared import PreparedWrite
+from planner.dml.update import prepare_update
 from planner.dml.statement import Reader, read_statement, skip_common_tables
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ _STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
     {
         "INSERT": prepare_insert,
         "REPLACE": prepare_insert,
+        "UPDATE": prepare_update,
+        "DELETE": prepare_delete,
+        "TRUNCATE": prepare_truncate,
     }
 )
 

@@ -11,12 +11,13 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes, WriteReceipt
 from planner.control import RunControl
-from planner.dml.assignment import assigned, check_assignable, check_required
+from planner.dml.assignment import assigned, check_assignable
 from planner.dml.collecting import Collected
 from planner.dml.computing import Read, prepared_read
 from planner.dml.conflict import Conflict, conflict
+from planner.dml.filling import check_given, filled
 from planner.dml.insert_text import InsertText, read_insert
-from planner.dml.prepared import Described, WriteResult, parameter_schema
+from planner.dml.prepared import Described, WriteResult, check_count, parameter_schema
 from planner.dml.returning import Returning, returning
 from planner.dml.rewriting import again_if_fenced
 from planner.dml.splice import Splice, SplicedQuery
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from planner.access import Access
     from planner.engine import QueryEngine
 
-__all__ = ["PreparedInsert", "filled", "prepare_insert"]
+__all__ = ["PreparedInsert", "prepare_insert"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,40 +136,6 @@ class PreparedInsert(Described):
                     row += batch.num_rows
 
 
-def filled(target: Target, given: pa.Table, first_row: int = 1) -> pa.Table:
-    """Whole rows of a table: columns that are not given are NULL.
-
-    Args:
-        target: the table.
-        given: some of its columns, in its types.
-        first_row: number of the first row, for messages.
-
-    Raises:
-        InvalidInputError: NULL where it must not be.
-    """
-    names = set(given.column_names)
-    columns = [
-        given.column(field.name)
-        if field.name in names
-        else pa.chunked_array([pa.nulls(given.num_rows, field.type)])
-        for field in target.schema
-    ]
-    rows = pa.Table.from_arrays(columns, names=target.schema.names)
-    check_required(rows, target.required, first_row)
-    return rows.cast(target.schema) if rows.schema != target.schema else rows
-
-
-def check_count(values: Sequence[object], schema: pa.Schema) -> None:
-    """As many values as parameters.
-
-    Raises:
-        InvalidInputError: too few or too many.
-    """
-    if len(values) != len(schema):
-        msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
-        raise InvalidInputError(msg)
-
-
 def prepare_insert(
     engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedInsert:
@@ -200,10 +167,7 @@ def prepare_insert(
         source = prepared_read(engine, query, settings, access)
         columns = _query_columns(statement, text, target, source.schema)
         types = source.parameter_types
-    missing = [name for name in target.schema.names if name in target.required and name not in columns]
-    if missing:
-        msg = f"column {missing[0]!r} of table {target.name!r} must not be NULL, and the INSERT gives it no value"
-        raise InvalidInputError(msg)
+    check_given(target, columns, "the INSERT")
     answered = returning(statement, text.returning, target, text.alias, settings)
     resolved = conflict(engine, statement, text, target, settings, access)
     return PreparedInsert(

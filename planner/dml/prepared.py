@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from memwal.errors import InvalidInputError
 from planner.plain_types import plain_type
 
 if TYPE_CHECKING:
@@ -107,3 +108,14 @@ def parameter_schema(count: int, *known: Mapping[int, pa.DataType]) -> pa.Schema
 
 def _storage(kind: pa.DataType) -> pa.DataType:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def check_count(values: Sequence[object], schema: pa.Schema) -> None:
+    """As many values as parameters.
+
+    Raises:
+        InvalidInputError: too few or too many.
+    """
+    if len(values) != len(schema):
+        msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
+        raise InvalidInputError(msg)

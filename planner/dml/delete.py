@@ -1,0 +1,117 @@
+"""DELETE FROM t [AS a] [USING ..] [WHERE ..] [RETURNING ..], and TRUNCATE [TABLE] t"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from memwal.errors import LanceGatewayError
+from planner.control import RunControl
+from planner.dml.assignment import assigned
+from planner.dml.changing import Compute, PreparedChange, deleted, no_change
+from planner.dml.computing import prepared_read
+from planner.dml.lookup import last_of_key, strong
+from planner.dml.prepared import parameter_schema
+from planner.dml.reading import PlannedRows, PointRows, Rows
+from planner.dml.returning import read_returning, returning
+from planner.dml.rewriting import Outcome
+from planner.dml.splice import Splice
+from planner.dml.statement import Part, Reader, WriteText, read_statement, skip_common_tables
+from planner.dml.target import Target, find_target
+from planner.dml.update import add_source, lookup_query, table_alias
+from planner.settings import SessionSettings
+from planner.tokens import quote
+
+if TYPE_CHECKING:
+    from planner.access import Access
+    from planner.engine import QueryEngine
+
+__all__ = ["prepare_delete", "prepare_truncate"]
+
+
+def prepare_delete(
+    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+) -> PreparedChange:
+    """Check a DELETE.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    statement = read_statement(sql)
+    reader = Reader(statement)
+    common_tables = skip_common_tables(reader)
+    reader.expect("DELETE", "FROM")
+    parts = reader.names("The name of a table")
+    alias = table_alias(reader, "USING", "WHERE", "RETURNING")
+    others = reader.until(("WHERE",), ("RETURNING",)) if reader.take("USING") else Part(0, 0)
+    condition = reader.until(("RETURNING",)) if reader.take("WHERE") else Part(0, 0)
+    answer = read_returning(reader)
+    reader.expect_end()
+    target = find_target(engine, parts, access)
+    target.check_key("DELETE")
+    name = alias or target.name
+    wanted = target.schema.names if answer else target.place_columns
+    splice = Splice(statement).copy(common_tables).add(" SELECT ")
+    splice.add(", ".join(f"{quote(name)}.{quote(one)}" for one in wanted))
+    add_source(splice, target, name, others, condition)
+    chosen = strong(settings)
+    planned = PlannedRows(
+        engine, target, prepared_read(engine, splice.query(), chosen, access), chosen, access
+    )
+    rows: Rows = planned
+    if condition and not others and not common_tables:
+        rows = _point(statement, name, wanted, condition, planned) or planned
+    answered = returning(statement, answer, target, alias, settings)
+    types = (planned.read.parameter_types, answered.parameter_types)
+    schema = parameter_schema(statement.parameter_count, *types)
+    compute = _compute(target, joined=bool(others), whole=bool(answer))
+    return PreparedChange(sql, "DELETE", target, rows, compute, answered, schema, settings)
+
+
+def prepare_truncate(
+    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+) -> PreparedChange:
+    """Check a TRUNCATE.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    statement = read_statement(sql)
+    reader = Reader(statement)
+    reader.expect("TRUNCATE")
+    reader.take("TABLE")
+    parts = reader.names("The name of a table")
+    reader.expect_end()
+    whole = f"DELETE FROM {'.'.join(map(quote, parts))}"  # noqa: S608 - quoted names
+    return prepare_delete(engine, whole, settings, access)
+
+
+def _point(
+    statement: WriteText, name: str, wanted: Sequence[str], condition: Part, planned: PlannedRows
+) -> PointRows | None:
+    target = planned.target
+    if target.region_columns:
+        return None
+    query = lookup_query(statement, target, name, wanted, condition).query()
+    try:
+        lookup = prepared_read(planned.engine, query, planned.settings, planned.access)
+    except LanceGatewayError:
+        return None
+    return PointRows(target, lookup, None, planned) if lookup.prepared.is_lookup else None
+
+
+def _compute(target: Target, *, joined: bool, whole: bool) -> Compute:
+    def outcome(rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl) -> Outcome:
+        del parameters, control
+        if not rows.num_rows:
+            return no_change(target)
+        columns = [assigned(rows.column(name), target.schema.field(name)) for name in rows.column_names]
+        found = pa.table(columns, schema=pa.schema([target.schema.field(name) for name in rows.column_names]))
+        if joined:
+            found = last_of_key(found, target.key)
+        shown = found if whole else target.schema.empty_table()
+        return Outcome(found.num_rows, deleted(target, found), shown)
+
+    return outcome

@@ -1,0 +1,121 @@
+"""What an UPDATE, DELETE or MERGE reads before it writes, and the regions that this concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from planner.control import RunControl
+from planner.dml.collecting import collected
+from planner.dml.computing import Read
+from planner.dml.evaluating import RowsQuery
+from planner.dml.target import Target
+
+if TYPE_CHECKING:
+    from planner.access import Access
+    from planner.engine import QueryEngine
+    from planner.settings import SessionSettings
+
+__all__ = ["PlannedRows", "PointRows", "Rows"]
+
+
+class Rows(Protocol):
+    """Rows that a statement reads: columns of the target, and expressions behind them."""
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """Queries that they come from."""
+
+    def regions(self, parameters: Sequence[pa.Scalar], control: RunControl) -> frozenset[str]:
+        """Where the rows may lie, as far as is known without reading them."""
+
+    def table(self, parameters: Sequence[pa.Scalar], control: RunControl) -> pa.Table:
+        """The rows as they are now.
+
+        Raises:
+            LanceGatewayError: they can't be read, or are too many.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRows:
+    """Rows that a query finds.
+
+    Attributes:
+        engine: that runs it.
+        target: table that is written.
+        read: the query.
+        settings: it runs with.
+        access: rights of the principal.
+    """
+
+    engine: QueryEngine
+    target: Target
+    read: Read
+    settings: SessionSettings
+    access: Access
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """The query."""
+        return (self.read,)
+
+    def regions(self, parameters: Sequence[pa.Scalar], control: RunControl) -> frozenset[str]:
+        """Those that the query's conditions admit."""
+        with self.read.query.telling():
+            values = [parameters[one] for one in self.read.query.ordinals]
+            return self.read.prepared.admitted_regions(self.target.name, values, self.settings, control)
+
+    def table(self, parameters: Sequence[pa.Scalar], control: RunControl) -> pa.Table:
+        """Run the query."""
+        return collected(self.read.batches(parameters, self.settings, control), self.target.name)
+
+
+@dataclass(frozen=True, eq=False)
+class PointRows:
+    """Rows that are named by their keys, so that no plan is needed to find them.
+
+    Attributes:
+        target: table that is written; the regions of its rows follow from the key.
+        lookup: a query that is but a lookup; gives the target's columns.
+        expressions: over what it gives; None for none.
+        planned: the same rows by a query, where a value is not exactly of the key's type.
+    """
+
+    target: Target
+    lookup: Read
+    expressions: RowsQuery | None
+    planned: PlannedRows
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """Both queries."""
+        return (self.lookup, self.planned.read)
+
+    def regions(self, parameters: Sequence[pa.Scalar], control: RunControl) -> frozenset[str]:
+        """Those of the keys."""
+        keys = self._keys(parameters)
+        if keys is None:
+            return self.planned.regions(parameters, control)
+        return frozenset(self.target.table.writer().regions_of(keys)) if keys.num_rows else frozenset()
+
+    def table(self, parameters: Sequence[pa.Scalar], control: RunControl) -> pa.Table:
+        """Look the keys up."""
+        if self._keys(parameters) is None:
+            return self.planned.table(parameters, control)
+        found = self.lookup.batches(parameters, self.planned.settings, control).read_all()
+        if self.expressions is None:
+            return found
+        if not found.num_rows:
+            return self.planned.read.schema.empty_table()
+        made = self.expressions.rows({self.target.name: found}, parameters, control)
+        for field, column in zip(made.schema, made.columns, strict=True):
+            found = found.append_column(field, column)
+        return found
+
+    def _keys(self, parameters: Sequence[pa.Scalar]) -> pa.Table | None:
+        values = [parameters[one] for one in self.lookup.query.ordinals]
+        return self.lookup.prepared.wanted_keys(values)

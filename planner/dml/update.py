@@ -1,0 +1,154 @@
+"""UPDATE t [AS a] SET .. [FROM ..] [WHERE ..] [RETURNING ..]"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.writing import Changes
+from planner.control import RunControl
+from planner.dml.changing import Compute, PreparedChange, no_change
+from planner.dml.computing import prepared_read
+from planner.dml.evaluating import RowsQuery
+from planner.dml.lookup import key_text, repeated_key, strong
+from planner.dml.prepared import parameter_schema
+from planner.dml.reading import PlannedRows, PointRows, Rows
+from planner.dml.returning import read_returning, returning
+from planner.dml.rewriting import Outcome
+from planner.dml.set_clause import SetColumns, read_assignments, set_columns
+from planner.dml.splice import Splice
+from planner.dml.statement import Part, Reader, WriteText, read_statement, skip_common_tables
+from planner.dml.target import Target, find_target
+from planner.settings import SessionSettings
+from planner.tokens import quote
+
+if TYPE_CHECKING:
+    from planner.access import Access
+    from planner.engine import QueryEngine
+
+__all__ = ["prepare_update"]
+
+_SET = "set#"
+
+
+def prepare_update(
+    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+) -> PreparedChange:
+    """Check an UPDATE.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    statement = read_statement(sql)
+    reader = Reader(statement)
+    common_tables = skip_common_tables(reader)
+    reader.expect("UPDATE")
+    parts = reader.names("The name of a table")
+    alias = table_alias(reader, "SET")
+    reader.expect("SET")
+    assignments = reader.until(("FROM",), ("WHERE",), ("RETURNING",))
+    others = reader.until(("WHERE",), ("RETURNING",)) if reader.take("FROM") else Part(0, 0)
+    condition = reader.until(("RETURNING",)) if reader.take("WHERE") else Part(0, 0)
+    answer = read_returning(reader)
+    reader.expect_end()
+    target = find_target(engine, parts, access)
+    target.check_key("UPDATE")
+    name = alias or target.name
+    found = read_assignments(statement, assignments, frozenset({name}))
+    columns = set_columns(statement, target, found)
+    splice = Splice(statement).copy(common_tables).add(" SELECT ")
+    splice.add(", ".join(f"{quote(name)}.{quote(one)}" for one in target.schema.names))
+    columns.add_to(splice, _SET)
+    add_source(splice, target, name, others, condition)
+    chosen = strong(settings)
+    planned = PlannedRows(
+        engine, target, prepared_read(engine, splice.query(), chosen, access), chosen, access
+    )
+    columns.check_types(planned.read.schema, _SET)
+    rows: Rows = planned
+    if condition and not others and not common_tables:
+        rows = _point(statement, columns, name, condition, planned) or planned
+    answered = returning(statement, answer, target, alias, settings)
+    types = (columns.parameter_types, planned.read.parameter_types, answered.parameter_types)
+    schema = parameter_schema(statement.parameter_count, *types)
+    compute = _compute(target, columns, "FROM" if others else "")
+    return PreparedChange(sql, "UPDATE", target, rows, compute, answered, schema, settings)
+
+
+def table_alias(reader: Reader, *ends: str) -> str | None:
+    """An alias of the table that is written, if one stands next."""
+    if reader.take("AS") or (reader.text.is_name(reader.at) and reader.word not in ends):
+        return reader.name("An alias")
+    return None
+
+
+def add_source(splice: Splice, target: Target, name: str, others: Part, condition: Part) -> None:
+    """Append FROM and WHERE: the target under its name, and what it is joined with."""
+    splice.add(f" FROM {quote(target.name)} AS {quote(name)}")
+    if others:
+        splice.add(", ").copy(others)
+    if condition:
+        splice.add(" WHERE (").copy(condition).add(")")
+
+
+def lookup_query(
+    statement: WriteText, target: Target, name: str, columns: Sequence[str], condition: Part
+) -> Splice:
+    """A query that is a lookup if the condition names keys and nothing else."""
+    splice = Splice(statement).add("SELECT ").add(", ".join(quote(one) for one in columns))
+    return splice.add(f" FROM {quote(target.name)} AS {quote(name)} WHERE ").copy(condition)
+
+
+def _point(
+    statement: WriteText, columns: SetColumns, name: str, condition: Part, planned: PlannedRows
+) -> PointRows | None:
+    """The same rows by their keys, where the condition names them and nothing else."""
+    target = planned.target
+    if target.region_columns:
+        return None
+    query = lookup_query(statement, target, name, target.schema.names, condition).query()
+    try:
+        lookup = prepared_read(planned.engine, query, planned.settings, planned.access)
+        if not lookup.prepared.is_lookup:
+            return None
+        expressions = None
+        if columns.expressions:
+            splice = Splice(statement).add("SELECT 1 AS one")
+            columns.add_to(splice, _SET)
+            made = splice.add(f" FROM {quote(target.name)} AS {quote(name)}").query()
+            expressions = RowsQuery(made, {target.name: lookup.schema})
+    except LanceGatewayError:
+        # Subqueries in SET, most often: planned with the rest of the statement, they can be read.
+        return None
+    return PointRows(target, lookup, expressions, planned)
+
+
+def _compute(target: Target, columns: SetColumns, joined: str) -> Compute:
+    def outcome(rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl) -> Outcome:
+        del control
+        if not rows.num_rows:
+            return no_change(target)
+        if joined:
+            check_matched_once(target, rows, joined)
+        new = columns.applied(rows, _SET, parameters)
+        return Outcome(new.num_rows, Changes(new), new)
+
+    return outcome
+
+
+def check_matched_once(target: Target, rows: pa.Table, joined: str) -> None:
+    """Refuse rows that are matched more than once: which of the new values is meant?
+
+    Raises:
+        InvalidInputError: names one of them.
+    """
+    twice = repeated_key(rows, target.key)
+    if twice is not None:
+        msg = (
+            f"the row of table {target.name!r} with {key_text(twice)} matches several rows of {joined}, so what it "
+            f"becomes is not clear, and nothing was written: make the rows of {joined} differ in what they match"
+        )
+        raise InvalidInputError(msg)
