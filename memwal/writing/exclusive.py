@@ -75,8 +75,7 @@ class ExclusiveRegions:
         held = self._held.get(region_id)
         if held is None:
             # It came into being after the others were taken: if it is still empty, nothing was overlooked.
-            epoch = self._take(region_id, self._late())
-            if epoch != 1:
+            if not self._take(region_id, self._late()):
                 msg = f"region {region_id} came into being meanwhile; nothing was written, begin anew"
                 raise FencedError(msg)
         elif held[0].losses != held[1]:
@@ -89,13 +88,14 @@ class ExclusiveRegions:
         for writer, _ in held.values():
             writer.queue.release(self)
 
-    def _take(self, region_id: str, deadline: float) -> int:
+    def _take(self, region_id: str, deadline: float) -> bool:
+        """Hold a region; whether nobody has ever written to it."""
         writer = self._region(region_id)
         writer.queue.hold(self, deadline)
         try:
-            epoch = writer.own(deadline)
+            is_new = writer.own(deadline)
         except BaseException:
             writer.queue.release(self)
             raise
         self._held[region_id] = writer, writer.losses
-        return epoch
+        return is_new

@@ -103,13 +103,16 @@ class RegionWriter:
         claim = self._claim
         return 0.0 if claim is None else time.monotonic() - claim.used_at
 
-    def own(self, deadline: float) -> int:
-        """Claim the region unless it is owned; the epoch. Only for who holds the queue.
+    def own(self, deadline: float) -> bool:
+        """Claim the region unless it is owned; whether nobody has ever written to it.
+
+        Only for who holds the queue.
 
         Raises:
             LanceGatewayError: as `RegionOwnership.claim`.
         """
-        return self._owned(deadline, None).epoch
+        claim = self._owned(deadline, None)
+        return claim.epoch == 1 and claim.position == 0
 
     def tail(self) -> OwnTail | None:
         """What is held in memory; None where the region is not owned.

@@ -197,7 +197,7 @@ class Regions:
         )
         msg = (
             f"{self._storage.uri}: region {one.region_id} {reason} ({len(strangers)} such): "
-            "any key may be in it, but a key must stay in one region: merge and remove such regions, or write "
+            "any key may be in it, but a key stays in one region: merge and remove such regions, or write "
             "through the writers that made them"
         )
         return PreconditionError(msg)

@@ -12,6 +12,7 @@ from memwal.errors import InvalidInputError
 TOMBSTONE = "_tombstone"
 _FIELD_ID = b"lance:field_id"
 _MANY_BYTES = 1 << 20
+_ALIGNMENT = 16
 
 
 def conformed(
@@ -76,13 +77,18 @@ def gathered(parts: Sequence[pa.Table]) -> pa.Table:
 def exported(rows: pa.Table) -> pa.RecordBatchReader:
     """Rows as Lance takes them over: decimals at the addresses that it demands, no empty batches."""
     batches = [batch for batch in rows.to_batches() if batch.num_rows]
-    if any(pa.types.is_decimal(column.type) for column in rows.schema):
-        batches = [_aligned(batch) for batch in batches]
+    if any("decimal" in str(column.type) for column in rows.schema):
+        batches = [batch if _is_aligned(batch) else _aligned(batch) for batch in batches]
     return pa.RecordBatchReader.from_batches(rows.schema, batches)
 
 
+def _is_aligned(batch: pa.RecordBatch) -> bool:
+    buffers = (one for column in batch.columns for one in column.buffers() if one is not None)
+    return all(one.address % _ALIGNMENT == 0 for one in buffers)
+
+
 def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    # Lance ends the process over decimals that aren't, and what comes from the wire often isn't.
+    # Lance panics over decimals that aren't, and what comes from the wire often isn't.
     options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:

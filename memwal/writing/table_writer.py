@@ -199,15 +199,16 @@ class TableWriter:
         self._is_closing = True
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Flush, and take no more rows; may be called again.
+        """Take no more rows, write those that were only acknowledged, and flush; may be called again.
 
         Args:
-            timeout_seconds: None as the options say.
+            timeout_seconds: for flushing, no region of which is begun later; None as the options say.
 
         Returns:
             Ids of regions that were not flushed; what was acknowledged is durable in their logs.
         """
         self.stop_taking()
+        self._drain(self._deadline(None))
         failed = self._flushed(self._deadline(timeout_seconds))
         for region_id, error in failed.items():
             _log.warning("region %s was not flushed: %s", region_id, error)
@@ -347,6 +348,8 @@ class TableWriter:
         """Flush all regions, several at once; why some were not."""
 
         def flush(one: RegionWriter) -> LanceGatewayError | None:
+            if time.monotonic() >= deadline:
+                return UnavailableError(f"{one.queue.name}: there was no time left")
             try:
                 one.flush(deadline)
             except LanceGatewayError as error:
@@ -360,6 +363,14 @@ class TableWriter:
             errors = list(self._pool.map(flush, every))
         pairs = zip(every, errors, strict=True)
         return {one.region_id: error for one, error in pairs if error is not None}
+
+    def _drain(self, deadline: float) -> None:
+        """Have rows written that were acknowledged before they are durable."""
+        for one in list(self._regions.values()):
+            try:
+                one.drain(deadline)
+            except LanceGatewayError as error:
+                _log.error("rows that were acknowledged as not durable may be lost: %s", error)  # noqa: TRY400
 
     def _tidy(self) -> None:
         idle = self._options.idle_close_seconds
