@@ -13,15 +13,19 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from gateway.auth.opening import open_security
+from gateway.auth.peers import PeerSecurity
 from gateway.auth.security import Security
 from gateway.config.loading import Loaded
 from gateway.config.schema import GatewayConfig
+from gateway.forwarding import ForwardedRows
 from gateway.limits import Limits
 from gateway.machine import memory_bytes
 from gateway.observability import logs
 from gateway.observability.observing import Observability
 from gateway.observability.system_tables import SystemSettings
+from gateway.observability.writes import WriteEvents
 from gateway.server import GatewayServer
+from gateway.writing import Writing, open_writing
 from memwal.errors import UnavailableError
 from planner import compatibility
 from planner.catalog import Catalog
@@ -31,14 +35,17 @@ logger = logging.getLogger(__name__)
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # How long streams that were told to end may take to do so.
 _GRACE_SECONDS = 1.0
+# How long storage may take over rows that were acknowledged without waiting for it, and over its last flush.
+_SETTLE_SECONDS = 10.0
 
 
 def serve(loaded: Loaded) -> None:
     """Serves until SIGINT or SIGTERM.
 
     The first line on stdout names the address, once it accepts connections. The first signal refuses new
-    connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. A second
-    signal ends the process at once. Must be called from the main thread.
+    connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. Rows that
+    were acknowledged without waiting for storage are written then, and regions flushed for
+    `writes.flush_timeout`. A second signal ends the process at once. Must be called from the main thread.
 
     Raises:
         LanceGatewayError: the installed versions do not fit, there is no such root, the address is taken, or
@@ -48,12 +55,20 @@ def serve(loaded: Loaded) -> None:
     logs.configure(config.observability.log_format, config.observability.log_level)
     compatibility.check()
     security = open_security(config.tls, config.auth, host=config.server.host)
+    events = WriteEvents()
+    writing = open_writing(config, events)
     with ExitStack() as stack:
-        catalog = Catalog.open(config.root, config.storage_options, cache_bytes=config.limits.cache_bytes)
+        stack.callback(writing.close)
+        catalog = Catalog.open(
+            config.root,
+            config.storage_options,
+            cache_bytes=config.limits.cache_bytes,
+            writing=writing.options,
+        )
         stack.callback(catalog.close)
-        observability = Observability(config.observability, catalog, config.server.port)
+        observability = Observability(config.observability, catalog, config.server.port, events)
         stack.callback(observability.close)
-        server = _start(loaded, security, observability)
+        server = _start(loaded, security, observability, writing)
         stop = _stop_on_signals()
         scheme = "grpc+tls" if security.tls else "grpc"
         host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
@@ -62,7 +77,15 @@ def serve(loaded: Loaded) -> None:
         sys.stdout.flush()
         stop.wait()
         observability.readiness.drain()
-        _drain(server, config.server.drain, observability)
+        has_ended = _drain(server, config.server.drain)
+        has_closed = _close(catalog, config.writes.flush_timeout)
+        if not (has_ended and has_closed):
+            # A client that does not read, or storage that does not answer, cannot be waited for any longer.
+            logger.warning("leaving without %d streams", len(server.queries.active()))
+            observability.close()
+            logging.shutdown()
+            os._exit(0)
+        logger.info("stopped")
 
 
 def limits_of(config: GatewayConfig) -> Limits:
@@ -98,8 +121,14 @@ def listening_problem(host: str, port: int) -> str | None:
     return None
 
 
-def _start(loaded: Loaded, security: Security, observability: Observability) -> GatewayServer:
+def _start(
+    loaded: Loaded, security: Security, observability: Observability, writing: Writing
+) -> GatewayServer:
     config = loaded.config
+    forwarded = None
+    if writing.token is not None:
+        security = PeerSecurity(security, writing.token, config.writes.advertise_url)
+        forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     # What a statement does not find in half of the memory, it should not look for.
     query_memory = config.limits.query_memory_bytes or memory_bytes() // 2
     engine = observability.engine(config.server.partitions or None, query_memory)
@@ -115,6 +144,7 @@ def _start(loaded: Loaded, security: Security, observability: Observability) -> 
             observers=observability.query_observers(),
             on_call_finished=observability.metrics.on_call_finished,
             middleware=observability.middleware(),
+            forwarded=forwarded,
         )
     except pa.ArrowException as error:
         # gRPC only logs the reason.
@@ -140,7 +170,8 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _drain(server: GatewayServer, seconds: float, observability: Observability) -> None:
+def _drain(server: GatewayServer, seconds: float) -> bool:
+    """Refuses new calls, and returns whether the running ones have ended."""
     logger.info("stopping; %d streams are running", len(server.queries.active()))
     # Refuses new calls at once and returns when the running ones have ended.
     shutdown = threading.Thread(target=server.shutdown, name="shutdown", daemon=True)
@@ -151,10 +182,27 @@ def _drain(server: GatewayServer, seconds: float, observability: Observability) 
         logger.warning("%d streams are still running after %g s: ending them", running, seconds)
         server.queries.end(UnavailableError("the gateway is stopping; run the query again elsewhere"))
         shutdown.join(_GRACE_SECONDS)
-    if shutdown.is_alive():
-        # A client that does not read cannot be waited for any longer.
-        logger.warning("leaving without %d streams", len(server.queries.active()))
-        observability.close()
-        logging.shutdown()
-        os._exit(0)
-    logger.info("stopped")
+    return not shutdown.is_alive()
+
+
+def _close(catalog: Catalog, seconds: float) -> bool:
+    """Writes what was only acknowledged, flushes regions for a while, and returns whether that has ended."""
+
+    def close() -> None:
+        for name, regions in catalog.close(seconds).items():
+            logger.warning(
+                "%d regions of table %r were not flushed within %g s: their rows are safe in the log, from "
+                "where the next owner goes on",
+                len(regions),
+                name,
+                seconds,
+            )
+
+    closing = threading.Thread(target=close, name="close", daemon=True)
+    closing.start()
+    closing.join(seconds + _SETTLE_SECONDS)
+    if closing.is_alive():
+        logger.error(
+            "storage does not answer: leaving; rows that were acknowledged as durable are in the log"
+        )
+    return not closing.is_alive()

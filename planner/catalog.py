@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import lance
@@ -92,11 +93,23 @@ class Catalog:
         with self._lock:
             return tuple(self._tables.values())
 
-    def close(self) -> None:
-        """Flush what was written, and stop the reader threads."""
+    def close(self, timeout_seconds: float | None = None) -> Mapping[str, Sequence[str]]:
+        """Write what was only acknowledged, flush what was written, and stop the reader threads.
+
+        Args:
+            timeout_seconds: for the flushes of all tables together; None as the options of writing say, each.
+
+        Returns:
+            Table -> regions that were not flushed; what was acknowledged is durable in their logs.
+        """
+        until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        left: dict[str, Sequence[str]] = {}
         for table in self.opened():
-            table.close()
+            regions = table.close(None if until is None else max(until - time.monotonic(), 0.0))
+            if regions:
+                left[table.name] = regions
         self.executor.shutdown(wait=False, cancel_futures=True)
+        return left
 
     def table_names(self) -> tuple[str, ...]:
         """All tables, sorted."""
@@ -188,6 +201,23 @@ class Catalog:
         except UnicodeDecodeError as error:
             msg = f"view {name!r}: {self.storage.locate(path)} is not UTF-8 text: {error}"
             raise CorruptDataError(msg) from error
+
+    def write_view(self, name: str, sql: str, *, replaces: bool) -> bool:
+        """Make a view; False where there is one that is not to be replaced.
+
+        Raises:
+            InvalidInputError: no view can have that name.
+        """
+        self.check_name(name)
+        path, data = f"{name}{VIEW_SUFFIX}", sql.encode()
+        if not replaces:
+            return self.storage.put_if_absent(path, data)
+        self.storage.put(path, data)
+        return True
+
+    def drop_view(self, name: str) -> None:
+        """Remove a view; nothing happens where there is none."""
+        self.storage.delete(f"{name}{VIEW_SUFFIX}")
 
     def _named(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
         return tuple(

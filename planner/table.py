@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from bisect import bisect_left
@@ -25,7 +26,7 @@ from memwal.storage import Storage
 from memwal.wal import WalEntry
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.assignments import RegionAssignments
-from planner.base_table import BaseTable, open_base_table
+from planner.base_table import BaseTable, Place, open_base_table
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError, open_generation
 from planner.key_places import KeyPlaces
@@ -83,6 +84,8 @@ class Table:
         self._writing = writing
         self._writer: TableWriter | None = None
         self._writer_lock = threading.Lock()
+        self._writer_place: Place | None = None
+        self._written_at = -math.inf
         self._logs = LogReader(storage, cache, self._own_tail, lambda: self._newest.last)
 
     @property
@@ -110,9 +113,17 @@ class Table:
         if self._writing is None:
             msg = f"table {self.name!r} can't be written: this gateway was started read-only"
             raise PreconditionError(msg)
+        place = self._newest.known.place
         with self._writer_lock:
+            if self._writer is not None and self._writer_place != place:
+                # Of a table that was dropped: to flush its rows would write them into the new one.
+                stranger, self._writer = self._writer, None
+                getattr(stranger, "abandon", lambda: None)()
             if self._writer is None:
-                self._writer = TableWriter(self.name, self.storage, self._writing, self._session)
+                self._writer_place = place
+                self._writer = TableWriter(
+                    self.name, self.storage, self._writing, self._session, self.wrote
+                )
             return self._writer
 
     @property
@@ -120,12 +131,22 @@ class Table:
         """What `writer` made; None where nothing was written yet."""
         return self._writer
 
-    def close(self) -> None:
-        """Flush what was written."""
+    def wrote(self) -> None:
+        """Take note that rows may have been written: no older snapshot is taken again."""
+        self._written_at = time.monotonic()
+
+    def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
+        """Flush what was written.
+
+        Args:
+            timeout_seconds: None as the options of writing say.
+
+        Returns:
+            Ids of regions that were not flushed; what was acknowledged is durable in their logs.
+        """
         with self._writer_lock:
             writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
+        return () if writer is None else writer.close(timeout_seconds)
 
     def base(self) -> BaseTable:
         """The newest version of the base table.
@@ -180,6 +201,7 @@ class Table:
             last = self._newest.known.last.get(consistency)
             if (
                 last is not None
+                and last.taken_at > self._written_at
                 and (time.monotonic() - last.taken_at) * 1000 <= max_staleness_ms
                 and all(region_id in last.regions for region_id in needed)
             ):
@@ -197,7 +219,7 @@ class Table:
                 continue
             failure = None
             if taken is not None:
-                kept.last[consistency] = taken
+                kept.keep_last(consistency, taken)
                 return taken
         if isinstance(failure, LanceGatewayError):
             raise failure
@@ -396,7 +418,9 @@ class Table:
     def _own_tail(self, region_id: str) -> OwnTail | None:
         """What this process wrote to a region and holds in memory; makes no writer."""
         writer = self._writer
-        return None if writer is None else writer.tail(region_id)
+        if writer is None or self._writer_place != self._newest.known.place:
+            return None
+        return writer.tail(region_id)
 
 
 def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:

@@ -370,7 +370,7 @@ class TableWriter:
             try:
                 one.drain(deadline)
             except LanceGatewayError as error:
-                _log.error("rows that were acknowledged as not durable may be lost: %s", error)  # noqa: TRY400
+                _log.error("rows that were acknowledged as not durable may be lost: %s", error)
 
     def _tidy(self) -> None:
         idle = self._options.idle_close_seconds
