@@ -49,20 +49,35 @@ class FragmentMask:
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
         """What names the visible rows of each chunk: equal digests show the same rows."""
-        bits = self.visible.buffers()[1]
-        size = CHUNK_ROWS // 8
-        return tuple(
-            hashlib.blake2b(bits[start : start + size], digest_size=16).digest()
-            for start in range(0, (len(self.visible) + 7) // 8, size)
-        )
+        return tuple(self._digest(number) for number in range(-(-len(self.visible) // CHUNK_ROWS)))
 
     def chunk(self, number: int) -> pa.BooleanArray:
         """The mask of one chunk."""
         return self.visible.slice(number * CHUNK_ROWS, CHUNK_ROWS)
 
+    def without(self, offsets: np.ndarray) -> FragmentMask:
+        """The mask that hides rows at these offsets (any order, repeats allowed) as well."""
+        bits = np.frombuffer(self.visible.buffers()[1], np.uint8, (len(self.visible) + 7) // 8).copy()
+        np.bitwise_and.at(bits, offsets >> 3, ~(1 << (offsets & 7)).astype(np.uint8))
+        visible = pa.Array.from_buffers(pa.bool_(), len(self.visible), [None, pa.py_buffer(bits)])
+        mask = FragmentMask(visible, self.hides_deleted)
+        known = vars(self).get("digests")
+        if known is not None:
+            digests = list(known)
+            for number in np.unique(offsets // CHUNK_ROWS).tolist():
+                digests[number] = mask._digest(number)
+            vars(mask)["digests"] = tuple(digests)
+        return mask
+
     def both(self, other: FragmentMask) -> FragmentMask:
         """Rows that both masks show."""
         return FragmentMask(pc.and_(self.visible, other.visible), self.hides_deleted or other.hides_deleted)
+
+    def _digest(self, number: int) -> bytes:
+        size = CHUNK_ROWS // 8
+        stop = min((number + 1) * size, (len(self.visible) + 7) // 8)
+        bits = self.visible.buffers()[1][number * size : stop]
+        return hashlib.blake2b(bits, digest_size=16).digest()
 
     def at(self, offsets: pa.UInt64Array) -> pa.BooleanArray:
         """One boolean per row, for rows at these ascending offsets within the fragment."""
@@ -145,8 +160,5 @@ def fragment_mask(physical_rows: int, hidden: np.ndarray, before: FragmentMask |
         before: what is hidden already.
     """
     if before is None:
-        visible = np.ones(physical_rows, dtype=np.bool_)
-    else:
-        visible = before.visible.to_numpy(zero_copy_only=False)
-    visible[hidden] = False
-    return FragmentMask(pa.array(visible))
+        before = FragmentMask(pa.array(np.ones(physical_rows, dtype=np.bool_)))
+    return before.without(hidden)

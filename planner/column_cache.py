@@ -2,14 +2,14 @@
 
 Opening a scanner costs more than the few rows of a flushed generation, and decoding and masking a column
 costs more than handing it over. What is kept is named by its content: the fragment's data files, which never
-change, and the rows that are visible of a chunk. So it stays right for every snapshot, and a fresh row costs
-no more than the chunk in which it supersedes another.
+change, and the rows that are visible of a chunk. So it stays right for every snapshot. Chunks are kept whole
+and, once the same rows of them are asked for again, masked: while rows stream in, every query sees others.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,8 +73,14 @@ class DecodedColumns:
         not_deleted = self.kept.compute(("live", *identity), live, size)
         if mask is None:
             return not_deleted
-        # By content as well: masks come and go with snapshots.
-        return self.kept.compute(("visible", *identity, *mask.digests), lambda: mask.both(not_deleted), size)
+        # By content as well, and only the last one: masks come and go with snapshots.
+        name = ("visible", *identity)
+        known: tuple[tuple[bytes, ...], FragmentMask] | None = self.kept.get(name)
+        if known is not None and known[0] == mask.digests:
+            return known[1]
+        both = mask.both(not_deleted)
+        self.kept.put(name, (mask.digests, both), size(both))
+        return both
 
     def read(
         self, source: LanceSource, fragment_id: int, columns: Sequence[str], visible: FragmentMask | None
@@ -99,10 +105,7 @@ class DecodedColumns:
         chunks = -(-rows // CHUNK_ROWS)
         digests = (_EVERY_ROW,) * chunks if visible is None else visible.digests
         names = column_keys(dataset, fragment, columns)
-        kept = [
-            [self.kept.get((*name, number, digest)) for name in names]
-            for number, digest in enumerate(digests)
-        ]
+        kept = [self._kept(names, number, digest, visible) for number, digest in enumerate(digests)]
 
         def is_kept(number: int) -> bool:
             return all(column is not None for column in kept[number])
@@ -114,6 +117,30 @@ class DecodedColumns:
                 arrays = kept[number] if decoded is None else next(decoded)
                 yield _batch(columns, arrays, _visible_rows(rows, number, visible))
 
+    def _kept(
+        self,
+        names: list[tuple[object, ...]],
+        number: int,
+        digest: bytes,
+        visible: FragmentMask | None,
+    ) -> list[pa.Array | None]:
+        """The visible rows of a chunk in each column; None where they have to be read."""
+        found = [self.kept.get((*name, number, digest)) for name in names]
+        if visible is None or all(column is not None for column in found):
+            return found
+        missing = [at for at, column in enumerate(found) if column is None]
+        whole = [self.kept.get((*names[at], number, _EVERY_ROW)) for at in missing]
+        if any(column is None for column in whole):
+            return found
+        mask = visible.chunk(number)
+        asked_again = self._was_asked_for((names[missing[0]], number, digest))
+        for at, column in zip(missing, whole, strict=True):
+            shown_rows = column if mask.true_count == len(mask) else column.filter(mask)
+            found[at] = shown_rows
+            if asked_again:
+                self.kept.put((*names[at], number, digest), shown_rows, int(shown_rows.nbytes))
+        return found
+
     def _decoded(
         self,
         dataset: Any,  # noqa: ANN401 (lance types)
@@ -123,7 +150,7 @@ class DecodedColumns:
         visible: FragmentMask | None,
         numbers: list[int],
     ) -> Iterator[list[pa.Array]]:
-        """Read neighbouring chunks in one scan, keep their visible rows, and produce them."""
+        """Read neighbouring chunks in one scan, keep them, and produce their visible rows."""
         metadata = fragment.metadata
         first = numbers[0] * CHUNK_ROWS
         count = min(len(numbers) * CHUNK_ROWS, metadata.physical_rows - first)
@@ -135,22 +162,25 @@ class DecodedColumns:
             columns=columns, fragments=[fragment], batch_size=CHUNK_ROWS, strict_batch_size=True, **scope
         )
         for number, batch in zip(numbers, scanner.to_batches(), strict=True):
-            chunk, digest = batch.select(columns), _EVERY_ROW
-            if visible is not None:
-                chunk, digest = shown(chunk, visible.chunk(number)), visible.digests[number]
+            chunk = batch.select(columns)
             for name, column, is_kept in zip(names, chunk.columns, keep, strict=True):
                 if is_kept:
-                    self.kept.put((*name, number, digest), column, int(column.nbytes))
-            yield chunk.columns
+                    self.kept.put((*name, number, _EVERY_ROW), column, int(column.nbytes))
+            yield (chunk if visible is None else shown(chunk, visible.chunk(number))).columns
 
     def _is_kept(self, column: tuple[object, ...], rows: int) -> bool:
         """Whether to keep what is decoded now: not a column of many chunks that is read for the first time.
 
         Memory that is kept has to be got from the system first, which a single query need not pay for.
         """
-        read_before = self._read_before.get(column) is not None
-        self._read_before.put(column, value=True, nbytes=1)
-        return read_before or rows <= CHUNK_ROWS
+        return self._was_asked_for(column) or rows <= CHUNK_ROWS
+
+    def _was_asked_for(self, name: Hashable) -> bool:
+        """Whether this is not the first time, as far as that is remembered."""
+        before = self._read_before.get(name) is not None
+        if not before:
+            self._read_before.put(name, value=True, nbytes=1)
+        return before
 
 
 def _batch(columns: list[str], arrays: list[pa.Array], rows: int) -> pa.RecordBatch:

@@ -81,7 +81,7 @@ def hashable(keys: pa.Array) -> list[Any]:
     """Python values that are equal exactly where the keys are."""
     kind = keys.type
     if keys.null_count:
-        return keys.to_pylist()
+        return list(keys.to_pylist())
     if pa.types.is_floating(kind):
         # As Arrow compares keys: one NaN equals another, and zero is not minus zero.
         values = keys.to_numpy()
@@ -91,4 +91,5 @@ def hashable(keys: pa.Array) -> list[Any]:
         keys = keys.view(pa.int32() if kind.bit_width == 32 else pa.int64())
     if pa.types.is_integer(keys.type):
         return list(keys.to_numpy().tolist())
-    return list(keys.to_pylist())
+    values: list[Any] = keys.to_pylist()
+    return values

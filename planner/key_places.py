@@ -54,11 +54,15 @@ class FragmentKeys:
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
         """Ascending offsets of the rows that have any of these keys."""
-        starts, ends = np.searchsorted(self.keys, wanted), np.searchsorted(self.keys, wanted, side="right")
-        found = [np.arange(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
-        if not found:
+        if not len(self.keys):
             return np.empty(0, dtype=np.int64)
-        places = np.concatenate(found)
+        starts, ends = np.searchsorted(self.keys, wanted), np.searchsorted(self.keys, wanted, side="right")
+        counts = ends - starts
+        if counts.max(initial=0) <= 1:
+            places = starts[counts > 0]
+        else:
+            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            places = np.repeat(starts, counts) + within
         return np.sort(places if self.offsets is None else self.offsets[places])
 
 
@@ -83,7 +87,7 @@ class KeyPlaces:
             return None
         known: list[tuple[int, FragmentKeys]] = []
         for fragment in base.fragments:
-            of_fragment = self._cache.get(_name(base, fragment))
+            of_fragment = self._cache.get(fragment_keys_name(base, fragment))
             if of_fragment is None:
                 self._prepare(base)
                 return None
@@ -109,7 +113,7 @@ class KeyPlaces:
     def _read(self, base: BaseTable) -> None:
         for fragment in base.fragments:
             self._cache.compute(
-                _name(base, fragment),
+                fragment_keys_name(base, fragment),
                 lambda one=fragment: FragmentKeys.of(physical_keys(base, one)),  # type: ignore[misc]
                 lambda found: found.nbytes,
             )
@@ -127,5 +131,6 @@ class BaseKeyLocator:
         return self.places.find(self.base, keys)
 
 
-def _name(base: BaseTable, fragment: Fragment) -> tuple[object, ...]:
+def fragment_keys_name(base: BaseTable, fragment: Fragment) -> tuple[object, ...]:
+    """What names the keys of a fragment in the cache."""
     return ("key places", base.place, fragment.files, base.primary_key)

@@ -40,6 +40,12 @@ class KnownState:
         self.manifests.pop(region_id, None)
         self.logs.pop(region_id, None)
 
+    def keep_last(self, consistency: Consistency, taken: TableSnapshot) -> None:
+        """Keep a snapshot to be taken again, unless a newer one was taken meanwhile."""
+        before = self.last.get(consistency)
+        if before is None or before.taken_at <= taken.taken_at:
+            self.last[consistency] = taken
+
     def made_anew(self) -> KnownState:
         """The state of another table in the same directory, of which nothing is known."""
         directory, number = self.place

@@ -121,9 +121,7 @@ class Table:
                 getattr(stranger, "abandon", lambda: None)()
             if self._writer is None:
                 self._writer_place = place
-                self._writer = TableWriter(
-                    self.name, self.storage, self._writing, self._session, self.wrote
-                )
+                self._writer = TableWriter(self.name, self.storage, self._writing, self._session, self.wrote)
             return self._writer
 
     @property

@@ -183,6 +183,17 @@ class TailRows:
                     found.append(places if whole else find(self.keys(max(first, start), min(end, stop))))
             return found
 
+    def located_so_far(self, source: Hashable, start: int, stop: int) -> list[np.ndarray] | None:
+        """See `located`; None where it would have to ask."""
+        with self._lock:
+            known = self._located.get(source)
+            if known is None or known.done < stop:
+                return None
+            blocks = [one for one in known.blocks if one[0] < stop and start < one[1]]
+            if any(first < start or stop < end for first, end, _ in blocks):
+                return None
+            return [places for _, _, places in blocks]
+
     def keys(self, start: int, stop: int) -> pa.Array:
         """Distinct keys of a stretch of rows."""
         rows = pa.Table.from_batches(self._batches, self._schema).slice(start, stop - start)

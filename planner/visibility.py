@@ -7,51 +7,26 @@ combines what is kept. Merging a generation or deleting rows leaves all of it va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes import lance_filter
-from execnodes.row_mask import OFFSET_BITS, OFFSET_MASK, FragmentMask, RowMask
+from execnodes.row_mask import RowMask
 from planner.base_table import BaseTable, Fragment
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset, LayerKeys
 from planner.key_probe import KeyProbe
+from planner.layer_places import BasePlaces
+from planner.masks import ENTRY_OVERHEAD, SnapshotMasks, layer_mask
 from planner.physical_keys import physical_keys
-from planner.snapshot import RegionSnapshot, TableSnapshot
-from planner.tail import Tail
+from planner.snapshot import TableSnapshot
+from planner.tail_masks import TailMasks
 
-INDEX_PROBE_KEYS = 2_000
-"""Up to so many keys, looking each up in the base table's BTREE index beats reading its key column."""
-
-ENTRY_OVERHEAD = 128
 Offsets = Mapping[int, np.ndarray]
 """Fragment id -> offsets of rows (uint32)."""
-
-
-@dataclass(frozen=True, eq=False)
-class SnapshotMasks:
-    """Masks of all sources of one snapshot.
-
-    Attributes:
-        base: rows of the base table that no fresh row supersedes.
-        generations: path -> mask.
-        tails: region id -> mask.
-    """
-
-    base: RowMask
-    generations: Mapping[str, RowMask]
-    tails: Mapping[str, RowMask]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        parts = (self.base, *self.generations.values(), *self.tails.values())
-        return sum(mask.nbytes for mask in parts) + ENTRY_OVERHEAD
 
 
 class Visibility:
@@ -68,6 +43,7 @@ class Visibility:
     def __init__(self, cache: ByteCache, executor: Executor) -> None:
         self.executor = executor
         self._cache = cache
+        self._tails = TailMasks(cache, BasePlaces(cache, executor), self.keys)
 
     def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         """Masks of a table with a primary key.
@@ -75,54 +51,44 @@ class Visibility:
         Raises:
             LanceGatewayError: a source can't be read.
         """
-        return self._cache.compute(
-            ("masks", *snapshot.identity), lambda: self._compute(snapshot), lambda masks: masks.nbytes
-        )
-
-    def _compute(self, snapshot: TableSnapshot) -> SnapshotMasks:
         base = snapshot.base
-        regions = tuple(snapshot.regions.values())
-        found = self.executor.map(lambda region: self._region_masks(base, region), regions)
+        paths = tuple(
+            tuple(one.path for one in region.generations)
+            for region in snapshot.regions.values()
+            if region.generations
+        )
+        settled = self._cache.compute(
+            ("masks", base.place, base.version, base.primary_key, paths),
+            lambda: self._settled(snapshot),
+            lambda masks: masks.nbytes,
+        )
+        return self._tails.masks(snapshot, settled) if snapshot.tails else settled
+
+    def _settled(self, snapshot: TableSnapshot) -> SnapshotMasks:
+        """Masks as they would be if nothing were unflushed."""
+        base = snapshot.base
+        regions = [one.generations for one in snapshot.regions.values() if one.generations]
         generations: dict[str, RowMask] = {}
-        tails: dict[str, RowMask] = {}
-        for region, (of_generations, of_tail) in zip(regions, found, strict=True):
-            generations.update(zip((one.path for one in region.generations), of_generations, strict=True))
-            if of_tail is not None:
-                tails[region.region_id] = of_tail
-        mask = self._base_mask(base, snapshot.generations)
-        for tail in snapshot.tails:
-            mask = mask.without(self._superseded_by_tail(base, tail), base.fragment_rows)
-        return SnapshotMasks(mask, generations, tails)
+        for found in self.executor.map(lambda one: self._region_masks(base, one), regions):
+            generations.update(found)
+        return SnapshotMasks(self._base_mask(base, snapshot.generations), generations, {})
 
     def _region_masks(
-        self, base: BaseTable, region: RegionSnapshot
-    ) -> tuple[tuple[RowMask, ...], RowMask | None]:
-        """Masks of a region's generations and of its tail."""
-        tail = region.tail
-
-        def compute() -> tuple[tuple[RowMask, ...], RowMask | None]:
-            tail_mask, tail_keys = None, None
-            if tail is not None:
-                tail_keys = tail.keys(base)
-                tail_mask = _mask(tail_keys, newest(tail_keys), {0: tail.rows.num_rows})
-            masks = []
-            visible = self._visible_in_region(base, region.generations)
-            for generation, newest_rows in zip(region.generations, visible, strict=True):
-                keys, kept = self.keys(base, generation), newest_rows
-                if tail_keys is not None:
-                    in_tail = pc.is_in(keys.keys, value_set=tail_keys.keys)
-                    kept = newest_rows & ~in_tail.to_numpy(zero_copy_only=False)
-                masks.append(_mask(keys, kept, generation.fragment_rows))
-            return tuple(masks), tail_mask
-
-        def size(found: tuple[tuple[RowMask, ...], RowMask | None]) -> int:
-            of_generations, of_tail = found
-            return sum(one.nbytes for one in (*of_generations, of_tail) if one) + ENTRY_OVERHEAD
-
-        paths = tuple(one.path for one in region.generations)
-        span = None if tail is None else (tail.first, tail.last)
-        key = ("region masks", base.place, region.region_id, paths, span, base.primary_key)
-        return self._cache.compute(key, compute, size)
+        self, base: BaseTable, generations: tuple[GenerationDataset, ...]
+    ) -> Mapping[str, RowMask]:
+        """Path -> mask of a region's generations."""
+        visible = self._visible_in_region(base, generations)
+        masks = {}
+        for at, (generation, rows) in enumerate(zip(generations, visible, strict=True)):
+            layers = tuple(one.path for one in generations[at:])
+            masks[generation.path] = self._cache.compute(
+                ("generation mask", base.place, base.primary_key, layers),
+                lambda one=generation, rows=rows: layer_mask(  # type: ignore[misc]
+                    self.keys(base, one), rows, one.fragment_rows
+                ),
+                lambda mask: mask.nbytes + ENTRY_OVERHEAD,
+            )
+        return masks
 
     def _base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
         """Base rows that no flushed generation supersedes."""
@@ -149,17 +115,40 @@ class Visibility:
     def _visible_in_region(
         self, base: BaseTable, generations: tuple[GenerationDataset, ...]
     ) -> tuple[np.ndarray, ...]:
-        """For each generation of a region, which of its rows no later generation supersedes."""
-        paths = tuple(generation.path for generation in generations)
+        """For each generation of a region, which of its rows no later generation supersedes.
 
-        def compute() -> tuple[np.ndarray, ...]:
+        It depends on the later ones only: a merge, which removes the oldest, leaves it as it is.
+        """
+
+        def name(layers: Sequence[GenerationDataset]) -> tuple[object, ...]:
+            return ("visible", base.place, base.primary_key, *(one.path for one in layers))
+
+        known = [self._cache.get(name(generations[at:])) for at in range(len(generations))]
+        if any(one is None for one in known):
+            known = list(self._newly_visible(base, generations, name))
+            for at, rows in enumerate(known):
+                self._cache.put(name(generations[at:]), rows, rows.nbytes + ENTRY_OVERHEAD)
+        return tuple(known)
+
+    def _newly_visible(
+        self,
+        base: BaseTable,
+        generations: tuple[GenerationDataset, ...],
+        name: Callable[[Sequence[GenerationDataset]], Hashable],
+    ) -> tuple[np.ndarray, ...]:
+        *earlier, last = generations
+        before = [self._cache.get(name(earlier[at:])) for at in range(len(earlier))]
+        hidden = None
+        if all(one is not None for one in before):
+            hidden = self._tails.of_flushed(base, last, earlier)
+        if hidden is None:
             return newest_of_layers([self.keys(base, one) for one in generations])
-
-        return self._cache.compute(
-            ("region", base.place, paths, base.primary_key),
-            compute,
-            lambda found: sum(rows.nbytes for rows in found) + ENTRY_OVERHEAD,
-        )
+        left = []
+        for rows, numbers in zip(before, hidden, strict=True):
+            shown = rows.copy()
+            shown[numbers] = False
+            left.append(shown)
+        return (*left, newest(self.keys(base, last)))
 
     def _superseded_by_generations(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
@@ -169,18 +158,25 @@ class Visibility:
         def key(fragment: Fragment, generation: GenerationDataset) -> tuple[object, ...]:
             return ("superseded", base.place, fragment.files, generation.path, base.primary_key)
 
+        for generation in generations:
+            unknown = [one for one in base.fragments if self._cache.get(key(one, generation)) is None]
+            find = self._tails.flushed_in_base(base, generation) if unknown else None
+            if find is not None:
+                for fragment in unknown:
+                    offsets = find(fragment)
+                    self._cache.put(key(fragment, generation), offsets, offsets.nbytes + ENTRY_OVERHEAD)
         found: dict[int, list[np.ndarray]] = {}
         missing: dict[tuple[GenerationDataset, ...], list[Fragment]] = {}
         for fragment in base.fragments:
-            unknown = []
+            unresolved = []
             for generation in generations:
                 offsets = self._cache.get(key(fragment, generation))
                 if offsets is None:
-                    unknown.append(generation)
+                    unresolved.append(generation)
                 else:
                     found.setdefault(fragment.fragment_id, []).append(offsets)
-            if unknown:
-                missing.setdefault(tuple(unknown), []).append(fragment)
+            if unresolved:
+                missing.setdefault(tuple(unresolved), []).append(fragment)
         for unknown_generations, fragments in missing.items():
             probe = KeyProbe([self.keys(base, one).keys for one in unknown_generations])
             for fragment, per_layer in self._probe_fragments(base, fragments, probe):
@@ -189,28 +185,6 @@ class Visibility:
                     found.setdefault(fragment.fragment_id, []).append(offsets)
         return {fragment_id: np.concatenate(parts) for fragment_id, parts in found.items()}
 
-    def _superseded_by_tail(self, base: BaseTable, tail: Tail) -> Offsets:
-        """Base rows whose key the tail has; a tail that grew costs only its new rows."""
-        cache_key = ("tail", base.place, base.version, tail.region_id, tail.first)
-        kept: _TailProgress | None = self._cache.get(cache_key)
-        if kept is None or kept.rows > tail.rows.num_rows:
-            kept = _TailProgress(0, {})
-        if kept.rows < tail.rows.num_rows:
-            fresh = pc.unique(tail.keys(base, kept.rows).keys)
-            kept = kept.extended(tail.rows.num_rows, self._locate(base, fresh))
-            self._cache.put(cache_key, kept, kept.nbytes)
-        return kept.offsets
-
-    def _locate(self, base: BaseTable, keys: pa.Array) -> Offsets:
-        """Where the base table has these keys."""
-        if base.key_index and len(keys) <= INDEX_PROBE_KEYS:
-            condition = lance_filter.one_of(base.primary_key[0], keys)
-            if condition is not None:
-                rows = base.dataset.scanner(columns=[], filter=condition, with_row_address=True).to_table()
-                return by_fragment(rows.column(0).to_numpy())
-        located = self._probe_fragments(base, base.fragments, KeyProbe([keys]))
-        return {fragment.fragment_id: offsets for fragment, (offsets,) in located if len(offsets)}
-
     def _probe_fragments(
         self, base: BaseTable, fragments: Iterable[Fragment], probe: KeyProbe
     ) -> Iterable[tuple[Fragment, list[np.ndarray]]]:
@@ -218,28 +192,6 @@ class Visibility:
             return fragment, probe.search(physical_keys(base, fragment))
 
         return self.executor.map(search, fragments)
-
-
-@dataclass(frozen=True, eq=False)
-class _TailProgress:
-    """Base rows superseded by the first `rows` rows of a tail; a row may be listed more than once."""
-
-    rows: int
-    offsets: Offsets
-
-    @property
-    def nbytes(self) -> int:
-        return sum(int(offsets.nbytes) for offsets in self.offsets.values()) + ENTRY_OVERHEAD
-
-    def extended(self, rows: int, more: Offsets) -> _TailProgress:
-        both = {
-            fragment_id: np.concatenate((self.offsets.get(fragment_id, _NONE), more.get(fragment_id, _NONE)))
-            for fragment_id in {*self.offsets, *more}
-        }
-        return _TailProgress(rows, both)
-
-
-_NONE = np.empty(0, dtype=np.uint32)
 
 
 def newest(layer: LayerKeys) -> np.ndarray:
@@ -290,30 +242,3 @@ def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
     visible = np.zeros(count, dtype=np.bool_)
     visible[packed[is_last] % count] = True
     return visible
-
-
-def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
-    """Row addresses as ascending offsets per fragment."""
-    if not len(addresses):
-        return {}
-    ordered = np.sort(addresses)
-    fragment_ids = ordered >> OFFSET_BITS
-    starts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist()]
-    offsets = np.split((ordered & OFFSET_MASK).astype(np.uint32), starts[1:])
-    return {int(fragment_ids[start]): part for start, part in zip(starts, offsets, strict=True)}
-
-
-def _mask(layer: LayerKeys, visible: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
-    """What a layer shows: from what is visible, since its keys are those of rows that are not deleted."""
-    return showing(layer.addresses[visible], fragment_rows)
-
-
-def showing(addresses: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
-    """The mask that shows rows at these addresses, none of which is deleted, and no others."""
-    shown = by_fragment(addresses)
-    masks = {}
-    for fragment_id, rows in fragment_rows.items():
-        flags = np.zeros(rows, dtype=np.bool_)
-        flags[shown.get(fragment_id, _NONE)] = True
-        masks[fragment_id] = FragmentMask(pa.array(flags), hides_deleted=True)
-    return RowMask(masks)

@@ -10,6 +10,7 @@ from execnodes import ExecNode
 from execnodes.search.request import Staleness, VectorRequest
 from execnodes.search.source import SearchSource
 from execnodes.text.query import TextQuery
+from planner.masks import SnapshotMasks
 from planner.row_filter import PredicateFilter
 from planner.search.admitted import Admission
 from planner.search.catch_up import CatchUp, CatchUpMode
@@ -23,7 +24,7 @@ from planner.search.text import plan_text, text_indexes
 from planner.search.vector import plan_vector
 from planner.snapshot import TableSnapshot
 from planner.table import Table
-from planner.visibility import SnapshotMasks, Visibility
+from planner.visibility import Visibility
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -28,12 +28,13 @@ from execnodes.source import LanceSource
 from memwal.manifest import FlushedGeneration
 from planner.base_table import BaseTable
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError
+from planner.masks import ENTRY_OVERHEAD, showing
 from planner.search.coverage import Coverage, IndexKind
 from planner.search.own_index import MIN_VECTOR_BYTES, own_index, vector_bytes
 from planner.search.same_rows import Layer, SameRows, same_rows
 from planner.snapshot import TableSnapshot
 from planner.table import Table
-from planner.visibility import ENTRY_OVERHEAD, Visibility, showing
+from planner.visibility import Visibility
 
 MIN_TEXT_ROWS = 100
 """Fewer texts than this are sooner read than compared with a generation's."""

@@ -19,12 +19,12 @@ from planner.base_table import BaseTable
 from planner.column_cache import files_of
 from planner.dataset_indexes import DatasetIndex
 from planner.fresh_rows import GenerationDataset
+from planner.masks import SnapshotMasks
 from planner.search.catch_up import CatchUp, MovedRows
 from planner.search.coverage import Coverage, IndexKind, coverage, described
 from planner.search.own_index import asked_by_index, own_index
 from planner.snapshot import TableSnapshot
 from planner.tail import Tail
-from planner.visibility import SnapshotMasks
 
 Value = TypeVar("Value")
 

@@ -18,7 +18,8 @@ from planner.column_cache import DecodedColumns
 from planner.fresh_rows import LayerKeys
 from planner.key_column import key_column
 from planner.key_probe import KeyProbe
-from planner.visibility import by_fragment, newest_of_layers
+from planner.masks import by_fragment
+from planner.visibility import newest_of_layers
 
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
 
@@ -89,6 +90,27 @@ def test_composite_keys_are_equal_as_one_column_exactly_if_all_parts_are(
 def test_addresses_are_split_by_fragment() -> None:
     addresses = np.array([(3 << 32) | 5, 1, (3 << 32) | 2], dtype=np.uint64)
     assert {key: value.tolist() for key, value in by_fragment(addresses).items()} == {0: [1], 3: [2, 5]}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.integers(1, 200),
+    hidden=st.lists(st.lists(st.integers(0, 199), max_size=5), max_size=4),
+    named=st.booleans(),
+)
+def test_a_mask_that_hides_more_is_the_mask_of_all_that_is_hidden(
+    rows: int, hidden: list[list[int]], named: bool
+) -> None:
+    mask, everything = fragment_mask(rows, np.array([], np.uint32)), set()
+    for offsets in hidden:
+        if named:
+            assert mask.digests
+        within = [one for one in offsets if one < rows]
+        everything.update(within)
+        mask = mask.without(np.array(within, np.uint32))
+    expected = fragment_mask(rows, np.array(sorted(everything), np.uint32))
+    assert mask.visible.equals(expected.visible)
+    assert mask.digests == expected.digests
 
 
 class TestByteCache:
@@ -176,22 +198,34 @@ class TestDecodedColumns:
         assert values(columns, source) == list("abcdef")
         assert values(columns, after, hidden=[1, 3]) == list("cef")
 
-    def test_a_chunk_that_lost_a_row_is_the_only_one_decoded_again(self, tmp_path: Path) -> None:
+    def test_a_chunk_is_masked_anew_without_being_decoded_again(self, tmp_path: Path) -> None:
         rows = 3 * CHUNK_ROWS + 7
         table = pa.table({"v": np.arange(rows)})
         dataset = lance.write_dataset(table, str(tmp_path / "c.lance"), max_rows_per_file=rows)
         source = LanceSource("c", dataset, table.schema, stored_as(table.schema))
         columns = DecodedColumns(1 << 24)
         few = fragment_mask(rows, np.array([5], np.uint32))
-        list(columns.read(source, 0, ["v"], few) or ())  # what is read once is not kept
-        before = list(columns.read(source, 0, ["v"], few) or ())
-        gone = np.array([5, CHUNK_ROWS + 1], np.uint32)
-        after = list(columns.read(source, 0, ["v"], fragment_mask(rows, gone)) or ())
-        addresses = [[batch.column(0).buffers()[1].address for batch in one] for one in (before, after)]
-        assert [one == other for one, other in zip(*addresses, strict=True)] == [True, False, True, True]
+        for _ in range(2):  # what is read once is not kept
+            list(columns.read(source, 0, ["v"], few) or ())
+        for file in (tmp_path / "c.lance" / "data").iterdir():
+            file.unlink()
+        gone = np.array([5, CHUNK_ROWS + 1, rows - 1], np.uint32)
+        after = list(columns.read(source, 0, ["v"], few.without(gone)) or ())
         assert pa.concat_batches(after).column(0).to_pylist() == [
             row for row in range(rows) if row not in gone.tolist()
         ]
+
+    def test_a_masked_chunk_is_kept_once_the_same_rows_are_asked_for_again(self, tmp_path: Path) -> None:
+        table = pa.table({"v": np.arange(100)})
+        dataset = lance.write_dataset(table, str(tmp_path / "c.lance"))
+        source = LanceSource("c", dataset, table.schema, stored_as(table.schema))
+        columns = DecodedColumns(1 << 24)
+        few = fragment_mask(100, np.array([5], np.uint32))
+        first, _, third, fourth = (
+            next(iter(columns.read(source, 0, ["v"], few) or ())).column(0) for _ in range(4)
+        )
+        assert first.equals(fourth)
+        assert third.buffers()[1].address == fourth.buffers()[1].address
 
     def test_a_scan_larger_than_half_the_budget_does_not_use_the_cache(self) -> None:
         columns = DecodedColumns(1600)

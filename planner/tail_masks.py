@@ -1,0 +1,210 @@
+"""Masks of a snapshot with unflushed rows: those of the query before, less what new rows supersede."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.row_mask import FragmentMask, RowMask
+from planner.base_table import BaseTable, Fragment
+from planner.byte_cache import ByteCache
+from planner.fresh_rows import GenerationDataset, LayerKeys
+from planner.key_probe import KeyProbe
+from planner.layer_places import BasePlaces, LayerPlaces
+from planner.log_reading import FlushedRows, flushed_name
+from planner.masks import ENTRY_OVERHEAD, SnapshotMasks, by_fragment
+from planner.physical_keys import physical_keys
+from planner.snapshot import TableSnapshot
+from planner.tail import TailRows
+
+ReadKeys = Callable[[BaseTable, GenerationDataset], LayerKeys]
+
+
+@dataclass(frozen=True, eq=False)
+class _Grown:
+    """Masks as of so many rows of each tail, in the order of the snapshot's tails."""
+
+    rows: tuple[int, ...]
+    masks: SnapshotMasks
+
+
+class TailMasks:
+    """Safe to share between threads.
+
+    Args:
+        cache: keeps keys, and the masks made last for each set of tails.
+        places: where base tables have keys.
+        keys: of a generation.
+    """
+
+    def __init__(self, cache: ByteCache, places: BasePlaces, keys: ReadKeys) -> None:
+        self._cache = cache
+        self._places = places
+        self._keys = keys
+
+    def masks(self, snapshot: TableSnapshot, settled: SnapshotMasks) -> SnapshotMasks:
+        """Masks of a snapshot that has tails.
+
+        Args:
+            snapshot: of a table with a primary key.
+            settled: masks of the same snapshot without its tails.
+        """
+        base = snapshot.base
+        rows = tuple(tail.rows.num_rows for tail in snapshot.tails)
+        logs = tuple((tail.region_id, tail.log.number) for tail in snapshot.tails)
+        paths = tuple(sorted(one.path for one in snapshot.generations))
+        key = ("tail masks", base.place, base.version, base.primary_key, paths, logs)
+        known: _Grown | None = self._cache.get(key)
+        if known is not None and known.rows == rows:
+            return known.masks
+        before = _Grown((0,) * len(rows), settled)
+        if known is not None and all(one <= other for one, other in zip(known.rows, rows, strict=True)):
+            before = known
+        grown = _Grown(rows, self._grown(snapshot, before))
+        if known is None or before is known:
+            self._cache.put(key, grown, grown.masks.nbytes)
+        return grown.masks
+
+    def of_flushed(
+        self, base: BaseTable, generation: GenerationDataset, earlier: Sequence[GenerationDataset]
+    ) -> tuple[np.ndarray, ...] | None:
+        """Which rows of earlier generations a generation supersedes, as was known before it was flushed.
+
+        Args:
+            base: the table.
+            generation: of a region.
+            earlier: generations of the same region.
+
+        Returns:
+            For each the numbers of rows, repeats allowed; None where it is not known.
+        """
+        flushed = self._flushed(base, generation)
+        if flushed is None:
+            return None
+        return tuple(
+            _joined(self._in_generation(base, one, flushed.rows, flushed.start, flushed.stop), np.int64)
+            for one in earlier
+        )
+
+    def flushed_in_base(
+        self, base: BaseTable, generation: GenerationDataset
+    ) -> Callable[[Fragment], np.ndarray] | None:
+        """Finds the rows (offsets, repeats allowed) of fragments that a generation supersedes.
+
+        None where nothing is known of the time when the generation was unflushed.
+        """
+        flushed = self._flushed(base, generation)
+        if flushed is None:
+            return None
+        rows, start, stop = flushed.rows, flushed.start, flushed.stop
+        if self._places.are_kept(base):
+            return lambda fragment: _joined(self._in_fragment(base, fragment, rows, start, stop), np.uint32)
+        known = rows.located_so_far(_version(base), start, stop)
+        if known is None:
+            return None
+        offsets = by_fragment(_joined(known, np.uint64))
+        return lambda fragment: offsets.get(fragment.fragment_id, np.empty(0, np.uint32))
+
+    def _flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
+        name = flushed_name(base.place, generation.region_id, generation.generation)
+        found: FlushedRows | None = self._cache.get(name)
+        if found is None or not found.rows.reads_as(base):
+            return None
+        # Every entry of a generation is flushed with it: as many keys are the same keys.
+        keys = self._keys(base, generation).keys
+        return found if found.rows.distinct_keys(found.start, found.stop) == len(keys) else None
+
+    def _grown(self, snapshot: TableSnapshot, before: _Grown) -> SnapshotMasks:
+        base = snapshot.base
+        new = [
+            (tail, start)
+            for tail, start in zip(snapshot.tails, before.rows, strict=True)
+            if start < tail.rows.num_rows or not start
+        ]
+        hidden = self._in_base(base, [(tail.log, start, tail.rows.num_rows) for tail, start in new])
+        generations, tails = dict(before.masks.generations), dict(before.masks.tails)
+        for tail, start in new:
+            for one in snapshot.regions[tail.region_id].generations:
+                numbers = _joined(
+                    self._in_generation(base, one, tail.log, start, tail.rows.num_rows), np.int64
+                )
+                if len(numbers):
+                    addresses = self._keys(base, one).addresses[numbers]
+                    mask = generations[one.path]
+                    generations[one.path] = mask.without(by_fragment(addresses), one.fragment_rows)
+            tails[tail.region_id] = RowMask({0: FragmentMask(pa.array(tail.newest()))})
+        return SnapshotMasks(before.masks.base.without(hidden, base.fragment_rows), generations, tails)
+
+    def _in_base(
+        self, base: BaseTable, stretches: Sequence[tuple[TailRows, int, int]]
+    ) -> Mapping[int, np.ndarray]:
+        """Rows of the base table that have keys of stretches of tails."""
+        found: dict[int, list[np.ndarray]] = {}
+        if not stretches:
+            return {}
+        if self._places.are_kept(base):
+            self._places.read(base, base.fragments)
+            for fragment in base.fragments:
+                parts = [part for one in stretches for part in self._in_fragment(base, fragment, *one)]
+                if parts:
+                    found[fragment.fragment_id] = parts
+        else:
+            for log, start, stop in stretches:
+                parts = log.located(
+                    _version(base), start, stop, lambda wanted: self._in_version(base, wanted)
+                )
+                for fragment_id, offsets in by_fragment(_joined(parts, np.uint64)).items():
+                    found.setdefault(fragment_id, []).append(offsets)
+        return {fragment_id: _joined(parts, np.uint32) for fragment_id, parts in found.items()}
+
+    def _in_fragment(
+        self, base: BaseTable, fragment: Fragment, log: TailRows, start: int, stop: int
+    ) -> list[np.ndarray]:
+        return log.located(
+            ("fragment", fragment.files),
+            start,
+            stop,
+            lambda wanted: self._places.in_fragment(base, fragment, wanted),
+        )
+
+    def _in_version(self, base: BaseTable, wanted: pa.Array) -> np.ndarray:
+        """Addresses of the base rows that have one of these keys."""
+        found = self._places.by_index(base, wanted)
+        if found is not None:
+            return found
+        probe = KeyProbe([wanted])
+        parts = [
+            (np.uint64(fragment.fragment_id) << np.uint64(32)) + offsets.astype(np.uint64)
+            for fragment in base.fragments
+            for offsets in probe.search(physical_keys(base, fragment))
+        ]
+        return _joined(parts, np.uint64)
+
+    def _in_generation(
+        self, base: BaseTable, generation: GenerationDataset, log: TailRows, start: int, stop: int
+    ) -> list[np.ndarray]:
+        """Numbers of the rows of a generation that have keys of a stretch of a tail."""
+        key = ("layer places", base.place, generation.path, base.primary_key)
+
+        def find(wanted: pa.Array) -> np.ndarray:
+            places: LayerPlaces = self._cache.compute(
+                key,
+                lambda: LayerPlaces(self._keys(base, generation).keys),
+                lambda one: one.nbytes + ENTRY_OVERHEAD,
+            )
+            return places.find(wanted)
+
+        return log.located(("generation", generation.path), start, stop, find)
+
+
+def _version(base: BaseTable) -> Hashable:
+    return ("base", base.version)
+
+
+def _joined(parts: Sequence[np.ndarray], kind: type[np.generic]) -> np.ndarray:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, kind)
