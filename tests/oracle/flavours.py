@@ -54,7 +54,7 @@ def _published_bucket(row: Row) -> tuple[int]:
     return (abs(mmh3.hash(raw)) % 3,)
 
 
-_BY_PUBLISHED_BUCKET = by_spec(
+BY_PUBLISHED_BUCKET = by_spec(
     (SpecField("bucket", ("id",), "int32", "bucket", parameters={"num_buckets": "3"}),),
     _published_bucket,
     widths=(4,),
@@ -75,7 +75,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
         Flavour(_INTEGER, unpartitioned(("id",), 2)),
         Flavour(_INTEGER, bucketed("id", 3, recorded=True)),
         Flavour(_INTEGER, bucketed("id", 3, recorded=False)),
-        Flavour(_INTEGER, _BY_PUBLISHED_BUCKET),
+        Flavour(_INTEGER, BY_PUBLISHED_BUCKET),
         Flavour(_INTEGER, by_identity("id", recorded=True)),
         Flavour(
             _INTEGER,
@@ -104,7 +104,7 @@ FLAVOURS: Mapping[str, tuple[Flavour, ...]] = {
     "string": (
         Flavour(_STRING, unpartitioned(("id",), 2)),
         Flavour(_STRING, bucketed("id", 3, recorded=True)),
-        Flavour(_STRING, _BY_PUBLISHED_BUCKET),
+        Flavour(_STRING, BY_PUBLISHED_BUCKET),
         Flavour(_STRING, by_identity("id", recorded=True)),
         Flavour(
             _STRING,
