@@ -6,6 +6,7 @@ from typing import Final
 from memwal.errors import InvalidInputError
 
 MEM_WAL: Final = "_mem_wal"
+VERSIONS: Final = "_versions"
 _BITS: Final = 64
 _LARGEST: Final = (1 << _BITS) - 1
 
@@ -35,7 +36,7 @@ def base_manifest_paths(version: int) -> tuple[str, str]:
 
     By the newer naming scheme, which comes first, versions count down: the newest is listed first.
     """
-    return f"_versions/{_LARGEST - version:020d}.manifest", f"_versions/{version}.manifest"
+    return f"{VERSIONS}/{_LARGEST - version:020d}.manifest", f"{VERSIONS}/{version}.manifest"
 
 
 def region_directory(region_id: str) -> str:

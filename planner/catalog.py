@@ -12,6 +12,7 @@ import lance
 import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
+from memwal.layout import VERSIONS
 from memwal.storage import Storage
 from memwal.writing import WriteOptions
 from planner.byte_cache import ByteCache
@@ -128,7 +129,7 @@ class Catalog:
         if name in self._tables:
             return True
         if self.storage.backend.scheme == "file":
-            return _plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}")[0]
+            return _plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}/{VERSIONS}")[0]
         return name in self.table_names()
 
     def table(self, name: str) -> Table:
@@ -220,6 +221,14 @@ class Catalog:
         self.storage.delete(f"{name}{VIEW_SUFFIX}")
 
     def _named(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+        found = self._entries(suffix, directories=directories)
+        if not directories or self.storage.backend.scheme != "file":
+            return found
+        # A directory may be on its way to become a table, or be left of one; asking is cheap only here.
+        are_tables = self.storage.exists(*(f"{name}{suffix}/{VERSIONS}" for name in found))
+        return tuple(name for name, is_table in zip(found, are_tables, strict=True) if is_table)
+
+    def _entries(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
         return tuple(
             entry.name.removesuffix(suffix)
             for entry in self.storage.list()

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from planner.access import Access
+from planner.ddl.families import DDL
 from planner.dialects import NATIVE
 from planner.dml.families import DML
 from planner.dml.prepared import PreparedWrite
@@ -22,7 +23,7 @@ Prepare = Callable[["QueryEngine", str, SessionSettings, Access], PreparedWrite 
 """Checks a statement of a family; None for one that turns out to be a query."""
 # Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
 _FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
-_FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML})
+_FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML, **DDL})
 
 
 def prepare_write(

@@ -417,6 +417,33 @@ class BaseManifest(_message.Message):
 Global___BaseManifest: _TypeAlias = BaseManifest  # noqa: Y015
 
 @_typing.final
+class SchemaField(_message.Message):
+    """One field of a base table's schema. Top-level fields have the parent -1."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    PARENT_ID_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    id: _builtins.int
+    parent_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        id: _builtins.int = ...,
+        parent_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "name", b"name", "parent_id", b"parent_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SchemaField: _TypeAlias = SchemaField  # noqa: Y015
+
+@_typing.final
 class IndexMetadata(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -25,11 +25,10 @@ from memwal.creating.options import MemWalOptions
 from memwal.creating.region_by import region_columns, region_fields
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
-from memwal.layout import base_manifest_paths
+from memwal.layout import VERSIONS, base_manifest_paths
 from memwal.storage import Storage
 from protos import mem_wal_pb2
 
-_VERSIONS: Final = "_versions"
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
 _FOOTER: Final = struct.Struct("<QHH4s")
@@ -39,7 +38,7 @@ _SWEEPS: Final = 10
 
 def table_exists(storage: Storage) -> bool:
     """Whether a directory holds a table: some version of it."""
-    return any(entry.name.endswith(_MANIFEST) for entry in storage.list(_VERSIONS))
+    return any(entry.name.endswith(_MANIFEST) for entry in storage.list(VERSIONS))
 
 
 def write_fragments(storage: Storage, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
@@ -151,12 +150,12 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
         UnavailableError: storage failed; what is left is no table if the manifests are gone.
     """
     for _ in range(_SWEEPS):
-        manifests = [one.name for one in storage.list(_VERSIONS) if one.name.endswith(_MANIFEST)]
+        manifests = [one.name for one in storage.list(VERSIONS) if one.name.endswith(_MANIFEST)]
         if not manifests:
             break
         # A commit that was under way may add one while this runs.
         for name in sorted(manifests, key=_version_of):
-            storage.delete(f"{_VERSIONS}/{name}")
+            storage.delete(f"{VERSIONS}/{name}")
     storage.delete_all(keep)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata
 
 from memwal.creating import (
@@ -16,7 +17,7 @@ from memwal.creating import (
     table_exists,
     write_fragments,
 )
-from memwal.errors import AlreadyExistsError, InvalidInputError
+from memwal.errors import AlreadyExistsError, InvalidInputError, UnavailableError
 from memwal.storage import Storage
 from planner.catalog import Catalog
 from planner.ddl.options import table_options
@@ -35,7 +36,7 @@ def create_table(
     mode: Mode = "fail",
     *,
     not_null: Sequence[str] = (),
-    rows: pa.RecordBatchReader | None = None,
+    rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
 ) -> bool:
     """Make a table, whole and in one step; the first of several that try at once makes it.
 
@@ -50,7 +51,8 @@ def create_table(
         options: see `planner.ddl.options.TABLE_OPTIONS`.
         mode: what to do where there is a table: "fail", "skip" it, or "replace" it.
         not_null: more columns in which NULL is refused.
-        rows: first rows, in columns of `schema` by position; they are there when the table is.
+        rows: gives the first rows, in columns of `schema` by position; they are there when the table is. Not
+            called where nothing is made.
 
     Returns:
         Whether this call made it.
@@ -79,7 +81,7 @@ def create_table(
     create_dataset(storage, declared, options=read.mem_wal, rehearse=True)
     fragments: list[FragmentMetadata] = []
     if rows is not None:
-        fragments = write_fragments(storage, _checked(rows, declared, key))
+        fragments = _written(storage, rows(), declared, key)
     if exists:
         catalog.forget(name)
         delete_table(storage, keep=_files(fragments))
@@ -107,15 +109,26 @@ def _discard(storage: Storage, fragments: Sequence[FragmentMetadata]) -> None:
         storage.delete(path)
 
 
-def _checked(rows: pa.RecordBatchReader, schema: pa.Schema, key: Sequence[str]) -> pa.RecordBatchReader:
-    """The rows as the table stores them.
+def _written(
+    storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str]
+) -> list[FragmentMetadata]:
+    """Write rows as the table stores them.
 
-    Raises (while they are read):
+    Raises:
         InvalidInputError: NULL where it is refused, or two rows of one key.
     """
+    keys: list[pa.Table] = []
+    failures: list[Exception] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
-        keys: list[pa.Table] = []
+        try:
+            yield from stored()
+        except Exception as error:
+            # Lance would tell of it in words of its own.
+            failures.append(error)
+            raise
+
+    def stored() -> Iterator[pa.RecordBatch]:
         for batch in rows:
             columns = [
                 column if column.type.equals(field.type) else column.cast(field.type)
@@ -125,13 +138,19 @@ def _checked(rows: pa.RecordBatchReader, schema: pa.Schema, key: Sequence[str]) 
                 if columns[schema.get_field_index(name)].null_count:
                     msg = f"column {name!r} is NOT NULL, and a row has NULL there"
                     raise InvalidInputError(msg)
-            stored = pa.record_batch(columns, schema=schema)
+            kept = pa.record_batch(columns, schema=schema)
             if key:
-                keys.append(pa.table(stored.select(list(key))))
-            yield stored
+                keys.append(pa.Table.from_batches([kept.select(list(key))]))
+            yield kept
         _check_unique(keys, key)
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+    try:
+        return write_fragments(storage, pa.RecordBatchReader.from_batches(schema, batches()))
+    except (OSError, ValueError) as error:
+        if failures:
+            raise failures[0] from None
+        msg = f"rows can't be written below {storage.uri}: {error}"
+        raise UnavailableError(msg) from error
 
 
 def _check_unique(keys: Sequence[pa.Table], key: Sequence[str]) -> None:
@@ -141,7 +160,7 @@ def _check_unique(keys: Sequence[pa.Table], key: Sequence[str]) -> None:
     counted = every.group_by(list(key), use_threads=False).aggregate([([], "count_all")])
     if counted.num_rows == every.num_rows:
         return
-    twice = counted.filter(pa.compute.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
+    twice = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
     shown = ", ".join(f"{name} = {twice[name]!r}" for name in key)
     msg = f"{every.num_rows - counted.num_rows} row(s) have the key of another one, such as {shown}"
     raise InvalidInputError(msg)

@@ -1,0 +1,86 @@
+"""Schemas of base tables with field ids of our choice.
+
+Lance gives a new column the lowest id that no column and no data file of the base table has. That may be the
+id of a column that was dropped before it was ever merged: generations and log entries that hold it would show
+its values as those of the new column. So ids are chosen here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from lance.schema import LanceSchema
+
+from memwal.errors import CorruptDataError
+from protos import mem_wal_pb2
+
+LAST_FIELD_ID: Final = b"lance-gateway:last-field-id"
+"""In a schema's metadata: no column may get this id or a lower one."""
+
+
+def last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
+    """The highest field id that was ever in use, as far as is known.
+
+    Args:
+        dataset: the newest version of the base table.
+        found: ids of fields that are stored elsewhere.
+
+    Raises:
+        CorruptDataError: what is recorded is no number.
+    """
+    recorded = (dataset.schema.metadata or {}).get(LAST_FIELD_ID, b"-1")
+    try:
+        return max([int(recorded), int(dataset.max_field_id), *found])
+    except ValueError as error:
+        msg = (
+            f"{dataset.uri}: {LAST_FIELD_ID.decode()} in the schema's metadata is {recorded!r}, and no number"
+        )
+        raise CorruptDataError(msg) from error
+
+
+def with_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 (lance types)
+    """The schema of a dataset with more columns at its end.
+
+    Args:
+        dataset: the base table.
+        fields: the columns.
+        after: the highest id that they may not have.
+    """
+    metadata, known = _taken_apart(dataset.lance_schema)
+    _, added = _taken_apart(LanceSchema.from_pyarrow(pa.schema(fields)))
+    for one in added:
+        one.id += after + 1
+        if one.parent_id >= 0:
+            one.parent_id += after + 1
+    return _put_together(metadata, [*known, *added])
+
+
+def without_field(dataset: Any, name: str, last_id: int) -> LanceSchema:  # noqa: ANN401 (lance types)
+    """The schema of a dataset without one of its columns, which remembers the ids that were in use.
+
+    Args:
+        dataset: the base table.
+        name: of the column.
+        last_id: as `last_field_id` returns it.
+    """
+    metadata, known = _taken_apart(dataset.lance_schema)
+    gone = {one.id for one in known if one.name == name and one.parent_id < 0}
+    for one in known:  # Children come after their parents.
+        if one.parent_id in gone:
+            gone.add(one.id)
+    metadata[LAST_FIELD_ID.decode()] = list(str(last_id).encode())
+    return _put_together(metadata, [one for one in known if one.id not in gone])
+
+
+def _taken_apart(schema: LanceSchema) -> tuple[dict[str, list[int]], list[mem_wal_pb2.SchemaField]]:
+    """Metadata as lists of bytes, and fields as messages: what pickling a schema shows of it."""
+    _, (metadata, *encoded) = schema.__reduce__()
+    return json.loads(metadata), [mem_wal_pb2.SchemaField.FromString(one) for one in encoded]
+
+
+def _put_together(metadata: dict[str, list[int]], fields: Sequence[mem_wal_pb2.SchemaField]) -> LanceSchema:
+    encoded = [one.SerializeToString() for one in fields]
+    return LanceSchema._from_protos(json.dumps(metadata), *encoded)  # noqa: SLF001 - unpickling

@@ -1,0 +1,50 @@
+"""``CREATE ..``: what is created decides who reads the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.access import Access
+from planner.ddl.create_table import prepare_create_table
+from planner.ddl.indexes import prepare_create_index
+from planner.ddl.prepared import PreparedDefinition
+from planner.ddl.reader import Reader
+from planner.ddl.views import prepare_create_view
+from planner.settings import SessionSettings
+
+if TYPE_CHECKING:
+    from planner.engine import QueryEngine
+
+_REFUSED = {
+    "TEMP": "Temporary tables are not offered: make a table and drop it, or a view",
+    "TEMPORARY": "Temporary tables are not offered: make a table and drop it, or a view",
+    "EXTERNAL": "External tables are not offered: put the data into a table of this catalog",
+    "UNLOGGED": "Tables without a log are not offered: SET durable_writes = false is the faster, weaker way",
+    "MATERIALIZED": "Materialized views are not offered: CREATE TABLE .. AS SELECT keeps a result",
+    "SCHEMA": "There is one schema: 'main'",
+    "DATABASE": "There is one catalog: 'lance'",
+    "FUNCTION": "Functions can't be made",
+    "SEQUENCE": "Sequences are not offered",
+    "UNIQUE": "Unique indexes are not offered; a PRIMARY KEY keeps the newest row of each key",
+}
+
+
+def prepare_create(
+    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+) -> PreparedDefinition:
+    """Check a statement that creates something.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    reader = Reader.of(sql)
+    reader.expect("CREATE")
+    replaces = reader.accept("OR", "REPLACE")
+    if reader.word in _REFUSED:
+        raise reader.refused(f"{_REFUSED[reader.word]}; it stands")
+    what = reader.choose("what is created", "TABLE", "VIEW", "INDEX")
+    if what == "TABLE":
+        return prepare_create_table(engine, reader, settings, access, replaces=replaces)
+    if what == "VIEW":
+        return prepare_create_view(engine, reader, settings, access, replaces=replaces)
+    return prepare_create_index(engine, reader, access, replaces=replaces)

@@ -1,0 +1,86 @@
+"""``OPTIMIZE t [COMPACT | INDEXES]``: fewer, larger files of the base table, and indexes that cover it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from planner.access import Access
+from planner.ddl.committing import committed
+from planner.ddl.indexes import index_names
+from planner.ddl.prepared import PreparedDefinition
+from planner.ddl.reader import Reader
+from planner.ddl.rights import check_writable
+from planner.dml.prepared import WriteResult
+from planner.dml.target import check_may_write
+from planner.settings import SessionSettings
+from planner.table import Table
+
+if TYPE_CHECKING:
+    from planner.control import RunControl
+    from planner.engine import QueryEngine
+
+SCHEMA = pa.schema(
+    [
+        ("table_name", pa.string()),
+        ("version", pa.int64()),
+        ("fragments_before", pa.int64()),
+        ("fragments_after", pa.int64()),
+        ("files_removed", pa.int64()),
+        ("files_added", pa.int64()),
+        ("indexes", pa.list_(pa.string())),
+    ]
+)
+
+
+def prepare_optimize(
+    engine: QueryEngine,
+    sql: str,
+    settings: SessionSettings,  # noqa: ARG001 - a family's face
+    access: Access,
+) -> PreparedDefinition:
+    """Check a statement that tidies a base table; it does not merge generations, which is a job of its own.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    reader = Reader.of(sql)
+    reader.expect("OPTIMIZE")
+    reader.accept("TABLE")
+    name = reader.table()
+    parts: tuple[str, ...] = ("COMPACT", "INDEXES")
+    if reader.word:
+        parts = (reader.choose("COMPACT or INDEXES, or nothing for both", "COMPACT", "INDEXES"),)
+    reader.finish()
+    check_may_write(engine, name, access)
+    check_writable(engine, name)
+
+    def optimize(_control: RunControl | None) -> WriteResult:
+        check_may_write(engine, name, access)
+        row = _optimized(engine.catalog.table(name), parts)
+        return WriteResult(-1, pa.Table.from_pylist([row], SCHEMA))
+
+    return PreparedDefinition(sql, optimize, name, SCHEMA)
+
+
+def _optimized(table: Table, parts: tuple[str, ...]) -> dict[str, Any]:
+    before = table.base()
+    row: dict[str, Any] = {
+        "table_name": table.name,
+        "fragments_before": len(before.fragments),
+        "files_removed": 0,
+        "files_added": 0,
+        "indexes": [],
+    }
+    # In this order: compaction makes indexes forget how far they have caught up with merges, and optimising
+    # them finds it out again.
+    if "COMPACT" in parts:
+        metrics = committed(table, "compact files", lambda dataset: dataset.optimize.compact_files())
+        row |= {"files_removed": metrics.files_removed, "files_added": metrics.files_added}
+    names = index_names(table.base())
+    if "INDEXES" in parts or (names and row["files_removed"]):
+        committed(table, "bring indexes up to date", lambda dataset: dataset.optimize.optimize_indices())
+        row["indexes"] = list(names)
+    after = table.base()
+    return row | {"version": after.version, "fragments_after": len(after.fragments)}
