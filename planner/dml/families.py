@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.dml.delete import prepare_delete, prepare_truncate
 from planner.dml.insert import prepare_insert
+from planner.dml.merge import prepare_merge
 from planner.dml.prepared import PreparedWrite
 from planner.dml.update import prepare_update
 from planner.dml.statement import Reader, read_statement, skip_common_tables
@@ -27,6 +28,7 @@ _STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
         "REPLACE": prepare_insert,
         "UPDATE": prepare_update,
         "DELETE": prepare_delete,
+        "MERGE": prepare_merge,
         "TRUNCATE": prepare_truncate,
     }
 )

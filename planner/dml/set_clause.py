@@ -35,38 +35,38 @@ class SetColumns:
         constants: column -> one value of its type.
         parameters: column -> ordinal.
         expressions: column -> expression.
+        taken: columns that a source gives under the same names.
     """
 
     target: Target
     constants: dict[str, pa.Array] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
     expressions: dict[str, Part] = field(default_factory=dict)
+    taken: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All that are set."""
-        return (*self.constants, *self.parameters, *self.expressions)
+        return (*self.constants, *self.parameters, *self.expressions, *self.taken)
 
     @property
     def parameter_types(self) -> dict[int, pa.DataType]:
         """Ordinal -> type of the column that a parameter is written to."""
         return {ordinal: self.target.schema.field(name).type for name, ordinal in self.parameters.items()}
 
-    def add_to(self, splice: Splice, prefix: str, guard: str = "") -> None:
-        """Append the expressions to a SELECT list.
+    def add_to(self, splice: Splice, prefix: str) -> None:
+        """Append the expressions to a SELECT list, in which something stands already.
 
         Args:
-            splice: the SELECT so far; something stands in its list already, unless the prefix is empty.
+            splice: the SELECT so far.
             prefix: of the names of the columns.
-            guard: condition without which an expression is not computed; "" for none.
         """
         for name, part in self.expressions.items():
-            opening, closing = (f"CASE WHEN {guard} THEN (", ") END") if guard else ("(", ")")
-            splice.add(f", {opening}").copy(part).add(f"{closing} AS {quote(prefix + name)}")
+            splice.add(", (").copy(part).add(f") AS {quote(prefix + name)}")
 
     def check_types(self, schema: pa.Schema, prefix: str) -> None:
         """Refuse expressions whose values never fit their column."""
-        for name in self.expressions:
+        for name in (*self.expressions, *self.taken):
             check_assignable(schema.field(prefix + name).type, self.target.schema.field(name))
 
     def value(
@@ -74,7 +74,7 @@ class SetColumns:
     ) -> pa.ChunkedArray:
         """What a column is set to, in each of some rows."""
         column = self.target.schema.field(name)
-        if name in self.expressions:
+        if name in self.expressions or name in self.taken:
             return assigned(rows.column(prefix + name), column)
         if name in self.constants:
             one = self.constants[name]

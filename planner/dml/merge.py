@@ -1,0 +1,183 @@
+"""MERGE INTO t USING source ON .. WHEN ..: the rows of both are read by one join, with what becomes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError
+from planner.dml.changing import PreparedChange
+from planner.dml.computing import prepared_read
+from planner.dml.filling import check_given
+from planner.dml.lookup import strong
+from planner.dml.merge_text import Action, ClauseText, Match, MergeText, read_merge
+from planner.dml.merging import FOUND, GIVEN, TARGET, Clause, merged
+from planner.dml.prepared import parameter_schema
+from planner.dml.reading import PlannedRows
+from planner.dml.returning import returning
+from planner.dml.set_clause import Assignment, SetColumns, read_assignments, set_columns
+from planner.dml.splice import Splice
+from planner.dml.statement import WriteText, read_statement
+from planner.dml.target import Target, find_target
+from planner.settings import SessionSettings
+from planner.tokens import quote
+
+if TYPE_CHECKING:
+    from planner.access import Access
+    from planner.engine import QueryEngine
+
+__all__ = ["joined_query", "prepare_merge", "read_clauses"]
+
+
+def prepare_merge(engine: QueryEngine, sql: str, settings: SessionSettings, access: Access) -> PreparedChange:
+    """Check a MERGE.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    statement = read_statement(sql)
+    text = read_merge(statement)
+    target = find_target(engine, text.target, access)
+    target.check_key("MERGE")
+    name = text.alias or target.name
+    if name == text.source_name:
+        msg = f"table and source of a MERGE are both called {name!r}: give one of them another name with AS"
+        raise InvalidInputError(msg)
+    chosen = strong(settings)
+    given: pa.Schema | None = None
+    if any(one.action is not Action.NOTHING and _takes_all(one) for one in text.clauses):
+        query = Splice(statement).copy(text.common_tables).add(" SELECT * FROM ").copy(text.source).query()
+        given = prepared_read(engine, query, chosen, access).schema
+    clauses = read_clauses(statement, text, target, name, given)
+    splice = Splice(statement).copy(text.common_tables)
+    splice = joined_query(splice, target, name, text, clauses)
+    planned = PlannedRows(
+        engine, target, prepared_read(engine, splice.query(), chosen, access), chosen, access
+    )
+    for clause in clauses:
+        clause.columns.check_types(planned.read.schema, clause.prefix)
+    answered = returning(statement, text.returning, target, text.alias, settings)
+    types = [clause.columns.parameter_types for clause in clauses]
+    schema = parameter_schema(
+        statement.parameter_count, *types, planned.read.parameter_types, answered.parameter_types
+    )
+    return PreparedChange(
+        sql, "MERGE", target, planned, merged(target, clauses, text.source_name), answered, schema, settings
+    )
+
+
+def _takes_all(clause: ClauseText) -> bool:
+    """Whether it takes the columns of the source by their names: SET *, INSERT *."""
+    if clause.action is Action.UPDATE:
+        return not clause.assignments
+    return clause.action is Action.INSERT and clause.values is None
+
+
+def read_clauses(
+    statement: WriteText, text: MergeText, target: Target, name: str, given: pa.Schema | None
+) -> tuple[Clause, ...]:
+    """The WHEN clauses, checked.
+
+    Args:
+        statement: that they belong to.
+        text: the clauses.
+        target: table.
+        name: what the statement calls it.
+        given: columns of the source, where a clause takes them by their names.
+
+    Raises:
+        LanceGatewayError: what is wrong with one.
+    """
+    return tuple(
+        Clause(
+            number,
+            one.match,
+            one.action,
+            one.condition,
+            _columns(statement, one, target, name, given),
+            text.source_name if _takes_all(one) and one.action is not Action.NOTHING else None,
+        )
+        for number, one in enumerate(text.clauses)
+    )
+
+
+def _columns(
+    statement: WriteText, clause: ClauseText, target: Target, name: str, given: pa.Schema | None
+) -> SetColumns:
+    if clause.action in (Action.DELETE, Action.NOTHING):
+        return SetColumns(target)
+    if _takes_all(clause):
+        assert given is not None  # noqa: S101 - read where a clause needs it
+        missing = [one for one in target.schema.names if one not in given.names]
+        if missing:
+            msg = (
+                f"{clause.action.value} * takes all columns of table {target.name!r} from the source, which has no "
+                f"{missing[0]!r}: name the columns instead"
+            )
+            raise InvalidInputError(msg)
+        return SetColumns(target, taken=tuple(target.schema.names))
+    if clause.action is Action.UPDATE:
+        found = read_assignments(statement, clause.assignments, frozenset({name}))
+        return set_columns(statement, target, found)
+    assert clause.values is not None  # noqa: S101 - not INSERT *
+    names = tuple(target.schema.names)
+    if clause.columns is not None:
+        names = tuple(column for column, _ in clause.columns)
+    if len(clause.values) != len(names):
+        at = clause.values[0].first if clause.values else 0
+        raise statement.text.error(at, f"{len(names)} value(s) are needed, and {len(clause.values)} stand")
+    pairs = [Assignment(column, part) for column, part in zip(names, clause.values, strict=True)]
+    made = set_columns(statement, target, pairs, key_too=True)
+    check_given(target, made.columns, "the INSERT of the MERGE")
+    return made
+
+
+def joined_query(
+    splice: Splice, target: Target, name: str, text: MergeText, clauses: Sequence[Clause]
+) -> Splice:
+    """The join of source and table: its columns, which clause is for a row, and what that clause sets."""
+    alias = quote(name)
+    splice.add(" SELECT ")
+    splice.add(", ".join(f"{alias}.{quote(one)} AS {quote(TARGET + one)}" for one in target.schema.names))
+    splice.add(", CASE")
+    for clause in clauses:
+        splice.add(" WHEN ")
+        _add_guard(splice, clause, target, alias, text.source_name)
+        splice.add(f" THEN {clause.number}")
+    splice.add(f" ELSE -1 END AS {quote(FOUND)}")
+    for clause in clauses:
+        for column in clause.columns.taken:
+            value = f"{quote(text.source_name)}.{quote(column)}"
+            splice.add(f", {value} AS {quote(clause.prefix + column)}")
+        for column, part in clause.columns.expressions.items():
+            splice.add(", CASE WHEN ")
+            _add_guard(splice, clause, target, alias, text.source_name)
+            splice.add(" THEN (").copy(part).add(f") END AS {quote(clause.prefix + column)}")
+    splice.add(f" FROM (SELECT *, TRUE AS {quote(GIVEN)} FROM ").copy(text.source)
+    splice.add(f") AS {quote(text.source_name)} {_join(clauses)} {quote(target.name)} AS {alias} ON (")
+    return splice.copy(text.condition).add(")")
+
+
+def _add_guard(splice: Splice, clause: Clause, target: Target, alias: str, source: str) -> None:
+    """The condition of a clause; earlier clauses come first all the same."""
+    key, given = f"{alias}.{quote(target.key[0])}", f"{quote(source)}.{quote(GIVEN)}"
+    known = {
+        Match.MATCHED: f"{key} IS NOT NULL AND {given} IS NOT NULL",
+        Match.NOT_BY_TARGET: f"{key} IS NULL",
+        Match.NOT_BY_SOURCE: f"{given} IS NULL",
+    }[clause.match]
+    splice.add(f"({known}")
+    if clause.condition:
+        splice.add(" AND (").copy(clause.condition).add(")")
+    splice.add(")")
+
+
+def _join(clauses: Sequence[Clause]) -> str:
+    matches = {clause.match for clause in clauses}
+    left, right = Match.NOT_BY_TARGET in matches, Match.NOT_BY_SOURCE in matches
+    if left:
+        return "FULL JOIN" if right else "LEFT JOIN"
+    return "RIGHT JOIN" if right else "JOIN"
