@@ -15,6 +15,7 @@ from gateway.commands import Call, Command, Exchange, Registry, Ticket, Upload, 
 from gateway.endpoints import Endpoints
 from gateway.errors import answering, status_of
 from gateway.forwarding import ForwardedRows
+from gateway.ingest import Ingestion
 from gateway.keys_metadata import Keys
 from gateway.limits import Limits
 from gateway.metadata import Metadata
@@ -103,7 +104,13 @@ class GatewayServer(flight.FlightServerBase):
         exchanges = () if forwarded is None else forwarded.exchanges()
         self._uploads: Registry[Upload[Any] | Exchange[Any]] = Registry(
             "DoPut command",
-            [*statements.uploads(), *plans.uploads(), *prepared.uploads(), *exchanges],
+            [
+                *statements.uploads(),
+                *plans.uploads(),
+                *prepared.uploads(),
+                *Ingestion(engine, updates).uploads(),
+                *exchanges,
+            ],
             max_bytes,
         )
         acting = (prepared, endpoints, self.sessions, Transactions(), Cancellation(self.queries))
