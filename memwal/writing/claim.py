@@ -22,6 +22,7 @@ from memwal.writing.rows import exported
 INVALID = "Invalid user input"
 PEER = "peer claimed epoch"
 _SEALED = "is sealed"
+_RACES = (PEER, "another writer claimed", "commit conflict")
 
 
 class ContestedError(UnavailableError):
@@ -101,21 +102,28 @@ class Claim:
         msg = f"table {self.table.name!r}, region {self.region_id}: {text}"
         return InDoubtError(msg, self.position + 1, self.epoch, by_peer=PEER in text)
 
-    def close(self) -> None:
-        """Flush and let go.
+    def close(self) -> bool:
+        """Flush and let go; False where another writer has the region already, and the rows with it.
 
         Raises:
             UnavailableError: it was not flushed; what was acknowledged is durable in the log.
         """
         writer, self._writer = self._writer, None
         if writer is None or self.is_lost:
-            return
+            return False
+        newest = read_latest_manifest(self.table.storage, self.region_id)
+        if newest is None or newest.writer_epoch != self.epoch:
+            self.is_lost = True  # To close it would only fail, noisily.
+            return False
         try:
             writer.close()
         except (OSError, RuntimeError) as error:
             self.is_lost = True
+            if PEER in str(error):
+                return False
             msg = f"table {self.table.name!r}: region {self.region_id} was not flushed: {plain(error)}"
             raise UnavailableError(msg) from error
+        return True
 
     def abandon(self) -> None:
         """Let go of a writer that lost the region, without a flush: closing it might write what failed."""
@@ -160,6 +168,8 @@ def claimed(
                 f"table {table.name!r}: region {region_id} is sealed, which means that it takes no more rows"
             )
             raise PreconditionError(msg) from error
+        if any(part in str(error) for part in _RACES):
+            raise _contested(table, region_id) from error
         msg = f"table {table.name!r}: region {region_id} can't be claimed: {plain(error)}"
         raise UnavailableError(msg) from error
     after = read_latest_manifest(table.storage, region_id, known=before)

@@ -18,6 +18,7 @@ from memwal.writing.owners import OwnerRecord, manifest_age, read_owner, write_o
 
 _JITTER = 0.1
 """Part of the hold time by which claims are spread, and the unit of waiting after a contested one."""
+_PAUSES = (0.002, 0.01, 0.05, 0.2, 0.5)
 
 
 class RegionOwnership:
@@ -98,12 +99,23 @@ class RegionOwnership:
             PreconditionError: it is sealed.
         """
         manifest = read_latest_manifest(table.storage, self.region_id, known=self.manifest)
+        if manifest is None and self.manifest is None:
+            manifest = self._coming(table)
         self.manifest = manifest
         if manifest is None:
             raise NotFoundError(self._told(table, "it is gone: was the table dropped?"))
         if manifest.sealed:
             raise PreconditionError(self._told(table, "it is sealed, which means that it takes no more rows"))
         return manifest
+
+    def _coming(self, table: OpenTable) -> RegionManifest | None:
+        """The manifest of a region whose directory another writer may be creating just now."""
+        for pause in _PAUSES:
+            self._stopped.wait(pause)
+            manifest = read_latest_manifest(table.storage, self.region_id)
+            if manifest is not None:
+                return manifest
+        return None
 
     def other_owner(self) -> OwnerRecord | None:
         """The process that owns the region, where it is another and can be reached; None otherwise.

@@ -277,11 +277,12 @@ class RegionWriter:
 
     def _append_atomically(self, request: Request, deadline: float) -> None:
         claim = self._owned(deadline, request.holder, request.only_epoch)
+        while not self._closed():
+            claim = self._owned(deadline, request.holder, request.only_epoch)
         table, upserts, deletes = claim.table, request.upserts, request.deletes
         if table is not request.table:
             upserts = None if upserts is None else table.upserts(upserts, fill=True)
             deletes = None if deletes is None else table.deletes(deletes)
-        self._let_go()
         after = None if request.holder is None else self._last_epoch
         done = append_atomically(
             table, self.region_id, upserts, deletes, after_epoch=after, known=self.ownership.manifest
@@ -374,14 +375,25 @@ class RegionWriter:
         if claim is not None:
             claim.abandon()
         if by_peer:
-            self.counters.fences += 1
-            self.ownership.lost_epoch = epoch
-            self._options.observer.on_fenced(self.table_name, self.region_id, epoch)
+            self._note_loss(epoch)
+
+    def _note_loss(self, epoch: int) -> None:
+        self.losses += 1
+        self.counters.fences += 1
+        self.ownership.lost_epoch = epoch
+        self._options.observer.on_fenced(self.table_name, self.region_id, epoch)
 
     def _let_go(self) -> None:
+        self._closed()
+
+    def _closed(self) -> bool:
+        """Flush and let go; False where there was nothing to flush any more."""
         claim, self._claim = self._claim, None
         if claim is None or claim.is_lost:
-            return
-        claim.close()
+            return False
+        if not claim.close():
+            self._note_loss(claim.epoch)
+            return False
         self.ownership.release(claim)
         self.counters.flushes += 1
+        return True

@@ -12,7 +12,13 @@ import pyarrow as pa
 
 from memwal.errors import PreconditionError, UnsupportedError
 from memwal.index_details import RegionField, RegionSpec
-from memwal.manifest import RegionManifest, commit_manifest, list_regions, read_latest_manifests
+from memwal.manifest import (
+    RegionManifest,
+    commit_manifest,
+    list_regions,
+    read_latest_manifest,
+    read_latest_manifests,
+)
 from memwal.raw_values import parse_result_type
 from memwal.storage import Storage
 from memwal.transforms import BucketHash, encode_region_value, transform_of
@@ -236,8 +242,12 @@ class Regions:
                 "where: write to it through its own writers, or give it a region spec"
             )
             raise PreconditionError(msg)
-        region_id = ids[0] if len(ids) == 1 else region_id_of(None, (), self._table_id)
-        if region_id not in ids:
+        own_id = region_id_of(None, (), self._table_id)
+        region_id = ids[0] if len(ids) == 1 else own_id
+        if region_id == own_id and (
+            region_id not in ids or read_latest_manifest(self._storage, region_id) is None
+        ):
+            # Of several who create it, one does.
             commit_manifest(self._storage, RegionManifest(region_id, 1, 0, 0, 0, 1))
         self._known = {(): region_id}
         return region_id

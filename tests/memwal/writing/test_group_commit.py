@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -111,7 +112,7 @@ def test_more_bytes_than_may_wait_wait_outside(table: WrittenTable, writing: Wri
     assert len(rows_by_key(table)) == 40
 
 
-def test_deletes_need_a_key(tmp_path, writing: Writing):
+def test_deletes_need_a_key(tmp_path: Path, writing: Writing):
     schema = pa.schema([pa.field("id", pa.int64())])
     table = WrittenTable.create(str(tmp_path / "k.lance"), schema, unsharded=True)
     writer = writing(table)
