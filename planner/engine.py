@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from execnodes import KeySet
 from memwal.errors import InvalidInputError
 from planner import compatibility
 from planner.access import FULL_ACCESS, Access
 from planner.binding import bind
 from planner.catalog import Catalog
 from planner.catalog_tables import catalog_tables
+from planner.control import RunControl
 from planner.dialects import telling_of_translation, to_native
 from planner.dml.prepared import PreparedWrite, WriteResult
 from planner.frames import Frames
 from planner.plan_cache import Dependencies, PlanCache
 from planner.prepared_query import PreparedQuery
 from planner.results import altered
+from planner.running import again_if_files_vanish
 from planner.settings import DEFAULT_SETTINGS, SessionSettings
 from planner.substrait import Bound, bind_plan
 from planner.system_tables import SystemTable
@@ -162,6 +165,36 @@ class QueryEngine:
     ) -> pa.RecordBatchReader:
         """Prepare and run a statement; see `PreparedQuery.execute`."""
         return self.prepare(sql, settings).execute(parameters)
+
+    def rows_of_keys(
+        self,
+        table: str,
+        keys: KeySet,
+        columns: Sequence[str],
+        settings: SessionSettings,
+        access: Access,
+        control: RunControl,
+    ) -> Sequence[pa.RecordBatch]:
+        """The rows that have some keys, looked up without a plan.
+
+        Args:
+            table: its name.
+            keys: that are wanted.
+            columns: of the rows.
+            settings: how the table is read.
+            access: what the principal may see.
+            control: stops the execution, and tells what it reads.
+
+        Raises:
+            LanceGatewayError: the table can't be read.
+        """
+        secured = self.visible(access).table(table)
+
+        def looked_up() -> Iterator[pa.RecordBatch]:
+            run = self._frames.run(settings, control)
+            return run.add_scan(secured, secured.base(), list(columns), keys=keys).batches(0)
+
+        return list(again_if_files_vanish(looked_up(), looked_up))
 
     def add_system_tables(self, *tables: SystemTable) -> None:
         """Offer more tables in the schema `system`, besides those that describe the catalog."""

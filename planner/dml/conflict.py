@@ -8,45 +8,143 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memwal.writing import WriteReceipt
+from memwal.errors import UnsupportedError
+from memwal.writing import Changes, WriteReceipt
 from planner.control import RunControl
-from planner.dml.insert_text import InsertText, OnConflict
-from planner.dml.rewriting import Outcome
-from planner.dml.statement import WriteText
+from planner.dml.changing import Compute
+from planner.dml.evaluating import RowsQuery
+from planner.dml.insert_text import ConflictText, OnConflict
+from planner.dml.lookup import distinct_keys, not_among, rows_of_keys
+from planner.dml.merge import joined_query
+from planner.dml.merge_text import Action, Match
+from planner.dml.merging import Clause, merged
+from planner.dml.rewriting import Outcome, rewritten
+from planner.dml.set_clause import SetColumns, read_assignments, set_columns
+from planner.dml.splice import Splice
+from planner.dml.statement import Part, WriteText
 from planner.dml.target import Target
 from planner.settings import SessionSettings
+from planner.tokens import at_position, quote
 
 if TYPE_CHECKING:
     from planner.access import Access
     from planner.engine import QueryEngine
 
+__all__ = ["Conflict", "conflict"]
+
+_EXCLUDED = "excluded"
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """DO UPDATE: the rows that were given, beside those that have their keys."""
+
+    query: RowsQuery
+    compute: Compute
+    parameter_types: dict[int, pa.DataType]
+
 
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """How keys are looked up before rows are written."""
+    """How keys are looked up before rows are written.
+
+    Attributes:
+        action: what becomes of rows whose key is there.
+        engine: that reads.
+        target: table.
+        settings: of the session.
+        access: rights of the principal.
+        joined: for DO UPDATE.
+    """
 
     action: OnConflict
+    engine: QueryEngine
+    target: Target
+    settings: SessionSettings
+    access: Access
+    joined: Joined | None = None
 
     @property
     def looks_first(self) -> bool:
+        """Whether it matters which keys are there."""
         return self.action is not OnConflict.REPLACE
 
     @property
     def parameter_types(self) -> dict[int, pa.DataType]:
-        return {}
+        """Ordinal -> type that DO UPDATE expects."""
+        return {} if self.joined is None else self.joined.parameter_types
 
     def written(
         self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl
     ) -> tuple[Outcome, WriteReceipt]:
-        raise NotImplementedError
+        """Write rows, after a look at the keys that there are.
+
+        Raises:
+            LanceGatewayError: what went wrong; nothing was written, then.
+        """
+        target, keys = self.target, distinct_keys(rows, self.target.key)
+        wanted = target.key if self.joined is None else target.schema.names
+
+        def compute() -> Outcome:
+            found = rows_of_keys(self.engine, target, keys, wanted, self.settings, self.access, control)
+            if self.joined is None:
+                fresh = not_among(rows, found, target.key)
+                return Outcome(fresh.num_rows, Changes(fresh) if fresh.num_rows else None, fresh)
+            both = self.joined.query.rows({_EXCLUDED: rows, target.name: found}, parameters, control)
+            return self.joined.compute(both, parameters, control)
+
+        places = rows.select(list(target.place_columns))
+        return rewritten(
+            target,
+            lambda: target.table.writer().regions_of(places),
+            compute,
+            control,
+            durable=self.settings.durable_writes,
+        )
 
 
 def conflict(
     engine: QueryEngine,
     statement: WriteText,
-    text: InsertText,
+    text: ConflictText,
     target: Target,
+    alias: str | None,
     settings: SessionSettings,
     access: Access,
 ) -> Conflict:
-    return Conflict(text.conflict.action)
+    """Check ON CONFLICT.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    if text.action is not OnConflict.REPLACE:
+        target.check_key("ON CONFLICT")
+    for name, token in text.columns:
+        target.check_column(name)
+        if name not in target.key or len(text.columns) != len(target.key):
+            message = f"The only conflicts that are noticed are those of the key ({', '.join(target.key)}); here stands"
+            raise UnsupportedError(at_position(statement.sql, statement.text.start(token), message))
+    joined = None
+    if text.action is OnConflict.UPDATE:
+        joined = _joined(statement, text, target, alias or target.name)
+    return Conflict(text.action, engine, target, settings, access, joined)
+
+
+def _joined(statement: WriteText, text: ConflictText, target: Target, name: str) -> Joined:
+    found = read_assignments(statement, text.assignments, frozenset({name}))
+    columns = set_columns(statement, target, found)
+    every = SetColumns(target, taken=tuple(target.schema.names))
+    clauses = (
+        Clause(0, Match.MATCHED, Action.UPDATE, text.condition, columns),
+        Clause(1, Match.NOT_BY_TARGET, Action.INSERT, Part(0, 0), every),
+    )
+    condition = " AND ".join(
+        f"{quote(name)}.{quote(one)} = {quote(_EXCLUDED)}.{quote(one)}" for one in target.key
+    )
+    splice = Splice(statement)
+    query = joined_query(splice, target, name, quote(_EXCLUDED), _EXCLUDED, condition, clauses).query()
+    made = RowsQuery(query, {_EXCLUDED: target.schema, target.name: target.schema})
+    for clause in clauses:
+        clause.columns.check_types(made.schema, clause.prefix)
+    types = dict(zip(query.ordinals, made.parameter_types, strict=True)) | columns.parameter_types
+    return Joined(made, merged(target, clauses, _EXCLUDED), types)

@@ -169,7 +169,7 @@ def prepare_insert(
         types = source.parameter_types
     check_given(target, columns, "the INSERT")
     answered = returning(statement, text.returning, target, text.alias, settings)
-    resolved = conflict(engine, statement, text, target, settings, access)
+    resolved = conflict(engine, statement, text.conflict, target, text.alias, settings, access)
     return PreparedInsert(
         sql,
         target,

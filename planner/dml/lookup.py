@@ -14,13 +14,24 @@ from memwal.errors import InvalidInputError
 from planner.control import RunControl
 from planner.dml.target import Target
 from planner.settings import SessionSettings
+from planner.tokens import quote
 
 if TYPE_CHECKING:
     from planner.access import Access
     from planner.engine import QueryEngine
 
-__all__ = ["key_text", "not_among", "repeated_key", "rows_of_keys", "strong"]
+__all__ = [
+    "distinct_keys",
+    "key_text",
+    "last_of_key",
+    "not_among",
+    "repeated_key",
+    "rows_of_keys",
+    "strong",
+]
 
+MANY_KEYS = 4096
+"""More keys than this are found by one scan."""
 _PLACE = "place#"
 
 
@@ -56,8 +67,38 @@ def rows_of_keys(
     if not keys.num_rows:
         return schema.empty_table()
     wanted = KeySet(keys.cast(pa.schema([target.base.schema.field(name) for name in target.key])))
-    scan = engine.key_scan(target.name, wanted, columns, strong(settings), access, control)
-    return pa.Table.from_batches(list(scan.batches(0)), schema)
+    if keys.num_rows > MANY_KEYS:
+        return _scanned(engine, target, keys, columns, settings, access, control).cast(schema)
+    found = engine.rows_of_keys(target.name, wanted, columns, strong(settings), access, control)
+    return pa.Table.from_batches(found, schema)
+
+
+def _scanned(
+    engine: QueryEngine,
+    target: Target,
+    keys: pa.Table,
+    columns: Sequence[str],
+    settings: SessionSettings,
+    access: Access,
+    control: RunControl,
+) -> pa.Table:
+    """The same by reading the whole table: each key that is looked up costs, and a scan costs once."""
+    names = list(dict.fromkeys((*target.key, *columns)))
+    sql = f"SELECT {', '.join(map(quote, names))} FROM {quote(target.name)}"  # noqa: S608 - quoted names
+    chosen = strong(settings)
+    reader = engine.prepare(sql, chosen, access).execute((), chosen, control)
+    wanted = keys.cast(pa.schema([reader.schema.field(name) for name in target.key]))
+    found = [reader.schema.empty_table()]
+    first = target.key[0]
+    values = wanted.column(first).combine_chunks()
+    for batch in reader:
+        some = pa.table(batch.filter(pc.is_in(batch.column(first), value_set=values)))
+        if len(target.key) > 1 and some.num_rows:
+            at = pa.array(range(some.num_rows), pa.int64())
+            held = some.select(list(target.key)).append_column(_PLACE, at)
+            some = some.take(held.join(wanted, list(target.key), join_type="left semi").column(_PLACE))
+        found.append(some)
+    return pa.concat_tables(found).select(list(columns))
 
 
 def repeated_key(rows: pa.Table, key: Sequence[str]) -> pa.Table | None:

@@ -20,7 +20,7 @@ from planner.dml.reading import PlannedRows
 from planner.dml.returning import returning
 from planner.dml.set_clause import Assignment, SetColumns, read_assignments, set_columns
 from planner.dml.splice import Splice
-from planner.dml.statement import WriteText, read_statement
+from planner.dml.statement import Part, WriteText, read_statement
 from planner.dml.target import Target, find_target
 from planner.settings import SessionSettings
 from planner.tokens import quote
@@ -53,7 +53,7 @@ def prepare_merge(engine: QueryEngine, sql: str, settings: SessionSettings, acce
         given = prepared_read(engine, query, chosen, access).schema
     clauses = read_clauses(statement, text, target, name, given)
     splice = Splice(statement).copy(text.common_tables)
-    splice = joined_query(splice, target, name, text, clauses)
+    splice = joined_query(splice, target, name, text.source, text.source_name, text.condition, clauses)
     planned = PlannedRows(
         engine, target, prepared_read(engine, splice.query(), chosen, access), chosen, access
     )
@@ -136,29 +136,49 @@ def _columns(
 
 
 def joined_query(
-    splice: Splice, target: Target, name: str, text: MergeText, clauses: Sequence[Clause]
+    splice: Splice,
+    target: Target,
+    name: str,
+    source: Part | str,
+    source_name: str,
+    condition: Part | str,
+    clauses: Sequence[Clause],
 ) -> Splice:
-    """The join of source and table: its columns, which clause is for a row, and what that clause sets."""
+    """The join of source and table: its columns, which clause is for a row, and what that clause sets.
+
+    Args:
+        splice: what stands before it.
+        target: table.
+        name: what the statement calls it.
+        source: a part of the statement, or text of our own.
+        source_name: what the source is called.
+        condition: of the join, likewise.
+        clauses: of the statement.
+    """
     alias = quote(name)
     splice.add(" SELECT ")
     splice.add(", ".join(f"{alias}.{quote(one)} AS {quote(TARGET + one)}" for one in target.schema.names))
     splice.add(", CASE")
     for clause in clauses:
         splice.add(" WHEN ")
-        _add_guard(splice, clause, target, alias, text.source_name)
+        _add_guard(splice, clause, target, alias, source_name)
         splice.add(f" THEN {clause.number}")
     splice.add(f" ELSE -1 END AS {quote(FOUND)}")
     for clause in clauses:
         for column in clause.columns.taken:
-            value = f"{quote(text.source_name)}.{quote(column)}"
+            value = f"{quote(source_name)}.{quote(column)}"
             splice.add(f", {value} AS {quote(clause.prefix + column)}")
         for column, part in clause.columns.expressions.items():
             splice.add(", CASE WHEN ")
-            _add_guard(splice, clause, target, alias, text.source_name)
+            _add_guard(splice, clause, target, alias, source_name)
             splice.add(" THEN (").copy(part).add(f") END AS {quote(clause.prefix + column)}")
-    splice.add(f" FROM (SELECT *, TRUE AS {quote(GIVEN)} FROM ").copy(text.source)
-    splice.add(f") AS {quote(text.source_name)} {_join(clauses)} {quote(target.name)} AS {alias} ON (")
-    return splice.copy(text.condition).add(")")
+    _put(splice.add(f" FROM (SELECT *, TRUE AS {quote(GIVEN)} FROM "), source)
+    splice.add(f") AS {quote(source_name)} {_join(clauses)} {quote(target.name)} AS {alias} ON (")
+    return _put(splice, condition).add(")")
+
+
+def _put(splice: Splice, what: Part | str) -> Splice:
+    return splice.add(what) if isinstance(what, str) else splice.copy(what)
 
 
 def _add_guard(splice: Splice, clause: Clause, target: Target, alias: str, source: str) -> None:

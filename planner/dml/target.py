@@ -119,7 +119,7 @@ class Target:
         Raises:
             PreconditionError: it was altered.
         """
-        newest = self.table.base()
+        newest = self.table.recent_base()
         if newest is self.base:
             return
         if not written_schema(newest).equals(self.schema) or newest.primary_key != self.key:
@@ -202,7 +202,7 @@ def find_target(engine: QueryEngine, parts: Sequence[str], access: Access) -> Ta
     name = named_table(parts)
     check_may_write(engine, name, access)
     table = engine.catalog.table(name)
-    base = table.base()
+    base = table.recent_base()
     if engine.catalog.writing is None:
         table.writer()  # says why not
     if base.details is None:
