@@ -24,7 +24,7 @@ Outcome: TypeAlias = Literal["unknown", "acknowledged", "refused"]
 State: TypeAlias = Mapping[int, int]
 """Value by key, of one client in one region."""
 
-KINDS: tuple[Kind, ...] = ("insert", "log")
+KINDS: tuple[Kind, ...] = ("insert", "insert", "update", "delete", "mix", "log", "log")
 REGIONS = range(3)
 PER_REGION = 3
 LOGGED = 4

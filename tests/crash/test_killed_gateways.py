@@ -37,11 +37,9 @@ def kill_again_and_again(root: Path, zygote: Zygote, rounds: int, seed: int) -> 
     other = Worker(OTHER, survivor, random_source, tell, number=0)
     try:
         for turn in range(rounds):
-            log = root / f"log-{turn}.jsonl"
             limit = random_source.choice((7, 30, 100_000))
             child = zygote.start(
                 root,
-                log,
                 clients=[1, 2, 3],
                 seed=seed + turn,
                 number=turn * 1000,
@@ -57,7 +55,6 @@ def kill_again_and_again(root: Path, zygote: Zygote, rounds: int, seed: int) -> 
             except AssertionError as failure:
                 failure.add_note(f"round {turn} of seed {seed}, MemTables of {limit} rows")
                 raise
-            log.unlink()
     finally:
         survivor.close()
 

@@ -21,7 +21,7 @@ from tests.support.gateways import EngineGateway
 
 def write(root: str, log: str, clients: list[int], seed: int, number: int, options: dict[str, Any]) -> None:
     """Write for ever, or until something fails; every line of the log is written at once."""
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    file = os.open(log, os.O_WRONLY)
 
     def tell(client: int, one: Statement) -> None:
         line = [client, one.kind, one.number, one.outcome]

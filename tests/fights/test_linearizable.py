@@ -32,8 +32,7 @@ class Disturber:
 
     def merge(self) -> None:
         done = manifests.merged_generations(self.table)
-        for directory in (self.table / "_mem_wal").iterdir():
-            region = directory.name
+        for region in manifests.region_ids(self.table):
             flushed = manifests.read_manifest(self.table, region).flushed_generations
             waiting = [one.generation for one in flushed if one.generation > done.get(region, 0)]
             if waiting:
