@@ -36,7 +36,9 @@ class NewestBase:
         self._storage = storage
         self._session = session
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
         self._identified_at = 0.0
+        self._found_at = 0.0
 
     def find(self) -> BaseTable:
         """The newest version; the same object while it is.
@@ -46,14 +48,33 @@ class NewestBase:
             CorruptDataError: its manifest can't be read.
             UnavailableError: storage failed to answer.
         """
-        last = self.last
+        last, started = self.last, time.monotonic()
         if last is not None and self._is_newest(last):
+            self._found_at = started
             return last
         with self._lock:
             other = self.last
             if other is None or other is last or not self._is_newest(other):
                 other = self._opened(other)
+            self._found_at = started
             return other
+
+    def recent(self) -> BaseTable:
+        """The newest version, as it was found a moment ago where looking for it takes long.
+
+        For those who need the columns of the table, and not its rows.
+
+        Raises:
+            LanceGatewayError: as `find`.
+        """
+        trusted = self._storage.backend.identity_seconds
+        if not trusted:
+            return self.find()
+        with self._looking:  # One looks for all who wait.
+            last = self.last
+            if last is None or time.monotonic() - self._found_at >= trusted:
+                last = self.find()
+            return last
 
     def _is_newest(self, base: BaseTable) -> bool:
         try:
