@@ -13,7 +13,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
 from memwal.manifest import RegionManifest, read_latest_manifest
 from memwal.wal import last_wal_position
-from memwal.writing.log import entry_at
+from memwal.writing.log import entry_at, unflushed
 from memwal.writing.opened import OpenTable
 from memwal.writing.options import WriteOptions
 from memwal.writing.own_tail import HeldEntry, TailKeeper
@@ -22,11 +22,17 @@ from memwal.writing.rows import exported
 INVALID = "Invalid user input"
 PEER = "peer claimed epoch"
 _SEALED = "is sealed"
+_TOO_LONG = "past what the memtable replaying it can hold"
+_ROOM_BYTES = 1 << 30
 _RACES = (PEER, "another writer claimed", "commit conflict")
 
 
 class ContestedError(UnavailableError):
     """Others claimed the region at the same time; nothing was written."""
+
+
+class _LogTooLongError(UnavailableError):
+    """The log has more than one MemTable takes."""
 
 
 class InDoubtError(UnavailableError):
@@ -147,8 +153,38 @@ def open_claim(
         "max_memtable_rows": options.max_memtable_rows,
         "max_memtable_size": options.max_memtable_bytes,
     }
-    epoch, position, writer = claimed(table, region_id, settings, known)
+    try:
+        epoch, position, writer = claimed(table, region_id, settings, known)
+    except _LogTooLongError:
+        _flush_log(table, region_id)
+        epoch, position, writer = claimed(table, region_id, settings, None)
     return Claim(table, region_id, epoch, position, TailKeeper(epoch, position), writer)
+
+
+def _flush_log(table: OpenTable, region_id: str) -> None:
+    """Flush what a writer with a larger MemTable left in the log: ours can't hold it."""
+    manifest = read_latest_manifest(table.storage, region_id)
+    rows = batches = nbytes = 0
+    for entry in () if manifest is None else unflushed(table.storage, manifest):
+        if entry.rows is not None:
+            rows += entry.rows.num_rows
+            batches += entry.rows.column(0).num_chunks
+            nbytes += int(entry.rows.nbytes)
+    room = 4 * nbytes + _ROOM_BYTES
+    settings = {
+        "max_memtable_rows": rows + 1,
+        "max_memtable_batches": batches + 1,
+        "max_memtable_size": room,
+        "max_unflushed_memtable_bytes": 4 * room,
+    }
+    _, _, writer = claimed(table, region_id, settings, None)
+    try:
+        writer.close()
+    except (OSError, RuntimeError) as error:
+        if PEER in str(error):
+            raise _contested(table, region_id) from error
+        msg = f"table {table.name!r}: region {region_id} was not flushed: {plain(error)}"
+        raise UnavailableError(msg) from error
 
 
 def claimed(
@@ -170,6 +206,8 @@ def claimed(
             raise PreconditionError(msg) from error
         if any(part in str(error) for part in _RACES):
             raise _contested(table, region_id) from error
+        if _TOO_LONG in str(error):
+            raise _LogTooLongError(plain(error)) from error
         msg = f"table {table.name!r}: region {region_id} can't be claimed: {plain(error)}"
         raise UnavailableError(msg) from error
     after = read_latest_manifest(table.storage, region_id, known=before)

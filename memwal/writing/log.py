@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 
 from memwal.manifest import RegionManifest
@@ -39,6 +40,21 @@ def has_unflushed(storage: Storage, manifest: RegionManifest) -> bool:
             continue
         return entry.generation is None or entry.generation >= manifest.current_generation
     return False
+
+
+def unflushed(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:
+    """Entries of a region's log that no generation of its manifest has, ascending; fences too.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
+    for position in range(after + 1, last_wal_position(storage, region_id, after=after) + 1):
+        entry = entry_at(storage, region_id, position)
+        if entry is not None and (
+            entry.generation is None or entry.generation >= manifest.current_generation
+        ):
+            yield entry
 
 
 def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:

@@ -111,6 +111,11 @@ class RegionWriter:
         Raises:
             LanceGatewayError: as `RegionOwnership.claim`.
         """
+        claim = self._claim
+        if claim is not None and not claim.is_lost:
+            newest = self.ownership.newest(claim.table)
+            if newest.writer_epoch != claim.epoch:
+                self._lose(by_peer=True, epoch=claim.epoch)
         claim = self._owned(deadline, None)
         return claim.epoch == 1 and claim.position == 0
 

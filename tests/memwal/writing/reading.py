@@ -6,7 +6,7 @@ import lance
 import pyarrow as pa
 
 from memwal.layout import generation_directory
-from memwal.manifest import list_regions
+from memwal.manifest import list_regions, read_latest_manifest
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
 from tests.memwal.written import WrittenTable
 
@@ -36,7 +36,9 @@ def rows_by_key(table: WrittenTable) -> dict[Any, dict[str, Any]]:
     for row in table.dataset.to_table().to_pylist():
         found[row["id"]] = row
     for region in list_regions(table.storage):
-        manifest = table.manifest(region)
+        manifest = read_latest_manifest(table.storage, region)
+        if manifest is None:
+            continue  # It is just being created.
         parts = [
             lance.dataset(
                 f"{table.uri}/{generation_directory(region, one.path)}", storage_options=dict(table.options)

@@ -197,6 +197,14 @@ def test_a_write_that_storage_failed_for_a_moment_is_settled_and_acknowledged(
     assert tail.last == len(log(table, region))
 
 
+def test_a_log_that_is_longer_than_the_own_memtable_is_flushed_first(table: WrittenTable, writing: Writing):
+    large, small = writing(table), writing(table, max_memtable_rows=5)
+    for key in range(20):
+        large.write(row(table, key))
+    small.write(row(table, 20))
+    assert set(rows_by_key(table)) == set(range(21))
+
+
 def test_a_sealed_region_takes_nothing(table: WrittenTable, writing: Writing):
     writer = writing(table)
     (region,) = writer.write(row(table, 1)).regions
