@@ -15,6 +15,7 @@ from planner.catalog import Catalog
 from planner.catalog_tables import catalog_tables
 from planner.control import RunControl
 from planner.dialects import telling_of_translation, to_native
+from planner.dml.cache import WriteCache
 from planner.dml.prepared import PreparedWrite, WriteResult
 from planner.frames import Frames
 from planner.plan_cache import Dependencies, PlanCache
@@ -58,6 +59,7 @@ class QueryEngine:
         self.catalog = catalog
         self._frames = Frames(catalog, partitions, memory_bytes)
         self._plans = PlanCache(MAX_PLANS)
+        self._writes = WriteCache(MAX_PLANS)
         self._system_tables = {table.name: table for table in catalog_tables(catalog)}
 
     def prepare(
@@ -97,9 +99,12 @@ class QueryEngine:
         Raises:
             LanceGatewayError: what is wrong with it.
         """
-        write = prepare_write(self, sql, settings, access)
+        write = self._writes.get(self, sql, settings, access)
         if write is None:
-            return self.prepare(sql, settings, access, promised=promised)
+            write = prepare_write(self, sql, settings, access)
+            if write is None:
+                return self.prepare(sql, settings, access, promised=promised)
+            self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:
             raise altered(sql)
         return write

@@ -1,7 +1,7 @@
 """Values of one type as values of another, by SQL's rules of assignment: nothing is lost, or it is refused.
 
 Every function here works on whole arrays and raises `pa.ArrowInvalid`, `pa.ArrowNotImplementedError` or
-`Misfit` where some value does not fit; `assignment` finds out which.
+`MisfitError` where some value does not fit; `assignment` finds out which.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import pyarrow.compute as pc
 
 from planner.search.vector_text import read_vector
 
-__all__ = ["MISFITS", "Misfit", "converted"]
+__all__ = ["MISFITS", "MisfitError", "converted"]
 
 _ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MAX_DECIMAL = 38
 _types = pa.types
 
 
-class Misfit(ValueError):
+class MisfitError(ValueError):
     """A value that does not fit, and why; or a type whose values never do."""
 
 
-MISFITS = (Misfit, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError)
+MISFITS = (MisfitError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError)
 
 
 def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values as ones of another type.
 
     Raises:
-        Misfit: one of them does not fit; so do Arrow's own errors.
+        MisfitError: one of them does not fit; so do Arrow's own errors.
     """
     source = values.type
     if source.equals(kind):
@@ -109,7 +109,7 @@ def _never(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.null_count == len(values) and len(values):
         return pa.nulls(len(values), kind)
     msg = f"values of type {values.type} can't be stored as {kind}"
-    raise Misfit(msg)
+    raise MisfitError(msg)
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -126,7 +126,7 @@ def _floats(values: pa.Array, kind: pa.DataType) -> pa.Array:
         grown = pc.and_(pc.is_inf(wide), pc.invert(pc.is_inf(values)))
         if pc.any(grown).as_py():
             msg = f"out of range for {kind}"
-            raise Misfit(msg)
+            raise MisfitError(msg)
     return found
 
 
@@ -144,7 +144,7 @@ def _zero_or_one(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return _never(values, kind)
     if not pc.all(pc.is_in(values, value_set=pa.array([0, 1, None], values.type))).as_py():
         msg = "neither 0 nor 1"
-        raise Misfit(msg)
+        raise MisfitError(msg)
     return values.cast(kind)
 
 
@@ -153,7 +153,7 @@ def _dates(values: pa.Array, kind: pa.DataType) -> pa.Array:
     naive = values.cast(pa.timestamp(values.type.unit))
     if not pc.all(pc.equal(found.cast(naive.type), naive)).as_py() and found.null_count < len(found):
         msg = "it has a time of day, which a date would lose"
-        raise Misfit(msg)
+        raise MisfitError(msg)
     return found
 
 
@@ -161,7 +161,7 @@ def _fixed_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
     wrong = pc.not_equal(pc.binary_length(values), kind.byte_width)
     if pc.any(wrong).as_py():
         msg = f"it has not {kind.byte_width} bytes"
-        raise Misfit(msg)
+        raise MisfitError(msg)
     return values.cast(kind)
 
 
@@ -174,7 +174,7 @@ def _parsed_timestamps(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return text.cast(naive_kind).cast(kind)
     if kind.tz is None:
         msg = "it has a time zone, and the column has none"
-        raise Misfit(msg)
+        raise MisfitError(msg)
     utc = pa.timestamp(kind.unit, "UTC")
     nothing = pa.scalar(None, pa.string())
     with_zone = pc.if_else(zoned, text, nothing).cast(utc)
@@ -198,7 +198,7 @@ def _parsed_lists(values: pa.Array, kind: pa.DataType) -> pa.Array:
         numbers = None if text is None else read_vector(text)
         if numbers is None and text is not None:
             msg = "no list of numbers such as '[0.1, 2]'"
-            raise Misfit(msg)
+            raise MisfitError(msg)
         found.append(numbers)
     return converted(pa.array(found, pa.list_(pa.float64())), kind)
 
@@ -222,16 +222,16 @@ def _vectors(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if _types.is_fixed_size_list(values.type):
         if values.type.list_size != size:
             msg = f"it has {values.type.list_size} dimensions, and {size} are needed"
-            raise Misfit(msg)
+            raise MisfitError(msg)
     elif pc.any(pc.not_equal(lengths, size)).as_py():
         wrong = pc.filter(lengths, pc.not_equal(lengths, size))[0].as_py()
         msg = f"it has {wrong} dimensions, and {size} are needed"
-        raise Misfit(msg)
+        raise MisfitError(msg)
     flat = values.flatten()  # of those that are not NULL
     inner = converted(flat, kind.value_type)
     if _types.is_floating(kind.value_type) and inner.null_count:
         msg = "a vector has no NULLs"
-        raise Misfit(msg)
+        raise MisfitError(msg)
     if not values.null_count:
         return pa.FixedSizeListArray.from_arrays(inner, type=kind)
     valid = np.asarray(pc.is_valid(values))
@@ -247,7 +247,7 @@ def _structs(values: pa.Array, kind: pa.DataType) -> pa.Array:
     for field in values.type:
         if field.name not in names:
             msg = f"it has a field {field.name!r}, and the column has {', '.join(names)}"
-            raise Misfit(msg)
+            raise MisfitError(msg)
     given = {field.name: at for at, field in enumerate(values.type)}
     children = dict(zip(given, values.flatten(), strict=True))
     arrays = [

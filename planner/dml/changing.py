@@ -10,6 +10,7 @@ import pyarrow as pa
 from memwal.errors import LanceGatewayError
 from memwal.writing import Changes
 from planner.control import RunControl
+from planner.dml.computing import Read
 from planner.dml.prepared import Described, WriteResult, check_count
 from planner.dml.reading import Rows
 from planner.dml.returning import Returning
@@ -58,9 +59,20 @@ class PreparedChange(Described):
         return self.returning.schema
 
     @property
-    def reads(self) -> tuple[object, ...]:
+    def reads(self) -> tuple[Read, ...]:
         """Queries that it reads with."""
         return self.rows.reads
+
+    @property
+    def shown(self) -> Read:
+        """The query whose rows are changed."""
+        return self.rows.reads[0]
+
+    @property
+    def summary(self) -> str:
+        """What would be written."""
+        key = ", ".join(self.into.key)
+        return f"{self.what.capitalize()}Exec: table={self.target}, key=[{key}], {self.rows.summary}"
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Read, and write.
@@ -95,7 +107,8 @@ class PreparedChange(Described):
             except LanceGatewayError as error:
                 if not row:
                     raise
-                msg = f"{error}; this was set {row + 1} of {parameters.num_rows} sets of parameters, and the {row} before it were done"
+                count = f"set {row + 1} of {parameters.num_rows} sets of parameters"
+                msg = f"{error}; this was {count}, and the {row} before it were done"
                 raise type(error)(msg) from error
             affected += done.affected
             is_durable = is_durable and done.is_durable

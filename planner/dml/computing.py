@@ -32,10 +32,12 @@ class Read:
     Attributes:
         query: spliced from the statement.
         prepared: the same, checked.
+        settings: under which it was.
     """
 
     query: SplicedQuery
     prepared: PreparedQuery
+    settings: SessionSettings
 
     @property
     def schema(self) -> pa.Schema:
@@ -69,7 +71,7 @@ def prepared_read(
         LanceGatewayError: what is wrong with it, shown in the statement.
     """
     with query.telling():
-        return Read(query, engine.prepare(query.sql, settings, access))
+        return Read(query, engine.prepare(query.sql, settings, access), settings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from planner.dml.merging import Clause, merged
 from planner.dml.rewriting import Outcome, rewritten
 from planner.dml.set_clause import SetColumns, read_assignments, set_columns
 from planner.dml.splice import Splice
-from planner.dml.statement import Part, WriteText
+from planner.dml.statement import NO_PART, WriteText
 from planner.dml.target import Target
 from planner.settings import SessionSettings
 from planner.tokens import at_position, quote
@@ -122,7 +122,8 @@ def conflict(
     for name, token in text.columns:
         target.check_column(name)
         if name not in target.key or len(text.columns) != len(target.key):
-            message = f"The only conflicts that are noticed are those of the key ({', '.join(target.key)}); here stands"
+            key = ", ".join(target.key)
+            message = f"The only conflicts that are noticed are those of the key ({key}); here stands"
             raise UnsupportedError(at_position(statement.sql, statement.text.start(token), message))
     joined = None
     if text.action is OnConflict.UPDATE:
@@ -136,7 +137,7 @@ def _joined(statement: WriteText, text: ConflictText, target: Target, name: str)
     every = SetColumns(target, taken=tuple(target.schema.names))
     clauses = (
         Clause(0, Match.MATCHED, Action.UPDATE, text.condition, columns),
-        Clause(1, Match.NOT_BY_TARGET, Action.INSERT, Part(0, 0), every),
+        Clause(1, Match.NOT_BY_TARGET, Action.INSERT, NO_PART, every),
     )
     condition = " AND ".join(
         f"{quote(name)}.{quote(one)} = {quote(_EXCLUDED)}.{quote(one)}" for one in target.key

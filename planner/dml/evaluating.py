@@ -1,4 +1,4 @@
-"""Expressions over rows that are in memory: SET over the rows that a key names, RETURNING over what was written."""
+"""Expressions over rows in memory: SET over the rows of a key, RETURNING over what was written."""
 
 from __future__ import annotations
 

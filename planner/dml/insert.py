@@ -16,7 +16,7 @@ from planner.dml.collecting import Collected
 from planner.dml.computing import Read, prepared_read
 from planner.dml.conflict import Conflict, conflict
 from planner.dml.filling import check_given, filled
-from planner.dml.insert_text import InsertText, read_insert
+from planner.dml.insert_text import InsertText, OnConflict, read_insert
 from planner.dml.prepared import Described, WriteResult, check_count, parameter_schema
 from planner.dml.returning import Returning, returning
 from planner.dml.rewriting import again_if_fenced
@@ -72,6 +72,24 @@ class PreparedInsert(Described):
     def reads(self) -> tuple[Read, ...]:
         """Queries that it reads with."""
         return (self.source,) if isinstance(self.source, Read) else self.source.computed.reads
+
+    @property
+    def shown(self) -> Read | None:
+        """The query whose rows are inserted."""
+        return self.source if isinstance(self.source, Read) else None
+
+    @property
+    def summary(self) -> str:
+        """What would be written."""
+        given = (
+            "rows of a query" if isinstance(self.source, Read) else f"{self.source.count} row(s) of values"
+        )
+        looks = {
+            OnConflict.REPLACE: "replacing rows of the same key" if self.into.key else "appending",
+            OnConflict.NOTHING: "leaving rows of the same key",
+            OnConflict.UPDATE: "updating rows of the same key",
+        }[self.conflict.action]
+        return f"InsertExec: table={self.target}, columns=[{', '.join(self.columns)}], {given}, {looks}"
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Write the rows.

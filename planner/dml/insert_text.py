@@ -12,7 +12,7 @@ from enum import Enum
 
 from memwal.errors import UnsupportedError
 from planner.dml.returning import read_returning
-from planner.dml.statement import Part, Reader, WriteText, skip_common_tables
+from planner.dml.statement import NO_PART, Part, Reader, WriteText, skip_common_tables
 from planner.dml.values import read_rows
 from planner.tokens import at_position
 
@@ -43,8 +43,8 @@ class ConflictText:
 
     action: OnConflict
     columns: tuple[tuple[str, int], ...] = ()
-    assignments: Part = Part(0, 0)
-    condition: Part = Part(0, 0)
+    assignments: Part = NO_PART
+    condition: Part = NO_PART
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
-"""MERGE INTO t USING source ON .. WHEN ..: the rows of both are read by one join, with what becomes of each."""
+"""MERGE INTO t USING source ON .. WHEN ..: one join reads the rows of both, with what becomes of each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -114,8 +113,8 @@ def _columns(
         missing = [one for one in target.schema.names if one not in given.names]
         if missing:
             msg = (
-                f"{clause.action.value} * takes all columns of table {target.name!r} from the source, which has no "
-                f"{missing[0]!r}: name the columns instead"
+                f"{clause.action.value} * takes all columns of table {target.name!r} from the source, which "
+                f"has no {missing[0]!r}: name the columns instead"
             )
             raise InvalidInputError(msg)
         return SetColumns(target, taken=tuple(target.schema.names))
@@ -172,7 +171,7 @@ def joined_query(
             splice.add(", CASE WHEN ")
             _add_guard(splice, clause, target, alias, source_name)
             splice.add(" THEN (").copy(part).add(f") END AS {quote(clause.prefix + column)}")
-    _put(splice.add(f" FROM (SELECT *, TRUE AS {quote(GIVEN)} FROM "), source)
+    _put(splice.add(" FROM (SELECT *, TRUE AS ").add(quote(GIVEN)).add(" FROM "), source)
     splice.add(f") AS {quote(source_name)} {_join(clauses)} {quote(target.name)} AS {alias} ON (")
     return _put(splice, condition).add(")")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from planner.dml.returning import read_returning
-from planner.dml.statement import Part, Reader, WriteText, skip_common_tables
+from planner.dml.statement import NO_PART, Part, Reader, WriteText, skip_common_tables
 
 __all__ = ["Action", "ClauseText", "Match", "MergeText", "read_merge"]
 
@@ -55,7 +55,7 @@ class ClauseText:
     match: Match
     condition: Part
     action: Action
-    assignments: Part = Part(0, 0)
+    assignments: Part = NO_PART
     columns: tuple[tuple[str, int], ...] | None = None
     values: tuple[Part, ...] | None = None
 

@@ -125,8 +125,8 @@ def _check_unmoved(target: Target, old: pa.Table, new: pa.Table) -> None:
     for name in target.place_columns:
         if not old.column(name).equals(new.column(name)):
             msg = (
-                f"UPDATE SET * would change column {name!r} of table {target.name!r}, by which the row is found: "
-                "name the columns that are to be set"
+                f"UPDATE SET * would change column {name!r} of table {target.name!r}, by which the row is "
+                "found: name the columns that are to be set"
             )
             raise InvalidInputError(msg)
 
@@ -141,15 +141,15 @@ def _check_once(target: Target, touched: list[pa.Table], inserted: pa.Table, sou
         twice = repeated_key(pa.concat_tables(touched), target.key)
         if twice is not None:
             msg = (
-                f"the row of table {target.name!r} with {key_text(twice)} matches several rows of {source!r}, and "
-                f"nothing was written: make sure that at most one row of {source!r} acts on it"
+                f"the row of table {target.name!r} with {key_text(twice)} matches several rows of "
+                f"{source!r}, and nothing was written: make sure that at most one row of {source!r} acts on it"
             )
             raise InvalidInputError(msg)
     keys = [*touched, inserted.select(list(target.key))]
     twice = repeated_key(pa.concat_tables(keys), target.key)
     if twice is not None:
         msg = (
-            f"several rows of {source!r} would be inserted into table {target.name!r} with {key_text(twice)}, or one "
-            "that another clause changes, and nothing was written: leave one of them"
+            f"several rows of {source!r} would be inserted into table {target.name!r} with "
+            f"{key_text(twice)}, or one that another clause changes, and nothing was written: leave one of them"
         )
         raise InvalidInputError(msg)

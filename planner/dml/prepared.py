@@ -72,6 +72,7 @@ class PreparedWrite(Protocol):
 
         Args:
             parameters: one column per parameter, of the types of `parameter_schema`.
+            control: stops it.
         """
 
 

@@ -29,6 +29,10 @@ class Rows(Protocol):
     def reads(self) -> tuple[Read, ...]:
         """Queries that they come from."""
 
+    @property
+    def summary(self) -> str:
+        """How they are found, in words."""
+
     def regions(self, parameters: Sequence[pa.Scalar], control: RunControl) -> frozenset[str]:
         """Where the rows may lie, as far as is known without reading them."""
 
@@ -63,6 +67,11 @@ class PlannedRows:
         """The query."""
         return (self.read,)
 
+    @property
+    def summary(self) -> str:
+        """How they are found."""
+        return "regions that the conditions admit are claimed"
+
     def regions(self, parameters: Sequence[pa.Scalar], control: RunControl) -> frozenset[str]:
         """Those that the query's conditions admit."""
         with self.read.query.telling():
@@ -94,6 +103,11 @@ class PointRows:
     def reads(self) -> tuple[Read, ...]:
         """Both queries."""
         return (self.lookup, self.planned.read)
+
+    @property
+    def summary(self) -> str:
+        """How they are found."""
+        return "the region of each key is claimed"
 
     def regions(self, parameters: Sequence[pa.Scalar], control: RunControl) -> frozenset[str]:
         """Those of the keys."""

@@ -148,11 +148,10 @@ def _column(reader: Reader, names: frozenset[str]) -> str:
 
 
 def _several(statement: WriteText, reader: Reader, piece: Part, names: frozenset[str]) -> list[Assignment]:
-    """(a, b) = (1, 2)"""
+    """Read (a, b) = (1, 2)."""
     closing = reader.closing()
-    columns = []
-    for one in reader.separated(Part(reader.at + 1, closing)):
-        columns.append(_column(Reader(statement, one.first), names))
+    inside = Part(reader.at + 1, closing)
+    columns = [_column(Reader(statement, one.first), names) for one in reader.separated(inside)]
     reader.at = closing + 1
     reader.expect("=")
     reader.take("ROW")
@@ -216,8 +215,8 @@ def check_movable(target: Target, column: str) -> None:
     """
     if column in target.key:
         msg = (
-            f"column {column!r} belongs to the primary key of table {target.name!r}, which UPDATE can't change: "
-            "DELETE the row and INSERT it under its new key"
+            f"column {column!r} belongs to the primary key of table {target.name!r}, which UPDATE can't "
+            "change: DELETE the row and INSERT it under its new key"
         )
         raise UnsupportedError(msg)
     if column in target.region_columns:

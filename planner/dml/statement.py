@@ -10,7 +10,7 @@ from planner.literal_sizes import check_literal_sizes
 from planner.numbering import number_parameters
 from planner.tokens import SqlText, at_position, tokenize
 
-__all__ = ["Part", "Reader", "WriteText", "read_statement"]
+__all__ = ["NO_PART", "Part", "Reader", "WriteText", "read_statement", "skip_common_tables"]
 
 _OPENERS = {"(": ")", "[": "]", "{": "}"}
 _CLOSERS = frozenset(_OPENERS.values())
@@ -30,6 +30,9 @@ class Part:
 
     def __bool__(self) -> bool:
         return self.end > self.first
+
+
+NO_PART = Part(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ class Reader:
         raise self.text.error(self.at, "The bracket is not closed: it opens")
 
     def until(self, *stops: tuple[str, ...]) -> Part:
-        """Step over everything up to the first of some word sequences that stands outside of brackets and CASE.
+        """Step over everything up to the first of some words that stand outside of brackets and CASE.
 
         Raises:
             InvalidInputError: brackets that don't match.

@@ -73,7 +73,8 @@ def write_parts(write: Write, parts: Iterator[pa.Table], control: RunControl) ->
                 written.add(done.result())
                 pending = pool.submit(write, part)
                 part = next(parts, None)
-            written.add(pending.result())
+            if pending is not None:
+                written.add(pending.result())
         except BaseException as error:
             if pending is not None and pending.done() and pending.exception() is error:
                 pending = None

@@ -120,10 +120,19 @@ class Target:
             PreconditionError: it was altered.
         """
         newest = self.table.recent_base()
-        if newest is self.base:
-            return
-        if not written_schema(newest).equals(self.schema) or newest.primary_key != self.key:
+        if newest is not self.base and not self.is_like(newest):
             raise altered(sql)
+
+    def is_like(self, base: BaseTable) -> bool:
+        """Whether rows for this table fit another version of it, or one that was made anew."""
+        known = self.base.details
+        return (
+            written_schema(base).equals(self.schema)
+            and base.primary_key == self.key
+            and base.details is not None
+            and known is not None
+            and base.details.region_specs == known.region_specs
+        )
 
 
 def named_table(parts: Sequence[str]) -> str:
@@ -145,7 +154,7 @@ def named_table(parts: Sequence[str]) -> str:
         msg = f"{'.'.join(parts)} is a system table, which is only read: write to tables of schema {SCHEMA!r}"
         raise UnsupportedError(msg)
     if qualifiers and qualifiers[-1] != SCHEMA:
-        msg = f"Schema {qualifiers[-1]!r} does not exist (asked for {'.'.join(parts)!r}); the only one is {SCHEMA!r}"
+        msg = f"Schema {qualifiers[-1]!r} does not exist; the only one is {SCHEMA!r}"
         raise NotFoundError(msg)
     return name
 

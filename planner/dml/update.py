@@ -1,4 +1,4 @@
-"""UPDATE t [AS a] SET .. [FROM ..] [WHERE ..] [RETURNING ..]"""
+"""Updates: UPDATE t [AS a] SET .. [FROM ..] [WHERE ..] [RETURNING ..]."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from planner.dml.returning import read_returning, returning
 from planner.dml.rewriting import Outcome
 from planner.dml.set_clause import SetColumns, read_assignments, set_columns
 from planner.dml.splice import Splice
-from planner.dml.statement import Part, Reader, WriteText, read_statement, skip_common_tables
+from planner.dml.statement import NO_PART, Part, Reader, WriteText, read_statement, skip_common_tables
 from planner.dml.target import Target, find_target
 from planner.settings import SessionSettings
 from planner.tokens import quote
@@ -50,8 +50,8 @@ def prepare_update(
     alias = table_alias(reader, "SET")
     reader.expect("SET")
     assignments = reader.until(("FROM",), ("WHERE",), ("RETURNING",))
-    others = reader.until(("WHERE",), ("RETURNING",)) if reader.take("FROM") else Part(0, 0)
-    condition = reader.until(("RETURNING",)) if reader.take("WHERE") else Part(0, 0)
+    others = reader.until(("WHERE",), ("RETURNING",)) if reader.take("FROM") else NO_PART
+    condition = reader.until(("RETURNING",)) if reader.take("WHERE") else NO_PART
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(engine, parts, access)
@@ -148,7 +148,7 @@ def check_matched_once(target: Target, rows: pa.Table, joined: str) -> None:
     twice = repeated_key(rows, target.key)
     if twice is not None:
         msg = (
-            f"the row of table {target.name!r} with {key_text(twice)} matches several rows of {joined}, so what it "
-            f"becomes is not clear, and nothing was written: make the rows of {joined} differ in what they match"
+            f"the row of table {target.name!r} with {key_text(twice)} matches several rows of {joined}, so "
+            "what it becomes is not clear, and nothing was written: make at most one row match"
         )
         raise InvalidInputError(msg)

@@ -1,4 +1,4 @@
-"""VALUES as columns: literals are typed once, parameters are cast as whole columns, and the rest is computed."""
+"""VALUES as columns: literals are typed once, parameters cast as whole columns, the rest is computed."""
 
 from __future__ import annotations
 
@@ -184,18 +184,18 @@ def values_rows(
         places: list[int] = []
         parameters: dict[int, int] = {}
         found: dict[int, int] = {}
-        for row, parts in enumerate(rows):
+        for number, parts in enumerate(rows):
             part = parts[at]
             ordinal = statement.parameter(part)
             constant = None if ordinal is not None else _constant(statement, part)
             places.append(len(constants) if constant is not None else -1)
             if constant is not None:
                 constants.append(constant)
-                numbers.append(row + 1)
+                numbers.append(number + 1)
             elif ordinal is not None:
-                parameters[row] = ordinal
+                parameters[number] = ordinal
             else:
-                found[row] = len(expressions)
+                found[number] = len(expressions)
                 expressions.append(part)
         typed = constant_column(constants, field, numbers) if constants else pa.array([], field.type)
         columns.append(ValuesColumn(field, typed, places, parameters, found))
@@ -204,8 +204,8 @@ def values_rows(
         made = computed(engine, statement, expressions, common_tables, settings, access)
         types = made.types()
         for column in columns:
-            for number in column.computed.values():
-                check_assignable(types[number], column.field)
+            for place in column.computed.values():
+                check_assignable(types[place], column.field)
     return ValuesRows(len(rows), tuple(columns), made)
 
 
