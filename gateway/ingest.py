@@ -46,7 +46,8 @@ _MODES: Mapping[int, _Mode] = MappingProxyType(
         _Options.TABLE_EXISTS_OPTION_REPLACE: "replace",
     }
 )
-# What else of a column's metadata is kept with the table: what somebody noted about it.
+# What of a column's metadata counts: Lance's mark of a key, and what somebody noted about it.
+_KEY = b"lance-schema:unenforced-primary-key"
 _REMARKS = (b"comment", b"description", b"remarks")
 
 
@@ -137,10 +138,10 @@ class Ingestion:
     ) -> bytes:
         refuse_transaction(command)
         target = target_of(command)
-        schema = schema_of(reader, call)
+        schema = columns_of(schema_of(reader, call))
 
         def step(control: RunControl) -> WriteResult:
-            batches = uploaded(reader, call)
+            batches = decoded(uploaded(reader, call), schema)
             exists = self._check(target, call)
             if target.mode == "replace" or (target.mode == "fail" and not exists):
                 return self._filled(target, schema, batches, control)
@@ -179,7 +180,7 @@ class Ingestion:
         create_table(
             self._engine.catalog,
             target.table,
-            made_columns(schema),
+            schema,
             () if "primary_key" in target.options else key_columns(schema),
             options=target.options,
             mode=target.mode,
@@ -190,7 +191,6 @@ class Ingestion:
         self, target: Target, schema: pa.Schema, batches: Iterator[pa.RecordBatch], control: RunControl
     ) -> WriteResult:
         """Makes a table that has its rows from the first moment on."""
-        stored = made_columns(schema)
         count = 0
 
         def rows() -> Iterator[pa.RecordBatch]:
@@ -198,17 +198,23 @@ class Ingestion:
             for batch in batches:
                 control.check()
                 count += batch.num_rows
-                yield conform(batch, stored)
+                yield batch
 
         self._create(target, schema, rows)
         return WriteResult(count)  # a table is durable when it is made
 
 
-def made_columns(schema: pa.Schema) -> pa.Schema:
-    """Returns the columns of a table that is made for rows of `schema`: plain types, remarks kept."""
+def columns_of(schema: pa.Schema) -> pa.Schema:
+    """Returns the columns that a stream has for a table: in plain types, with key marks and remarks."""
     fields = []
     for column in schema:
         stored = column.metadata or {}
-        remarks = {name: stored[name] for name in _REMARKS if name in stored}
-        fields.append(pa.field(column.name, plain_type(column.type), column.nullable, remarks or None))
+        kept = {name: value for name, value in stored.items() if name in _REMARKS or name.startswith(_KEY)}
+        fields.append(pa.field(column.name, plain_type(column.type), column.nullable, kept or None))
     return pa.schema(fields)
+
+
+def decoded(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields the rows in plain types. Whether NULL may be where it is, the table says."""
+    plain = pa.schema([column.with_nullable(nullable=True) for column in schema])
+    return (conform(batch, plain) for batch in batches)

@@ -35,13 +35,20 @@ def uploaded(reader: flight.MetadataRecordBatchReader, call: Call) -> Iterator[p
             # Offsets that lead out of a buffer, or text that is none, would take the process down later.
             batch.validate(full=True)
         except StopIteration:
+            # A stream that its client breaks off ends like one that is complete.
+            if call.is_cancelled():
+                raise _left() from None
             return
         except (pa.ArrowException, flight.FlightError, OSError) as error:
             if call.is_cancelled():
-                raise QueryCancelledError("the client went away before it had sent everything") from None
+                raise _left() from None
             raise InvalidInputError(f"batch {number} of the stream cannot be read: {error}") from None
         if batch.num_rows or not len(schema):
             yield aligned(batch)
+
+
+def _left() -> QueryCancelledError:
+    return QueryCancelledError("the client cancelled the call, or went away, before it had sent everything")
 
 
 def aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -73,5 +80,5 @@ def schema_of(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema
         return reader.schema
     except (pa.ArrowException, flight.FlightError, OSError) as error:
         if call.is_cancelled():
-            raise QueryCancelledError("the client went away before it had sent anything") from None
+            raise _left() from None
         raise InvalidInputError(f"the stream must begin with an Arrow schema: {error}") from None

@@ -114,7 +114,8 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if column.type.equals(data_type):
         return column
     if pa.types.is_dictionary(column.type):
-        return _cast(column.dictionary_decode(), data_type)
+        # Values first: there are dictionaries that pyarrow cannot decode, such as those of views.
+        return _cast(column.dictionary, data_type).take(column.indices)
     if pa.types.is_run_end_encoded(column.type):
         return _cast(pc.run_end_decode(column), data_type)
     try:
