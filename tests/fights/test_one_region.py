@@ -84,7 +84,7 @@ class RawFighter:
             try:
                 if self.writer is None:
                     self.writer = self.process.open(self.table, self.region)
-                self.writer.put([{"k": key, "v": key + 1}])
+                self.writer.append([{"k": key, "v": key + 1}])
             except FencedError:
                 self.writer = None
             else:

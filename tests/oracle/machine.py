@@ -389,15 +389,15 @@ class Histories(RuleBasedStateMachine):
         subject = data.draw(st.sampled_from([subject for subject in self.subjects if subject.table.writers]))
         return subject, data.draw(st.sampled_from(sorted(subject.table.writers)))
 
+    def may_change(self, subject: Subject, column: Column) -> bool:
+        """Whether a column may be renamed and dropped."""
+        return column.name not in (*subject.table.key, *self.kept_columns)
+
     def _change_schema(
         self, data: Any, subject: Subject, change: Callable[[lance.LanceDataset, str], None]
     ) -> None:
         """Change a drawn column."""
-        names = [
-            column.name
-            for column in subject.model.columns
-            if column.name not in (*subject.table.key, *self.kept_columns)
-        ]
+        names = [column.name for column in subject.model.columns if self.may_change(subject, column)]
         if names:
             change(subject.table.dataset(), data.draw(st.sampled_from(names)))
             subject.refresh_columns()

@@ -10,7 +10,7 @@ from hypothesis.stateful import precondition, rule
 from tests.oracle.changes import CHANGES, Change, Target
 from tests.oracle.flavours import BY_PUBLISHED_BUCKET, FLAVOURS, Flavour
 from tests.oracle.machine import Executor, Histories, Subject
-from tests.oracle.model import RegionHistory
+from tests.oracle.model import Column, RegionHistory
 from tests.support import manifests
 from tests.support.gateways import EngineGateway, Gateway, ServedGateway
 from tests.support.results import rows_of
@@ -158,6 +158,15 @@ class WritingHistories(Histories):
             manifest = manifests.read_manifest(path, region)
             subject.model.region(region).current_generation = manifest.current_generation
         self._drop_fenced(subject)
+
+    def may_change(self, subject: Subject, column: Column) -> bool:
+        """Not what regions follow from. Nor the newest one, lest its id is given to another one.
+
+        When a gateway replays its log, and what of it, is its own affair: only then does it make a difference.
+        """
+        newest = max(one.field_id for one in subject.model.columns)
+        is_free = column.field_id not in subject.follows and column.field_id != newest
+        return is_free and super().may_change(subject, column)
 
     def _replayed(self, subject: Subject, history: RegionHistory) -> None:
         history.replayed_into({column.field_id for column in subject.model.columns})

@@ -35,6 +35,11 @@ class Writers:
     def delete(self, name: str, rows: str) -> dict[str, Any]:
         return self._write(name, lambda writer: writer.delete(_table(rows)))
 
+    def append(self, name: str, rows: str) -> dict[str, Any]:
+        """Put rows while others may claim the region."""
+        self._writers[name].put(_table(rows))
+        return {}
+
     def close(self, name: str) -> dict[str, Any]:
         self._writers.pop(name).close()
         return {}

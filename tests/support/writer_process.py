@@ -129,6 +129,11 @@ class RegionWriter:
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, schema=self.schema)
         return self._write("put", table)
 
+    def append(self, rows: list[dict[str, Any]]) -> None:
+        """Upsert rows, durably, while others may claim the region; which generation they are in stays open."""
+        table = pa.Table.from_pylist(rows, schema=self.schema)
+        self.process.command(do="append", name=self.name, rows=_encoded(table))
+
     def delete(self, keys: pa.Table | list[dict[str, Any]]) -> Acknowledgement:
         """Write tombstones for keys, durably."""
         if not isinstance(keys, pa.Table):
