@@ -18,6 +18,7 @@ from memwal.writing import WriteOptions
 from planner.byte_cache import ByteCache
 from planner.column_cache import DecodedColumns
 from planner.key_places import KeyPlaces
+from planner.past_tables import PastTables
 from planner.table import Table
 
 WRITING = WriteOptions()
@@ -56,6 +57,7 @@ class Catalog:
         self._session = lance.Session(
             index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
         )
+        self.past = PastTables(self._session)
         self._tables: dict[str, Table] = {}
         self._lock = threading.Lock()
 
@@ -173,14 +175,11 @@ class Catalog:
             raise InvalidInputError(msg)
 
     def forget(self, name: str) -> None:
-        """Let go of everything that is known of a table, since it is made, dropped or changed.
-
-        Rows that were written are flushed, if the table is there.
-        """
+        """Let go of everything that is known of a table, since it was dropped, or made under this name."""
         with self._lock:
             table = self._tables.pop(name, None)
         if table is not None:
-            table.close()
+            table.abandon()
 
     def table_schema(self, name: str) -> pa.Schema:
         """Columns of a table."""

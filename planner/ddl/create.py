@@ -85,11 +85,10 @@ def create_table(
     if exists:
         catalog.forget(name)
         delete_table(storage, keep=_files(fragments))
-    made = create_dataset(storage, declared, fragments, read.mem_wal)
-    catalog.forget(name)
-    if not made:
+    if not create_dataset(storage, declared, fragments, read.mem_wal):
         _discard(storage, fragments)
         return _skipped(name, mode)
+    catalog.forget(name)
     return True
 
 

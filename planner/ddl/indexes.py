@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memwal.errors import (
     AlreadyExistsError,
@@ -13,7 +12,6 @@ from memwal.errors import (
     NotFoundError,
     PreconditionError,
 )
-from memwal.index_details import MEM_WAL_INDEX
 from planner.access import Access
 from planner.base_table import BaseTable
 from planner.ddl.committing import committed
@@ -139,8 +137,7 @@ def prepare_drop_index(
 
 def index_names(base: BaseTable) -> tuple[str, ...]:
     """Names of a table's indexes, its MemWAL left out."""
-    listed: list[Mapping[str, Any]] = base.dataset.list_indices()
-    return tuple(dict.fromkeys(str(one["name"]) for one in listed if one["name"] != MEM_WAL_INDEX))
+    return tuple(one.name for one in base.indexes)
 
 
 def check_column(base: BaseTable, column: str) -> None:
