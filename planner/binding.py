@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
+from planner.as_of import AsOf
 from planner.chains import check_depth
 from planner.key_query import KeyQuery, find_key_query
 from planner.like_escape import escaped_likes
@@ -73,6 +74,14 @@ class NameResolver(Protocol):
         """The tables of the schema `system`."""
 
 
+@runtime_checkable
+class PastResolver(Protocol):
+    """A `NameResolver` that knows what tables were."""
+
+    def past_schema(self, name: str, as_of: AsOf) -> pa.Schema:
+        """The columns that a base table had."""
+
+
 def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: str = "main") -> BoundStatement:
     """Resolves the names of one statement.
 
@@ -106,7 +115,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
     if kind is StatementKind.QUERY and len(binder.references) == 1 and len(binder.base_sites) == 1:
         reference = binder.references[0]
         key = resolver.primary_key(reference.table)
-        if key:
+        if key and reference.as_of is None:
             key_query = find_key_query(
                 text,
                 binder.base_sites[0],
@@ -246,12 +255,21 @@ class _Binder:
 
     def _columns(self) -> list[tuple[str, bool]]:
         """Columns of the tables that were found so far, each with whether it holds vectors."""
-        tables = dict.fromkeys(reference.table for reference in self.references)
+        tables = dict.fromkeys((reference.table, reference.as_of) for reference in self.references)
         return [
             (field.name, is_vector_type(field.type))
-            for table in tables
-            for field in self._resolver.table_schema(table)
+            for table, as_of in tables
+            for field in self._table_schema(table, as_of)
         ]
+
+    def _table_schema(self, table: str, as_of: AsOf | None) -> pa.Schema:
+        if as_of is None:
+            return self._resolver.table_schema(table)
+        if not isinstance(self._resolver, PastResolver):
+            raise UnsupportedError(
+                f"Table {table!r} is read as it is here, and not as of a version or a time"
+            )
+        return self._resolver.past_schema(table, as_of)
 
     # Tables
 
@@ -260,20 +278,29 @@ class _Binder:
         origin = text.start(site.first)
         alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
         if site.common_table is not None:
+            self._check_now(site, text, "a common table expression")
             if site.common_table == site.parts[0]:
                 return None
             return [Piece(quote(site.common_table) + alias, origin, verbatim=False)]
         name = self._resolve_within(trail, site, text)
         if name is None:
+            self._check_now(site, text, "a system table")
             # The catalog's name is ours; DataFusion keeps its system tables under its own.
             if len(site.parts) == 2 or site.parts[-2] == SYSTEM_SCHEMA:
                 return None
             return [Piece(f"{_SYSTEM_SCHEMA}.{quote(site.parts[-1])}", origin, verbatim=False)]
         if not self._resolver.has_table(name):
+            self._check_now(site, text, "a view (what it reads may say AS OF itself)")
             return self._expand(name, origin, trail, alias=not site.has_alias)
         if not trail.names:
             self.base_sites.append(site)
-        return [Piece(quote(self._private(name)) + alias, origin, verbatim=False)]
+        if site.as_of is not None:
+            self._table_schema(name, site.as_of)
+        return [Piece(quote(self._private(name, as_of=site.as_of)) + alias, origin, verbatim=False)]
+
+    def _check_now(self, site: TableSite, text: SqlText, kind: str) -> None:
+        if site.as_of is not None:
+            raise text.error(site.first, f"Only tables are read as of a version or a time; {kind} stands")
 
     def _search(
         self, site: FunctionSite, function: SearchFunction, text: SqlText, trail: ViewTrail
@@ -350,7 +377,11 @@ class _Binder:
         raise unknown_table(name, self._resolver.names())
 
     def _private(
-        self, table: str, search: SearchCall | None = None, vectors: VectorsStatement | None = None
+        self,
+        table: str,
+        search: SearchCall | None = None,
+        vectors: VectorsStatement | None = None,
+        as_of: AsOf | None = None,
     ) -> str:
         """The next private name of a table, or of what a search in it finds.
 
@@ -362,7 +393,7 @@ class _Binder:
         while f"{stem}#{number}" in self._common_tables:
             number += 1
         self._counts[stem] = number
-        self.references.append(TableReference(f"{stem}#{number}", table, search, vectors))
+        self.references.append(TableReference(f"{stem}#{number}", table, search, vectors, as_of))
         return f"{stem}#{number}"
 
     def _qualified_columns(

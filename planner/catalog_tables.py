@@ -1,4 +1,4 @@
-"""`system.tables`, `system.regions` and `system.generations`: what the catalog is made of, as it is now.
+"""`system.tables`, `system.regions`, `system.generations`: what the catalog is made of, as it is now.
 
 A principal finds its own tables there. How many rows regions hold and which values they record is told of
 tables that the principal sees in full, and to administrators.
@@ -7,9 +7,7 @@ tables that the principal sees in full, and to administrators.
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,13 +16,14 @@ import pyarrow as pa
 from memwal.errors import LanceGatewayError
 from memwal.index_details import MemWalIndexDetails, RegionSpec
 from memwal.manifest import FlushedGeneration, RegionManifest
-from planner.access import Access
 from planner.base_table import BaseTable
 from planner.catalog import Catalog
+from planner.catalog_listing import OfTables, in_full
 from planner.fresh_rows import GenerationDataset
 from planner.region_fields import field_text, recorded_text
 from planner.system_tables import MOMENT, SystemTable
 from planner.table import Table
+from planner.version_table import Versions
 from planner.visible_catalog import VisibleCatalog
 from planner.writer_tables import Writers
 
@@ -35,37 +34,10 @@ _TEXTS = pa.list_(pa.string())
 
 def catalog_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
     """The system tables that describe a catalog."""
-    return (Tables(catalog), Regions(catalog), Generations(catalog), Writers(catalog))
+    return (Tables(catalog), Regions(catalog), Generations(catalog), Versions(catalog), Writers(catalog))
 
 
-@dataclass(frozen=True, slots=True)
-class _OfTables(ABC):
-    """Reads table after table; one that can't be read hides no other."""
-
-    catalog: Catalog
-
-    @property
-    @abstractmethod
-    def schema(self) -> pa.Schema:
-        """Columns."""
-
-    def read(self, access: Access) -> pa.Table:
-        """Rows of all tables that the principal sees."""
-        visible = VisibleCatalog(self.catalog, access)
-        rows: list[dict[str, Any]] = []
-        for name in visible.table_names():
-            try:
-                rows += self._rows(name, visible)
-            except (LanceGatewayError, FileNotFoundError) as error:
-                logger.warning("table %r is left out of a system table: %s", name, error)
-        return pa.Table.from_pylist(rows, self.schema)
-
-    @abstractmethod
-    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        """Rows of one table."""
-
-
-class Tables(_OfTables):
+class Tables(OfTables):
     """One row per table: its base version, and how its rows are spread."""
 
     name = "tables"
@@ -95,7 +67,7 @@ class Tables(_OfTables):
             "base_version": base.version,
             "primary_key": list(visible.primary_key(name)),
         }
-        if _in_full(visible, name):
+        if in_full(visible, name):
             manifests = () if base.details is None else secured.table.manifests()
             details = base.details or MemWalIndexDetails()
             row |= {
@@ -109,7 +81,7 @@ class Tables(_OfTables):
         yield row
 
 
-class Regions(_OfTables):
+class Regions(OfTables):
     """One row per region: who writes it, what it holds, how far it is merged."""
 
     name = "regions"
@@ -138,7 +110,7 @@ class Regions(_OfTables):
         )
 
     def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        if not _in_full(visible, name):
+        if not in_full(visible, name):
             return
         table = visible.table(name).table
         base = table.base()
@@ -170,7 +142,7 @@ class Regions(_OfTables):
             }
 
 
-class Generations(_OfTables):
+class Generations(OfTables):
     """One row per flushed generation that its region's manifest lists."""
 
     name = "generations"
@@ -194,7 +166,7 @@ class Generations(_OfTables):
         )
 
     def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        if not _in_full(visible, name):
+        if not in_full(visible, name):
             return
         table = visible.table(name).table
         details = table.base().details
@@ -227,12 +199,6 @@ class Generations(_OfTables):
                 row |= {"rows": generation.rows, "bytes": generation.nbytes, "flushed_at": flushed_at}
                 row["lag_seconds"] = 0.0 if merged else (now - flushed_at).total_seconds()
             yield row
-
-
-def _in_full(visible: VisibleCatalog, name: str) -> bool:
-    """Whether a principal may know how rows are stored that a policy might keep from it."""
-    access = visible.access.of(name)
-    return visible.access.is_admin or (access is not None and access.is_unrestricted)
 
 
 def _opened(table: Table, region_id: str, flushed: FlushedGeneration) -> GenerationDataset | None:

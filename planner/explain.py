@@ -67,7 +67,7 @@ def _with_trees(plan: str, run: QueryRun, partitions: int) -> str:
         waiting.remove(scan)
         lines += [f"{leaf['indent']}  {text}" for text in _scan_lines(scan, run)]
     text = "\n".join(lines)
-    for extra in range(partitions + 1, partitions + 1 + len({scan.table.name for scan in run.scans})):
+    for extra in range(partitions + 1, partitions + 1 + len({scan.table for scan in run.scans})):
         text = text.replace(f"input_partitions={extra}", f"input_partitions={partitions}")
     return text
 
@@ -86,8 +86,8 @@ def _scan_lines(scan: TableScan, run: QueryRun) -> Iterator[str]:
         return
     snapshot = run.snapshot(scan.table)
     yield (
-        f"{scan.table.name}: base v{snapshot.base.version}, consistency={run.options.consistency}, "
-        f"{_regions(scan)}"
+        f"{scan.table.name}: base v{snapshot.base.version}, "
+        f"{scan.table.described_time or f'consistency={run.options.consistency}'}, {_regions(scan)}"
     )
     yield from _pruned(scan)
     yield from tree_lines(scan.tree, run.control.metrics, 1)

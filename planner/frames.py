@@ -103,7 +103,7 @@ class Frames:
         untyped = parameters is None and bound.parameter_count > 0
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
         context = self._context(typing=untyped, pushdown=pushdown)
-        tables = list(dict.fromkeys(reference.table for reference in bound.references))
+        tables = list(dict.fromkeys((reference.table, reference.as_of) for reference in bound.references))
         leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:
             leaf: TableLeaf
@@ -113,9 +113,10 @@ class Frames:
                 leaf = search_leaf(run, call, known, catalog)
             else:
                 # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
-                marker = 0 if bound.kind is StatementKind.QUERY else tables.index(reference.table)
-                kind = NearestLeaf if bound.distances else TableLeaf
-                leaf = kind(run, catalog.table(reference.table), self.partitions + marker)
+                named = (reference.table, reference.as_of)
+                marker = 0 if bound.kind is StatementKind.QUERY else tables.index(named)
+                kind = NearestLeaf if bound.distances and reference.as_of is None else TableLeaf
+                leaf = kind(run, catalog.table(*named), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
             leaves[reference.private_name] = leaf
         if bound.system_tables or bound.lists_tables:

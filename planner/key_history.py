@@ -91,5 +91,4 @@ def hashable(keys: pa.Array) -> list[Any]:
         keys = keys.view(pa.int32() if kind.bit_width == 32 else pa.int64())
     if pa.types.is_integer(keys.type):
         return list(keys.to_numpy().tolist())
-    values: list[Any] = keys.to_pylist()
-    return values
+    return list(keys.to_pylist())

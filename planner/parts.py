@@ -89,7 +89,10 @@ class OfferedParts:
 
 def is_divisible(bound: BoundStatement) -> bool:
     """Whether a statement may be no more than a scan, and asks for the same rows whenever it is planned."""
-    if bound.kind is not StatementKind.QUERY or len(bound.references) != 1 or bound.references[0].search:
+    if bound.kind is not StatementKind.QUERY or len(bound.references) != 1:
+        return False
+    (reference,) = bound.references
+    if reference.search is not None or reference.as_of is not None:
         return False
     # Each part is planned on its own: what is called must not decide which rows it has.
     return not bound.changes_by_itself

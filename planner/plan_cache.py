@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from cachetools import LRUCache
 
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, UnsupportedError
+from planner.as_of import AsOf
 from planner.base_table import BaseTable
-from planner.binding import NameResolver
+from planner.binding import NameResolver, PastResolver
 from planner.catalog import Catalog
 from planner.prepared_query import PreparedQuery
 
@@ -29,6 +30,7 @@ class Dependencies:
     resolver: NameResolver
     _tables: dict[str, BaseTable] = field(default_factory=dict)
     _views: dict[str, str] = field(default_factory=dict)
+    _pasts: dict[tuple[str, AsOf], pa.Schema] = field(default_factory=dict)
 
     def has_table(self, name: str) -> bool:
         """See `NameResolver`."""
@@ -48,6 +50,13 @@ class Dependencies:
         """See `NameResolver`."""
         return self.resolver.table_schema(name)
 
+    def past_schema(self, name: str, as_of: AsOf) -> pa.Schema:
+        """See `PastResolver`."""
+        if not isinstance(self.resolver, PastResolver):
+            raise UnsupportedError(f"Table {name!r} is read as it is here, and not as of a version or a time")
+        found = self._pasts[name, as_of] = self.resolver.past_schema(name, as_of)
+        return found
+
     def primary_key(self, name: str) -> tuple[str, ...]:
         """See `NameResolver`."""
         return self.resolver.primary_key(name)
@@ -66,7 +75,12 @@ class Dependencies:
         Raises:
             LanceGatewayError: a table was dropped, or can't be read.
         """
-        return self.views_hold() and all(self._is_same(name, known) for name, known in self._tables.items())
+        return (
+            self.views_hold()
+            and all(self._is_same(name, known) for name, known in self._tables.items())
+            # A tag may be moved, and what an expression gives may change by itself.
+            and all(self.past_schema(*past).equals(known) for past, known in list(self._pasts.items()))
+        )
 
     def views_hold(self) -> bool:
         """Whether every view says what it said."""

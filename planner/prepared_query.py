@@ -420,7 +420,8 @@ class PreparedQuery:
         if shape is None:
             told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
-        return direct_batches(shape, frame, run, self._catalog.table(reference.table))
+        table = self._catalog.table(reference.table, reference.as_of)
+        return direct_batches(shape, frame, run, table)
 
     def _opened_search(self, search: SearchCall, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""

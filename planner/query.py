@@ -72,7 +72,7 @@ class QueryRun:
         self.division: Division | None = None
         """Of the statement's one scan, where somebody else took the snapshot and others read the rest."""
         self._lock = threading.Lock()
-        self._snapshots: dict[str, TableSnapshot] = {}
+        self._snapshots: dict[Table, TableSnapshot] = {}
 
     def belong_to(self, control: RunControl) -> None:
         """Run under a control other than the one it was planned under."""
@@ -109,9 +109,9 @@ class QueryRun:
         if self.division is not None:
             return self.division.snapshot
         with self._lock:
-            found = self._snapshots.get(table.name)
+            found = self._snapshots.get(table)
             if found is None:
-                found = self._snapshots[table.name] = self._taken(table)
+                found = self._snapshots[table] = self._taken(table)
             return found
 
     def _taken(self, table: Table) -> TableSnapshot:

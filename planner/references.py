@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from planner.as_of import AsOf, read_as_of
 from planner.tokens import STRING, SqlText, at_position
 
 __all__ = ["QUERY_STARTS", "ColumnChain", "FunctionSite", "References", "TableSite", "find_references"]
@@ -46,7 +47,8 @@ class TableSite:
     """One place where a table is named.
 
     `parts` is the name as DataFusion reads it, `first` and `last` are its tokens, `has_alias` says whether
-    the text names the relation itself, `common_table` is the CTE that the name means (None: table or view).
+    the text names the relation itself, `common_table` is the CTE that the name means (None: table or view),
+    `as_of` the past that the text asks for behind the name; `last` is then its last token.
     """
 
     first: int
@@ -54,6 +56,7 @@ class TableSite:
     parts: tuple[str, ...]
     has_alias: bool
     common_table: str | None = None
+    as_of: AsOf | None = None
 
 
 @dataclass(slots=True)
@@ -238,6 +241,11 @@ class _Walk:
             parts.append(self.text.name(i))
         if words[i + 1] == "(":  # a table function; its arguments may hold subqueries
             after = self._group(i + 1, scope)
+            if read_as_of(self.text, after) is not None:
+                message = (
+                    "Only tables are read as of a version or a time, and functions are not; AS OF stands"
+                )
+                raise self.text.error(after, message)
             end, has_alias = self._alias(after)
             if len(parts) == 1:
                 self.found.functions.append(FunctionSite(first, i + 1, after - 1, parts[0], has_alias))
@@ -245,6 +253,10 @@ class _Walk:
         site = TableSite(first, i, tuple(parts), has_alias=False)
         if len(parts) == 1 and parts[0] in scope:
             site.common_table = scope[parts[0]]
+        as_of = read_as_of(self.text, i + 1)
+        if as_of is not None:
+            site.as_of, i = as_of[0], as_of[1] - 1
+            site.last = i
         self.found.tables.append(site)
         self.found.aliases.add(parts[-1])
         i, site.has_alias = self._alias(i + 1)

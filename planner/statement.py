@@ -10,6 +10,7 @@ from enum import Enum
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
+from planner.as_of import AsOf
 from planner.key_query import KeyQuery
 from planner.parameters import bindable, plain_value, sql_literal
 from planner.search.call import SearchCall
@@ -40,13 +41,14 @@ class TableReference:
     """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text.
 
     `search` is the call in whose place it stands, None for the table itself; `vectors` is the subquery among
-    its arguments.
+    its arguments; `as_of` is the past that is meant, None for now.
     """
 
     private_name: str
     table: str
     search: SearchCall | None = None
     vectors: VectorsStatement | None = None
+    as_of: AsOf | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,11 @@ class Table:
         """The newest snapshot that a query took; None where there was none."""
         return max(list(self._newest.known.last.values()), key=lambda one: one.taken_at, default=None)
 
+    @property
+    def described_time(self) -> str:
+        """For EXPLAIN: as of when the table is read; "" where that is now."""
+        return ""
+
     def writer(self) -> TableWriter:
         """Writes to the table; the same object while it is the same table.
 
@@ -118,7 +123,7 @@ class Table:
             if self._writer is not None and self._writer_place != place:
                 # Of a table that was dropped: to flush its rows would write them into the new one.
                 stranger, self._writer = self._writer, None
-                getattr(stranger, "abandon", lambda: None)()
+                stranger.abandon()
             if self._writer is None:
                 self._writer_place = place
                 self._writer = TableWriter(self.name, self.storage, self._writing, self._session, self.wrote)
@@ -146,6 +151,13 @@ class Table:
             writer, self._writer = self._writer, None
         return () if writer is None else writer.close(timeout_seconds)
 
+    def abandon(self) -> None:
+        """Forget what was written and is not in storage: the table is dropped."""
+        with self._writer_lock:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.abandon()
+
     def base(self) -> BaseTable:
         """The newest version of the base table.
 
@@ -154,6 +166,14 @@ class Table:
             CorruptDataError: its manifest can't be read.
         """
         return self._newest.find()
+
+    def recent_base(self) -> BaseTable:
+        """The newest version, or on S3 the one that was the newest within the last second: for its columns.
+
+        Raises:
+            LanceGatewayError: as `base`.
+        """
+        return self._newest.recent()
 
     def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
         """All regions and the region values that their manifests record; the same object while they last."""

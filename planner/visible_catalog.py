@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from memwal.errors import NotFoundError, PreconditionError
 from planner.access import Access, TableAccess
+from planner.as_of import AsOf
 from planner.catalog import Catalog
+from planner.past_tables import check_past_access
 from planner.secured import SecuredTable
 from planner.system_tables import SystemTable
 from planner.tokens import fold
@@ -56,17 +58,40 @@ class VisibleCatalog:
         """Whether a table of that name exists for the principal."""
         return self.access.of(name) is not None and self._catalog.has_table(name)
 
-    def table(self, name: str) -> SecuredTable:
+    def table(self, name: str, as_of: AsOf | None = None) -> SecuredTable:
         """The table of that name.
 
+        Args:
+            name: in the catalog.
+            as_of: which past of it; None for the table as it is.
+
         Raises:
-            NotFoundError: there is none for this principal; names those that there are.
+            NotFoundError: there is none for this principal; names those that there are. Or there is no such
+                past of it.
+            PreconditionError: a policy applies that does not fit the past.
         """
         access = self.access.of(name)
         if access is not None:
+            found = None
             with contextlib.suppress(NotFoundError):  # it lists tables without a grant
-                return SecuredTable(self._catalog.table(name), access)
+                found = self._catalog.table(name)
+            if found is not None and as_of is None:
+                return SecuredTable(found, access)
+            if found is not None and as_of is not None:
+                past = self._catalog.past.find(found, as_of)
+                if not access.is_unrestricted:
+                    check_past_access(found.base(), past.base())
+                return SecuredTable(past, access)
         raise unknown_table(name, self.names())
+
+    def past_schema(self, name: str, as_of: AsOf) -> pa.Schema:
+        """Visible columns that a table had, as it declared them.
+
+        Raises:
+            NotFoundError: there is no such table for this principal, or no such past of it.
+            PreconditionError: a policy applies that does not fit the past.
+        """
+        return self.table(name, as_of).declared_schema()
 
     def table_schema(self, name: str) -> pa.Schema:
         """Visible columns of a table, as it declares them.

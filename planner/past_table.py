@@ -1,0 +1,168 @@
+"""A table as it was: a version of its base, and the generations that were flushed, not merged, by then."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from execnodes import KeySet
+from memwal.errors import PreconditionError
+from memwal.index_details import MemWalIndexDetails, read_base_manifest
+from memwal.layout import from_bit_reversed, manifest_directory, manifest_path
+from memwal.manifest import FlushedGeneration, RegionManifest, list_regions
+from planner.as_of import moment_text
+from planner.assignments import RegionAssignments
+from planner.base_table import BaseTable
+from planner.column_cache import DecodedColumns
+from planner.fresh_rows import GenerationVanishedError
+from planner.key_places import KeyPlaces
+from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
+from planner.table import Table
+
+_NANOSECONDS = 1000
+"""In a microsecond."""
+
+
+class PastTable(Table):
+    """Nothing about it changes any more; safe to share between threads.
+
+    What is cached of files that never change it shares with the table of today; decoded columns have a small
+    room of their own, so that reading the past takes nothing away from the present.
+
+    Attributes:
+        version: of the base.
+        moment: microseconds since 1970: what was flushed later is left out.
+
+    Args:
+        newest: the table of today.
+        base: its version.
+        moment: see there.
+        columns: keeps decoded columns of past versions.
+        session: the `lance.Session` that all datasets share.
+    """
+
+    def __init__(
+        self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns, session: object
+    ) -> None:
+        super().__init__(newest.name, newest.storage, newest.cache, columns, _NoPlaces(), session)
+        self.version = base.version
+        self.moment = moment
+        self._base = base
+
+    @property
+    def described_time(self) -> str:
+        """For EXPLAIN, where tables of today tell how they are read."""
+        return f"as of {moment_text(self.moment)}"
+
+    def base(self) -> BaseTable:
+        """The version."""
+        return self._base
+
+    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
+        """All regions that there were; see `Table.assignments`."""
+        del consistency
+        return RegionAssignments() if details is None else self._assigned
+
+    def snapshot(
+        self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
+    ) -> TableSnapshot:
+        """The version and the generations on top of it; the same whenever it is taken.
+
+        Raises:
+            PreconditionError: a generation that the version needs was cleaned up.
+            LanceGatewayError: something can't be read.
+        """
+        del consistency, max_staleness_ms
+        started = time.monotonic()
+        merged: Mapping[str, int] = {}
+        if self._base.details is not None:
+            merged = self._base.details.merged_generations
+        found = {}
+        for region_id in regions:
+            manifest = self._manifests.get(region_id)
+            listed = () if manifest is None else manifest.flushed_generations
+            newest_merged = merged.get(region_id, 0)
+            needed = [one for one in listed if one.generation > newest_merged]
+            try:
+                generations = self.open_generations(self._base, region_id, needed)
+            except GenerationVanishedError as error:
+                raise self._cleaned_up(region_id, needed) from error
+            found[region_id] = RegionSnapshot(region_id, generations, None)
+        return TableSnapshot(self._base, found, started)
+
+    @cached_property
+    def _manifests(self) -> Mapping[str, RegionManifest]:
+        """Of each region that there was, the newest manifest of that time."""
+        ids = list_regions(self.storage)
+        found = self.storage.each(self._manifest_then, ids)
+        return {one.region_id: one for one in found if one is not None}
+
+    @cached_property
+    def _assigned(self) -> RegionAssignments:
+        return RegionAssignments.of(self._manifests.values())
+
+    def _manifest_then(self, region_id: str) -> RegionManifest | None:
+        """None where the region came later.
+
+        Raises:
+            PreconditionError: the manifests of that time were cleaned up.
+        """
+        names = (entry.name for entry in self.storage.list(manifest_directory(region_id)))
+        versions = sorted(
+            version
+            for name in names
+            if name.endswith(".binpb") and (version := from_bit_reversed(name.removesuffix(".binpb")))
+        )
+        at = bisect_right(versions, self.moment, key=lambda version: self._written(region_id, version))
+        if at:
+            path = manifest_path(region_id, versions[at - 1])
+            return RegionManifest.decode(self.storage.read(path), source=self.storage.locate(path))
+        if versions and versions[0] > 1:
+            since = moment_text(self._written(region_id, versions[0]))
+            msg = (
+                f"table {self.name!r} {self.described_time}: what region {region_id} had flushed then is no "
+                f"longer known, since its manifests of before {since} were cleaned up. Read a version that "
+                "was committed later (system.versions lists them)"
+            )
+            raise PreconditionError(msg)
+        return None
+
+    def _written(self, region_id: str, version: int) -> int:
+        """When a manifest was written, in microseconds since 1970; of one that is gone, long ago."""
+        identity = self.storage.identity(manifest_path(region_id, version))
+        return 0 if identity is None else identity.written // _NANOSECONDS
+
+    def _cleaned_up(self, region_id: str, needed: Iterable[FlushedGeneration]) -> PreconditionError:
+        numbers = [one.generation for one in needed]
+        first = self._first_without(region_id, numbers[-1])
+        hint = "no version is known that has its rows" if first is None else f"version {first} has their rows"
+        return PreconditionError(
+            f"table {self.name!r} as of version {self.version}: it needs flushed generations {numbers} of "
+            f"region {region_id}, of which some were merged later and cleaned up; {hint}"
+        )
+
+    def _first_without(self, region_id: str, generation: int) -> int | None:
+        """The first later version that has merged a generation."""
+        later = [
+            int(one["version"]) for one in self._base.dataset.versions() if int(one["version"]) > self.version
+        ]
+
+        def has_merged(version: int) -> bool:
+            details = read_base_manifest(self.storage, version).details
+            return details is not None and details.merged_generations.get(region_id, 0) >= generation
+
+        at = bisect_left(later, 1, key=has_merged)
+        return later[at] if at < len(later) else None
+
+
+class _NoPlaces(KeyPlaces):
+    """Never knows where a key is: to read all keys of the past is not worth it."""
+
+    def __init__(self) -> None:
+        pass
+
+    def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
+        """Nothing."""
+        return
