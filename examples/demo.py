@@ -11,10 +11,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 # Lance says of every text search of a table with MemWAL that the MemWAL index has no fields.
 os.environ.setdefault("LANCE_LOG", "warn,lance::index=off")
@@ -26,7 +27,7 @@ from demo_children import DemoError, Gateway, Writer
 from demo_tables import ORDER_COUNT, create_tables
 from rich.console import Console
 from rich.syntax import Syntax
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from gateway.client import GatewayClient, error_text
@@ -41,7 +42,24 @@ SEARCH = "SELECT id, _score FROM lance_fts('articles', 'body', '{text}', k => 3)
 NEIGHBOURS = "SELECT id FROM lance_vector_search('articles', 'embedding', {vector}, k => 3)"
 BOTH = "SELECT id FROM lance_hybrid_search('articles', 'embedding', {vector}, 'body', '{text}', k => 3)"
 
+VISITS = """\
+CREATE TABLE visits (id BIGINT PRIMARY KEY, page TEXT, seconds DOUBLE)
+WITH (region_by = 'bucket(id, 4)')"""
+MERGE = """\
+MERGE INTO visits v USING (VALUES (2, 100.0), (5, 8.0)) s (id, seconds) ON v.id = s.id
+WHEN MATCHED THEN UPDATE SET seconds = s.seconds
+WHEN NOT MATCHED THEN INSERT VALUES (s.id, '/faq', s.seconds)"""
+CHANGES = (
+    ("INSERT INTO visits VALUES (1, '/', 12), (2, '/docs', 95), (3, '/', 4), (4, '/blog', 30)", 4, 141.0),
+    ("UPDATE visits SET seconds = seconds + 5 WHERE page = '/'", 4, 151.0),
+    ("DELETE FROM visits WHERE id = 4", 3, 121.0),
+    (MERGE, 4, 134.0),
+)
+"""Statements, with the visits and seconds that there are afterwards."""
+SEEN = "SELECT count(*) AS visits, sum(seconds) AS seconds FROM visits"
+
 Rows = list[dict[str, Any]]
+Answer = TypeVar("Answer")
 
 console = Console(highlight=False)
 
@@ -146,12 +164,40 @@ class Demo:
             "does not know."
         )
 
+    def show_writes(self, gateway: Gateway) -> None:
+        """Write through one gateway, read through another, and kill the one that wrote."""
+        heading("5. Write through one gateway, read through another", VISITS)
+        self.client.execute("DROP TABLE IF EXISTS visits")
+        shown = Table(Column("statement", no_wrap=True), "rows", "took", "then, on the other gateway")
+        writing = Gateway(self.root, self.root / "other-gateway.log")
+        with closing(writing), GatewayClient(writing.uri) as client:
+            client.execute(VISITS)
+            for statement, *expected in CHANGES:
+                affected, milliseconds = timed(partial(client.execute, statement))
+                (seen,), _ = self.ask(SEEN)
+                shown.add_row(
+                    statement,
+                    str(affected),
+                    f"{milliseconds:.0f} ms",
+                    "{visits} visits, {seconds:.0f} s".format_map(seen),
+                )
+                expect(statement, [seen["visits"], seen["seconds"]], expected)
+            writing.process.kill()
+        console.print(shown)
+        self.client.execute("INSERT INTO visits VALUES (6, '/', 1)")
+        (seen,), _ = self.ask(SEEN)
+        expect("visits", [seen["visits"], seen["seconds"]], [5, 135.0])
+        console.print(
+            "The gateway that wrote was killed. All that it had acknowledged is there, and the other "
+            f"one, process {gateway.process.pid}, writes on: {seen['visits']} visits."
+        )
+
     def show_lookup(self) -> None:
         """Explain two lookups: of an order just written, and of one that no generation knows."""
         written = self.writer.tell("mark")
         with self.writer.paused() as acknowledged:
             untouched = acknowledged["untouched"]
-        heading("5. Two point lookups and their plans")
+        heading("6. Two point lookups and their plans")
         for key in (written["id"], untouched):
             question = f"EXPLAIN ANALYZE SELECT * FROM orders WHERE id = {key}"
             console.print()
@@ -161,11 +207,11 @@ class Demo:
                 console.print(Text(row["plan"].rstrip()), soft_wrap=True)
 
 
-def timed(answer: Callable[[], Rows]) -> tuple[Rows, float]:
+def timed(answer: Callable[[], Answer]) -> tuple[Answer, float]:
     """Wait for an answer; return it with the milliseconds that it took."""
     started = time.perf_counter()
-    rows = answer()
-    return rows, (time.perf_counter() - started) * 1_000
+    answered = answer()
+    return answered, (time.perf_counter() - started) * 1_000
 
 
 def totals(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -189,7 +235,7 @@ def expect(what: str, got: object, acknowledged: object) -> None:
 
 def show_connection(uri: str) -> None:
     """Print lines to paste."""
-    heading("6. Connect")
+    heading("7. Connect")
     program = Path(sys.executable).with_name("lance-gateway")
     if program.is_relative_to(Path.cwd()):
         program = program.relative_to(Path.cwd())
@@ -224,6 +270,7 @@ def run(root: Path, *, once: bool) -> None:
         demo.show_freshness()
         demo.show_join()
         demo.show_search()
+        demo.show_writes(gateway)
         demo.show_lookup()
         show_connection(gateway.uri)
         elapsed = time.perf_counter() - started
