@@ -168,7 +168,7 @@ class Demo:
         """Write through one gateway, read through another, and kill the one that wrote."""
         heading("5. Write through one gateway, read through another", VISITS)
         self.client.execute("DROP TABLE IF EXISTS visits")
-        shown = Table(Column("statement", no_wrap=True), "rows", "took", "then, on the other gateway")
+        shown = Table(Column("statement", no_wrap=True, max_width=38), "rows", "took", "on the other one")
         writing = Gateway(self.root, self.root / "other-gateway.log")
         with closing(writing), GatewayClient(writing.uri) as client:
             client.execute(VISITS)
@@ -176,7 +176,7 @@ class Demo:
                 affected, milliseconds = timed(partial(client.execute, statement))
                 (seen,), _ = self.ask(SEEN)
                 shown.add_row(
-                    statement,
+                    statement.partition("\n")[0],
                     str(affected),
                     f"{milliseconds:.0f} ms",
                     "{visits} visits, {seconds:.0f} s".format_map(seen),
