@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from gateway.auth.peers import PEER
 from gateway.auth.security import OpenSecurity, Security
 from gateway.cancellation import Cancellation
 from gateway.commands import Call, Command, Exchange, Registry, Ticket, Upload, check_size
@@ -30,7 +31,7 @@ from gateway.substrait import SubstraitPlans
 from gateway.transactions import Transactions
 from gateway.updates import Updates
 from gateway.xdbc_types import XdbcTypes
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError, PermissionDeniedError, UnsupportedError
 from planner.engine import QueryEngine
 
 _SESSION = "session"
@@ -169,6 +170,8 @@ class GatewayServer(flight.FlightServerBase):
             if isinstance(upload, Exchange):
                 upload.run(message, reader, writer, call)
                 return
+            if call.identity == PEER:
+                raise PermissionDeniedError("other gateways may forward rows, and nothing else")
             answer = upload.accept(message, reader, call)
             if answer is not None:
                 writer.write(answer)

@@ -19,7 +19,7 @@ from memwal.layout import base_manifest_paths
 from memwal.storage import FileIdentity, Storage
 from memwal.writing.bucket_reading import bucket_reading
 from memwal.writing.regions import Regions, RoutedRows
-from memwal.writing.rows import conformed, entry_schema
+from memwal.writing.rows import cast, conformed, entry_schema
 
 
 @dataclass(eq=False)
@@ -190,6 +190,10 @@ class OpenTable:
                 msg = f"table {self.name!r}: the region of a row follows from column {name!r}: give it too"
                 raise InvalidInputError(msg)
             column = rows.column(name)
+            kind = self.schema.field(name).type
+            if column.type != kind:
+                # The hash of a value is another in another type.
+                column = cast(column, kind, name, self.name)
             columns[source] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return self.regions.route(columns, rows.num_rows)
 

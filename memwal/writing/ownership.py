@@ -19,6 +19,9 @@ from memwal.writing.owners import OwnerRecord, manifest_age, read_owner, write_o
 _JITTER = 0.1
 """Part of the hold time by which claims are spread, and the unit of waiting after a contested one."""
 _PAUSES = (0.002, 0.01, 0.05, 0.2, 0.5)
+_RECORD_SECONDS = 0.5
+"""Within this time after its claim, an owner that can be reached has left its record."""
+_LOOK_SECONDS = 0.01
 
 
 class RegionOwnership:
@@ -50,27 +53,35 @@ class RegionOwnership:
         self.lost_epoch = 0
         self.gone_epoch = 0
 
-    def claim(self, deadline: float, after_epoch: int | None = None) -> Claim:
+    def claim(self, deadline: float, after_epoch: int | None = None, *, spares_owner: bool = False) -> Claim:
         """Claim the region as soon as its owner has had it for the time that the options grant.
 
         Args:
             deadline: monotonic time.
             after_epoch: nobody may have claimed it since this epoch; None where that does not matter.
+            spares_owner: leave it to another process that owns it and can be reached.
 
         Raises:
-            FencedError: somebody claimed it since `after_epoch`.
+            FencedError: somebody claimed it since `after_epoch`, or is spared.
             NotOwnerError: another process owns it, and the options say to leave it so.
             PreconditionError: it is sealed.
             NotFoundError: the table was dropped.
             UnavailableError: storage failed, or the deadline came first.
         """
         attempts = 0
+        began = time.monotonic()
         while True:
             table = self._table()
             manifest = self.newest(table)
             if after_epoch is not None and manifest.writer_epoch != after_epoch:
                 raise FencedError(self._told(table, "another writer claimed it since it was read"))
+            if spares_owner and self._reachable_owner(table, manifest) is not None:
+                raise FencedError(
+                    self._told(table, "another process owns it by now; nothing was written, retry")
+                )
             seconds = self._seconds_to_wait(table, manifest)
+            if spares_owner and seconds <= 0 and self._may_be_coming(table, manifest, began):
+                seconds = _LOOK_SECONDS
             if seconds <= 0:
                 try:
                     claim = open_claim(table, self.region_id, self._options, manifest)
@@ -124,14 +135,25 @@ class RegionOwnership:
             LanceGatewayError: storage failed, or the region can't be written.
         """
         table = self._table()
-        record = read_owner(table.storage, self.newest(table))
-        if record is None or record.is_released or not record.url or self._is_own(record):
-            return None
-        return record
+        return self._reachable_owner(table, self.newest(table))
 
     def release(self, claim: Claim) -> None:
         """Tell that the region was flushed and let go."""
         self._record(claim.table, claim, is_released=True)
+
+    def _reachable_owner(self, table: OpenTable, manifest: RegionManifest) -> OwnerRecord | None:
+        record = read_owner(table.storage, manifest)
+        if record is None or record.is_released or not record.url or self._is_own(record):
+            return None
+        return None if record.epoch == self.gone_epoch else record
+
+    def _may_be_coming(self, table: OpenTable, manifest: RegionManifest, began: float) -> bool:
+        """Whether the region was claimed so lately that its owner may not have said yet who it is."""
+        if manifest.writer_epoch in (0, self.gone_epoch) or time.monotonic() - began > _RECORD_SECONDS:
+            return False
+        if read_owner(table.storage, manifest) is not None:
+            return False
+        return manifest_age(table.storage, manifest) < _RECORD_SECONDS
 
     def _is_own(self, record: OwnerRecord) -> bool:
         return record.writer == self._writer_id or (bool(record.url) and record.url == self._options.url)

@@ -227,6 +227,14 @@ class RegionWriter:
                 self._write([one])  # One of them is wrong: the others must not suffer.
             if len(group) > 1:
                 return
+        except (FencedError, NotOwnerError) as error:
+            own = [one for one in group if not one.is_forwarded]
+            for one in group:
+                if one.is_forwarded or len(own) == len(group):
+                    one.error = error
+            if 0 < len(own) < len(group):
+                self._write(own)  # Nothing was written; what the others must not do, these may.
+                return
         except LanceGatewayError as error:
             for one in group:
                 one.error = error
@@ -265,7 +273,7 @@ class RegionWriter:
         if first.upserts is not None and first.deletes is not None:
             self._append_atomically(first, deadline)
             return
-        claim = self._owned(deadline, first.holder, first.only_epoch)
+        claim = self._owned(deadline, first.holder, **self._terms(group))
         deleted = first.upserts is None
         rows = gathered(
             [part for one in group if (part := one.deletes if deleted else one.upserts) is not None]
@@ -281,9 +289,9 @@ class RegionWriter:
         claim.append(rows, deleted=deleted)
 
     def _append_atomically(self, request: Request, deadline: float) -> None:
-        claim = self._owned(deadline, request.holder, request.only_epoch)
+        claim = self._owned(deadline, request.holder, **self._terms([request]))
         while not self._closed():
-            claim = self._owned(deadline, request.holder, request.only_epoch)
+            claim = self._owned(deadline, request.holder, **self._terms([request]))
         table, upserts, deletes = claim.table, request.upserts, request.deletes
         if table is not request.table:
             upserts = None if upserts is None else table.upserts(upserts, fill=True)
@@ -296,9 +304,20 @@ class RegionWriter:
         self.counters.claims += 1
         self.counters.flushes += 1
 
-    def _owned(self, deadline: float, holder: object | None, only_epoch: int = 0) -> Claim:
+    def _terms(self, group: Sequence[Request]) -> dict[str, bool]:
+        """How a group may come by its region."""
+        forwards = self._options.ownership is OwnershipPolicy.FORWARD
+        return {
+            "only_owned": any(one.is_forwarded for one in group),
+            # Who reads before it writes has to have the region; other rows can go to its owner.
+            "spares_owner": forwards and group[0].holder is None,
+        }
+
+    def _owned(
+        self, deadline: float, holder: object | None, *, only_owned: bool = False, spares_owner: bool = False
+    ) -> Claim:
         claim = self._claim
-        if only_epoch and (claim is None or claim.is_lost or claim.epoch != only_epoch):
+        if only_owned and (claim is None or claim.is_lost):
             raise NotOwnerError(f"{self.queue.name}: this process does not own it any more")
         if claim is not None and not claim.is_lost:
             if claim.table.is_there():
@@ -306,7 +325,8 @@ class RegionWriter:
             self._stay(claim)
         self._claim = None
         started = time.monotonic()
-        claim = self.ownership.claim(deadline, self._last_epoch if holder is not None else None)
+        after = self._last_epoch if holder is not None else None
+        claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
         self._claim, self._last_epoch = claim, claim.epoch
         self.counters.claims += 1
         self._options.observer.on_claim(
@@ -338,7 +358,7 @@ class RegionWriter:
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
         if (
             group[0].holder is not None
-            or group[0].only_epoch
+            or any(one.is_forwarded for one in group)
             or (doubt.by_peer and is_forwarding)
             or time.monotonic() > deadline
         ):

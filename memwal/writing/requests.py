@@ -39,7 +39,7 @@ class Request:
         deadline: monotonic time at which it is given up, if it is not being written by then.
         holder: who holds the region exclusively and sends this; None for everybody else.
         is_awaited: whether somebody waits for it to be durable.
-        only_epoch: the claim under which it may be written; 0 for any.
+        is_forwarded: whether it may be written only if the region is owned already.
         error: why it was not written; set before it is done.
     """
 
@@ -49,7 +49,7 @@ class Request:
     deadline: float
     holder: object | None = None
     is_awaited: bool = True
-    only_epoch: int = 0
+    is_forwarded: bool = False
     error: LanceGatewayError | None = None
     num_rows: int = 0
     nbytes: int = 0
@@ -81,7 +81,6 @@ class Request:
             and (self.deletes is None) == (other.deletes is None)
             and self.table is other.table
             and self.holder is other.holder
-            and self.only_epoch == other.only_epoch
         )
 
 

@@ -57,13 +57,23 @@ def _matched(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa
         if field.name not in names:
             columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
             continue
-        column = rows.column(field.name)
-        try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except pa.ArrowException as error:
-            msg = f"table {table!r}: column {field.name!r} is {field.type}, not {column.type}: {error}"
-            raise InvalidInputError(msg) from error
+        columns.append(cast(rows.column(field.name), field.type, field.name, table))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
+    """A column's values in the type that the table has for it.
+
+    Raises:
+        InvalidInputError: they don't fit it.
+    """
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException as error:
+        msg = f"table {table!r}: column {name!r} is {kind}, not {column.type}: {error}"
+        raise InvalidInputError(msg) from error
 
 
 def gathered(parts: Sequence[pa.Table]) -> pa.Table:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from memwal.errors import LanceGatewayError
-from memwal.writing.changes import Changes, FencedError
+from memwal.writing.changes import Changes, FencedError, NotOwnerError
 from memwal.writing.forwarding import UnreachableError
 from memwal.writing.options import WriteOptions
 from memwal.writing.outcomes import RegionOutcome
@@ -34,25 +34,27 @@ def forwarded(
             outcome = _sent(options, writer, changes) or write()
         except LanceGatewayError as error:
             outcome = RegionOutcome(writer.region_id, changes.num_rows, error)
-        # Lost to another process while it was written here: that one is the owner now.
+        # Another process owns it now, by the time that it was to be written: here, or there.
         if not isinstance(outcome.error, FencedError) or time.monotonic() > deadline:
             return outcome
 
 
 def _sent(options: WriteOptions, writer: RegionWriter, changes: Changes) -> RegionOutcome | None:
-    if writer.is_owned or options.forwarder is None:
-        return None
-    owner = writer.ownership.other_owner()
-    writer.note_owner("" if owner is None else owner.url)
-    if owner is None or owner.epoch == writer.ownership.gone_epoch:
-        return None
-    started = time.monotonic()
-    try:
-        receipt = options.forwarder.forward(owner.url, writer.table_name, writer.region_id, changes)
-    except UnreachableError:
-        writer.ownership.gone_epoch = owner.epoch
-        return None
-    writer.counters.forwards += 1
-    seconds = time.monotonic() - started
-    options.observer.on_forward(writer.table_name, writer.region_id, owner.url, receipt.num_rows, seconds)
-    return RegionOutcome(writer.region_id, receipt.num_rows)
+    """What the owner made of it; None where no other process owns the region that would answer."""
+    while not writer.is_owned and options.forwarder is not None:
+        owner = writer.ownership.other_owner()
+        writer.note_owner("" if owner is None else owner.url)
+        if owner is None:
+            break
+        started = time.monotonic()
+        try:
+            receipt = options.forwarder.forward(owner.url, writer.table_name, writer.region_id, changes)
+        except (UnreachableError, NotOwnerError):
+            # A third process may own it by now; if not, this epoch is not asked again.
+            writer.ownership.gone_epoch = owner.epoch
+            continue
+        writer.counters.forwards += 1
+        seconds = time.monotonic() - started
+        options.observer.on_forward(writer.table_name, writer.region_id, owner.url, receipt.num_rows, seconds)
+        return RegionOutcome(writer.region_id, receipt.num_rows)
+    return None

@@ -115,7 +115,8 @@ class TableWriter:
         """
         self._check_open()
         known = self._regions.get(region_id)
-        if known is None or not known.is_owned:
+        # Where a claim is under way, this process may own the region in a moment.
+        if known is None or not (known.is_owned or known.queue.is_busy):
             msg = f"table {self.name!r}: this process does not own region {region_id}; nothing was written"
             raise NotOwnerError(msg)
         deadline = self._deadline(None)
@@ -123,9 +124,7 @@ class TableWriter:
         if set(parts) - {region_id}:
             msg = f"table {self.name!r}: rows for region {', '.join(parts)} were sent as those of {region_id}"
             raise InvalidInputError(msg)
-        requests = [
-            (known, Request(table, *part, deadline, only_epoch=known.epoch)) for part in parts.values()
-        ]
+        requests = [(known, Request(table, *part, deadline, is_forwarded=True)) for part in parts.values()]
         return self._acknowledged(self._run(requests), durable=True)
 
     @contextmanager
