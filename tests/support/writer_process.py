@@ -130,7 +130,7 @@ class RegionWriter:
         return self._write("put", table)
 
     def append(self, rows: list[dict[str, Any]]) -> None:
-        """Upsert rows, durably, while others may claim the region; which generation they are in stays open."""
+        """Upsert rows, durably, while others may claim the region."""
         table = pa.Table.from_pylist(rows, schema=self.schema)
         self.process.command(do="append", name=self.name, rows=_encoded(table))
 
