@@ -123,7 +123,7 @@ class GatewayClient:
         """Runs a statement that changes something.
 
         Returns:
-            How many rows it inserted, updated or deleted; -1 where that means nothing.
+            How many rows it inserted, updated or deleted; 0 for statements that change no rows.
         """
         descriptor = flight.FlightDescriptor.for_command(pack(sql.CommandStatementUpdate(query=statement)))
         writer, reader = self._client.do_put(descriptor, pa.schema([]), self._options)

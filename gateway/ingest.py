@@ -150,7 +150,9 @@ class Ingestion:
             rows = prepare_ingest(self._engine, target.table, schema, call.settings, call.access)
             return rows.execute(batches, control)
 
-        return update_result(self._updates.run(target.statement, call.settings, call, step).affected)
+        return update_result(
+            self._updates.run(target.statement, target.table, call.settings, call, step).affected
+        )
 
     def _check(self, target: Target, call: Call) -> bool:
         """Whether the table is there.

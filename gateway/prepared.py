@@ -296,7 +296,7 @@ class PreparedStatements:
         def step(control: RunControl) -> WriteResult:
             return executed(write, parts, control)
 
-        return update_result(self._updates.run(write.sql, settings, call, step).affected)
+        return update_result(self._updates.run(write.sql, write.target, settings, call, step).affected)
 
     def _bound_parts(
         self,

@@ -95,5 +95,7 @@ class Statements:
             return update_result(plan.run(self._queries, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise not_an_update(plan.sql)
-        result = self._updates.run(plan.sql, call.settings, call, lambda control: plan.execute((), control))
+        result = self._updates.run(
+            plan.sql, plan.target, call.settings, call, lambda control: plan.execute((), control)
+        )
         return update_result(result.affected)

@@ -94,8 +94,12 @@ class Results:
 
 
 def update_result(affected: int) -> bytes:
-    """Returns what DoPut of an update answers."""
-    return sql.DoPutUpdateResult(record_count=affected).SerializeToString()
+    """Returns what DoPut of an update answers: 0 for what changes no rows, such as CREATE TABLE.
+
+    Not -1, the protocol's word for a number that is not known: the JDBC driver takes it for a result that is
+    still to be had, and executes the statement a second time to have it.
+    """
+    return sql.DoPutUpdateResult(record_count=max(affected, 0)).SerializeToString()
 
 
 def not_an_update(statement: str) -> InvalidInputError:
@@ -160,6 +164,7 @@ class Updates:
     def run(
         self,
         statement: str,
+        target: str,
         settings: SessionSettings,
         call: Call,
         step: Callable[[RunControl], WriteResult],
@@ -169,6 +174,7 @@ class Updates:
 
         Args:
             statement: what it is called in `system.queries`.
+            target: the table that it changes.
             settings: of the session.
             call: whose client waits for it.
             step: does it.
@@ -178,6 +184,7 @@ class Updates:
             LanceGatewayError: see `PreparedWrite.execute`; or it was stopped before it began.
         """
         query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
+        query.target = target
         with self._queries.run(query):
             query.control.check()
             result = step(query.control)
@@ -213,7 +220,7 @@ class Updates:
                 return write.execute(values, control)
             return write.execute_many(parameters, control)
 
-        result = self.run(write.sql, settings, call, step, statement_id)
+        result = self.run(write.sql, write.target, settings, call, step, statement_id)
         schema = described(write)
         ticket = own.WriteTicket(statement_id=statement_id, schema=bytes(schema.serialize()))
         expires_at = None
