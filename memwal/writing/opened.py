@@ -93,7 +93,7 @@ class OpenTable:
         regions = Regions(
             storage,
             spec,
-            bucket_reading(storage, dataset, spec, field_ids),
+            bucket_reading(storage, spec, {field_id: column for column, field_id in field_ids.items()}),
             table_id=(schema.metadata or {}).get(TABLE_ID, b"").decode(),
             keyed=bool(key),
             merged=details.merged_generations,
@@ -128,13 +128,16 @@ class OpenTable:
         if watched.identity is None:
             return False
         trusted = self.storage.backend.identity_seconds
-        if trusted and time.monotonic() - watched.looked_at < trusted:
+        if not trusted:
+            return self.storage.identity(watched.path) == watched.identity
+        with watched.lock:  # One looks for all who wait.
+            now = time.monotonic()
+            if now - watched.looked_at < trusted:
+                return True
+            if self.storage.identity(watched.path) != watched.identity:
+                return False
+            watched.looked_at = now
             return True
-        now = time.monotonic()
-        if self.storage.identity(watched.path) != watched.identity:
-            return False
-        watched.looked_at = now
-        return True
 
     def writes_as(self, other: OpenTable) -> bool:
         """Whether writers opened with either do the same, and rows go to the same regions."""
