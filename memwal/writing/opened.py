@@ -189,6 +189,12 @@ class OpenTable:
         columns = {}
         for source in self.regions.source_ids:
             name = self._names.get(source, "")
+            if not name:
+                msg = (
+                    f"table {self.name!r}: its region spec names a column that was dropped (field id {source}), "
+                    "so rows can't be assigned to regions: check out a version that has it"
+                )
+                raise PreconditionError(msg)
             if name not in rows.column_names:
                 msg = f"table {self.name!r}: the region of a row follows from column {name!r}: give it too"
                 raise InvalidInputError(msg)

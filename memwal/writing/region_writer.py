@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.layout import wal_entry_path
 from memwal.writing.atomic import append_atomically
@@ -20,7 +22,7 @@ from memwal.writing.opened import OpenTable
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.own_tail import OwnTail
 from memwal.writing.ownership import RegionOwnership
-from memwal.writing.requests import Request, RequestQueue
+from memwal.writing.requests import GROUP_BYTES, Request, RequestQueue
 from memwal.writing.rows import gathered
 
 _log = logging.getLogger(__name__)
@@ -82,7 +84,12 @@ class RegionWriter:
         self.ownership = RegionOwnership(region_id, table, options, writer_id, stopped)
         name = f"table {table_name!r}, region {region_id}"
         self.queue = RequestQueue(
-            name, self._write, options.max_queued_bytes, options.max_memtable_rows, pool
+            name,
+            self._write,
+            pool,
+            max_queued_bytes=options.max_queued_bytes,
+            max_group_rows=options.max_memtable_rows,
+            max_group_bytes=min(GROUP_BYTES, options.max_memtable_bytes),
         )
 
     @property
@@ -270,6 +277,9 @@ class RegionWriter:
 
     def _append(self, group: Sequence[Request], deadline: float) -> None:
         first = group[0]
+        if not first.table.is_there():
+            msg = f"{self.queue.name}: the table was made anew meanwhile; nothing was written, retry"
+            raise UnavailableError(msg)
         if first.upserts is not None and first.deletes is not None:
             self._append_atomically(first, deadline)
             return
@@ -278,7 +288,7 @@ class RegionWriter:
         rows = gathered(
             [part for one in group if (part := one.deletes if deleted else one.upserts) is not None]
         )
-        if rows.num_rows > self._options.max_memtable_rows or rows.nbytes > self._options.max_memtable_bytes:
+        if len(group) == 1 and self._is_oversized(rows):
             self._append_atomically(first, deadline)
             return
         if claim.table.is_older(first.table):
@@ -287,6 +297,11 @@ class RegionWriter:
         if claim.table is not first.table:
             rows = claim.table.deletes(rows) if deleted else claim.table.upserts(rows, fill=True)
         claim.append(rows, deleted=deleted)
+
+    def _is_oversized(self, rows: pa.Table) -> bool:
+        """Whether one append does not take them."""
+        options = self._options
+        return bool(rows.num_rows > options.max_memtable_rows or rows.nbytes > options.max_memtable_bytes)
 
     def _append_atomically(self, request: Request, deadline: float) -> None:
         claim = self._owned(deadline, request.holder, **self._terms([request]))
@@ -322,7 +337,7 @@ class RegionWriter:
         if claim is not None and not claim.is_lost:
             if claim.table.is_there():
                 return claim
-            self._stay(claim)
+            self.abandon()  # What is claimed next is of the table that is there now.
         self._claim = None
         started = time.monotonic()
         after = self._last_epoch if holder is not None else None
@@ -333,13 +348,6 @@ class RegionWriter:
             self.table_name, self.region_id, claim.epoch, time.monotonic() - started
         )
         return claim
-
-    def _stay(self, claim: Claim) -> None:
-        """Forget a claim whose base version is gone; fails where the whole table is."""
-        self.abandon()
-        if self.ownership.newest(self._table()).writer_epoch < claim.epoch:
-            msg = f"{self.queue.name}: the table was made anew meanwhile; nothing was written, retry"
-            raise UnavailableError(msg)
 
     def _arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
         """Whether an append that failed arrived after all; False where it did not and may be tried again.

@@ -90,23 +90,27 @@ class RequestQueue:
     Args:
         name: of what is written to, for messages.
         write: writes a group of requests that join each other and sets the `error` of those it could not.
-        max_bytes: of requests that wait; more of them wait outside.
-        max_rows: of a group.
         pool: leads where nobody waits.
+        max_queued_bytes: of requests that wait; more of them wait outside.
+        max_group_rows: of requests that are written together; one alone may have more.
+        max_group_bytes: of these; likewise.
     """
 
     def __init__(
         self,
         name: str,
         write: Callable[[Sequence[Request]], None],
-        max_bytes: int,
-        max_rows: int,
         pool: Executor,
+        *,
+        max_queued_bytes: int,
+        max_group_rows: int,
+        max_group_bytes: int,
     ) -> None:
         self.name = name
         self._write = write
-        self._max_bytes = max_bytes
-        self._max_rows = max_rows
+        self._max_queued_bytes = max_queued_bytes
+        self._max_group_rows = max_group_rows
+        self._max_group_bytes = max_group_bytes
         self._pool = pool
         self._changed = threading.Condition(threading.Lock())
         self._waiting: deque[Request] = deque()
@@ -152,7 +156,7 @@ class RequestQueue:
     def _is_kept_out(self, request: Request) -> bool:
         if self._holder is not None and self._holder is not request.holder:
             return True
-        return bool(self._waiting) and self.queued_bytes + request.nbytes > self._max_bytes
+        return bool(self._waiting) and self.queued_bytes + request.nbytes > self._max_queued_bytes
 
     def start(self, request: Request) -> None:
         """Have a queued request written by another thread, if nobody is at work."""
@@ -296,7 +300,7 @@ class RequestQueue:
         while self._waiting and not is_alone:
             one = self._waiting[0]
             rows, nbytes = rows + one.num_rows, nbytes + one.nbytes
-            if rows > self._max_rows or nbytes > GROUP_BYTES or not first.joins(one):
+            if rows > self._max_group_rows or nbytes > self._max_group_bytes or not first.joins(one):
                 break
             group.append(self._waiting.popleft())
         self.queued_bytes -= sum(one.nbytes for one in group)

@@ -1,6 +1,7 @@
 """Changes that don't fit one append are one entry of the log all the same."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,6 +41,18 @@ def test_more_rows_than_a_memtable_takes_are_one_entry(table: WrittenTable, writ
 
     assert [one.rows.num_rows for one in log(table, region) if one.rows is not None] == [1000, 500]
     assert set(rows_by_key(table)) == set(range(500, 1000))
+
+
+def test_requests_that_together_are_too_large_are_written_one_by_one(table: WrittenTable, writing: Writing):
+    writer = writing(table, max_memtable_bytes=2000)
+    writer.write(Changes(upserts(table, range(1))))
+    with ThreadPoolExecutor(8) as clients, writer.exclusive():
+        answers = [
+            clients.submit(writer.write, Changes(upserts(table, range(at * 50, at * 50 + 50))))
+            for at in range(8)
+        ]
+    assert sum(one.result().num_rows for one in answers) == 400
+    assert len(rows_by_key(table)) == 400
 
 
 def test_writing_goes_on_after_it(table: WrittenTable, writing: Writing):

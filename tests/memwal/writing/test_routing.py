@@ -8,17 +8,18 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memwal.errors import InvalidInputError, PreconditionError
 from memwal.index_details import RegionField, RegionSpec
-from memwal.manifest import commit_manifest, list_regions
+from memwal.manifest import RegionManifest, commit_manifest, list_regions
 from memwal.storage import Storage
 from memwal.transforms import BucketHash, decode_region_value, region_values
 from memwal.writing import Changes, TableWriter, WriteOptions
-from memwal.writing.regions import Regions
+from memwal.writing.regions import Regions, region_id_of
 from tests.memwal.writing.reading import entries, rows_by_key
 from tests.memwal.written import WrittenTable, keyed_schema
 
@@ -166,6 +167,45 @@ def test_tables_without_key_have_a_region_of_their_own_for_our_rows(tmp_path: Pa
     (region,) = writing(table).write(Changes(table.rows(id=[1]))).regions
     assert region not in others
     assert [one.rows.num_rows for one in entries(table, region) if one.rows is not None] == [1]
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+@pytest.mark.parametrize("reading", list(BucketHash))
+def test_buckets_are_numbered_as_in_the_regions_that_exist(
+    bucketed: WrittenTable, writing: Writing, reading: BucketHash, is_flushed: bool
+):
+    (spec,) = writing(bucketed)._current().details.region_specs
+    keys = pa.array(range(100), pa.int64())
+    (values,) = region_values(spec, {0: keys}, reading)
+    regions = {}
+    for bucket in range(4):
+        mine = keys.filter(pc.equal(values, bucket))
+        region = region_id_of(spec, (bucket.to_bytes(4, "little"),))
+        recorded = {"bucket": bucket.to_bytes(4, "little")}
+        assert commit_manifest(
+            bucketed.storage, RegionManifest(region, 1, 0, 0, 0, 1, (), spec.spec_id, recorded)
+        )
+        rival = bucketed.dataset.mem_wal_writer(region, max_wal_buffer_size=1)
+        rival.put(bucketed.rows(id=mine, qty=[0] * len(mine)))
+        if is_flushed:
+            rival.close()
+        regions |= dict.fromkeys(mine.to_pylist(), region)
+
+    writer = writing(bucketed)
+    for key in range(100):
+        assert writer.regions_of(bucketed.rows(id=[key], qty=[0])) == (regions[key],)
+
+
+def test_rows_in_buckets_that_no_hash_gives_keep_others_out(bucketed: WrittenTable, writing: Writing):
+    (spec,) = writing(bucketed)._current().details.region_specs
+    region = region_id_of(spec, (b"\0" * 4,))
+    recorded = {"bucket": b"\0" * 4}
+    assert commit_manifest(
+        bucketed.storage, RegionManifest(region, 1, 0, 0, 0, 1, (), spec.spec_id, recorded)
+    )
+    bucketed.write(bucketed.rows(id=range(100), qty=[0] * 100), region=region)
+    with pytest.raises(PreconditionError, match="rows of other buckets than it records"):
+        writing(bucketed).write(Changes(bucketed.rows(id=[1], qty=[0])))
 
 
 def test_regions_of_an_older_spec_keep_rows_out_until_they_are_over(tmp_path: Path):
