@@ -25,7 +25,7 @@ from memwal.creating.options import MemWalOptions
 from memwal.creating.region_by import region_columns, region_fields
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
-from memwal.layout import VERSIONS, base_manifest_paths
+from memwal.layout import MEM_WAL, VERSIONS, base_manifest_paths
 from memwal.storage import Storage
 from protos import mem_wal_pb2
 
@@ -79,8 +79,13 @@ def create_dataset(
         LanceGatewayError: the options don't fit the schema.
         UnsupportedError: Lance refuses the schema.
     """
+    # Regions that are there before there is a table are left of one whose dropping was cut short. They are
+    # looked at first, so that no region of a table that somebody else makes meanwhile is among them.
+    left = () if rehearse else storage.directories(MEM_WAL)
     if not rehearse and table_exists(storage):
         return False
+    for region in left:
+        storage.child(MEM_WAL, region).delete_all()
     with tempfile.TemporaryDirectory(prefix="lance-gateway-") as directory:
         try:
             dataset = lance.LanceDataset.commit(

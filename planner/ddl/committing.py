@@ -35,7 +35,8 @@ def committed(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outc
             time.sleep(random.uniform(0.0, 0.02 * attempt))  # noqa: S311 - no secret
         dataset = table.base().dataset
         try:
-            return change(dataset.checkout_version(dataset.latest_version))
+            outcome = change(dataset.checkout_version(dataset.latest_version))
+            table.base()  # This gateway's next statement knows, also where versions are looked for rarely.
         except LanceGatewayError:
             raise
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, NotImplementedError) as error:
@@ -44,5 +45,7 @@ def committed(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outc
                 msg = f"can't {what} of table {table.name!r}: {reason}"
                 raise PreconditionError(msg) from error
             failure = error
+        else:
+            return outcome
     msg = f"can't {what} of table {table.name!r}: {ATTEMPTS} times another change came first; retry"
     raise UnavailableError(msg) from failure

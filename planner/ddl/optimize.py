@@ -73,14 +73,20 @@ def _optimized(table: Table, parts: tuple[str, ...]) -> dict[str, Any]:
         "files_added": 0,
         "indexes": [],
     }
-    # In this order: compaction makes indexes forget how far they have caught up with merges, and optimising
-    # them finds it out again.
+    names = index_names(before)
+    if "INDEXES" in parts and names:
+        _bring_up_to_date(table)  # Files are put together only where the same indexes cover them.
+        row["indexes"] = list(names)
     if "COMPACT" in parts:
         metrics = committed(table, "compact files", lambda dataset: dataset.optimize.compact_files())
         row |= {"files_removed": metrics.files_removed, "files_added": metrics.files_added}
-    names = index_names(table.base())
-    if "INDEXES" in parts or (names and row["files_removed"]):
-        committed(table, "bring indexes up to date", lambda dataset: dataset.optimize.optimize_indices())
-        row["indexes"] = list(names)
+        if names and metrics.files_removed:
+            # Compaction makes indexes forget how far they have caught up with merges: this finds it out again.
+            _bring_up_to_date(table)
+            row["indexes"] = list(names)
     after = table.base()
     return row | {"version": after.version, "fragments_after": len(after.fragments)}
+
+
+def _bring_up_to_date(table: Table) -> None:
+    committed(table, "bring indexes up to date", lambda dataset: dataset.optimize.optimize_indices())

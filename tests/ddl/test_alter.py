@@ -94,7 +94,7 @@ def test_no_field_id_is_given_twice_where_others_dropped_a_column(sql: Sql) -> N
 
 def test_nested_columns_come_and_go(filled: Sql) -> None:
     filled("ALTER TABLE t ADD COLUMN s STRUCT<a INT, b TEXT[]>")
-    filled("INSERT INTO t VALUES (4, 'x', 1, struct(1, ['y']))")
+    filled("INSERT INTO t VALUES (4, 'x', 1, named_struct('a', 1, 'b', ['y']))")
     assert filled("SELECT s FROM t WHERE id = 4") == [({"a": 1, "b": ["y"]},)]
     ids = filled.field_ids("t")
     filled("ALTER TABLE t DROP COLUMN s")
@@ -181,11 +181,9 @@ def test_what_was_prepared_before_says_that_the_table_was_altered(filled: Sql) -
     query = engine.prepare("SELECT * FROM t")
     insert = engine.prepare_statement("INSERT INTO t VALUES (9, 'x', 1)")
     filled("ALTER TABLE t DROP COLUMN qty")
-    for late in (lambda: query.execute().read_all(), lambda: insert.execute()):
+    for late in (lambda: query.execute().read_all(), insert.execute):
         with pytest.raises(LanceGatewayError, match=r"(?i)altered|column"):
             late()
-    with pytest.raises(PreconditionError, match=r"(?i)altered|columns"):
-        engine.prepare("SELECT * FROM t", promised=query.digest)
 
 
 def test_a_type_changes_where_there_is_no_memwal(sql: Sql, root: Path) -> None:

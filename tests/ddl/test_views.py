@@ -1,0 +1,54 @@
+"""CREATE VIEW and DROP VIEW: a view is a file with one SELECT."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+
+Sql = Any
+
+
+def test_a_view_is_there_for_every_gateway(root: Path, open_gateway: Callable[..., Sql]) -> None:
+    first, second = open_gateway(root), open_gateway(root)
+    first("CREATE TABLE t (id INT PRIMARY KEY)")
+    assert first("CREATE VIEW big AS SELECT id FROM t WHERE id > 10") == -1
+    assert (root / "big.view.sql").read_text() == "SELECT id FROM t WHERE id > 10"
+    second("INSERT INTO t VALUES (5), (15)")
+    assert second("SELECT * FROM big") == first("SELECT * FROM big") == [(15,)]
+    first("CREATE OR REPLACE VIEW big AS SELECT id FROM t WHERE id > 1")
+    assert len(second("SELECT * FROM big")) == 2
+    first("DROP VIEW big")
+    with pytest.raises(NotFoundError):
+        second("SELECT * FROM big")
+    assert first("DROP VIEW IF EXISTS big") == -1
+
+
+def test_a_view_is_not_replaced_unless_that_is_said(sql: Sql) -> None:
+    sql("CREATE VIEW v AS SELECT 1 AS one")
+    with pytest.raises(AlreadyExistsError, match="OR REPLACE"):
+        sql("CREATE VIEW v AS SELECT 2 AS two")
+    sql("CREATE VIEW IF NOT EXISTS v AS SELECT 2 AS two")
+    assert sql("SELECT * FROM v") == [(1,)]
+
+
+def test_no_view_reads_itself(sql: Sql, root: Path) -> None:
+    sql("CREATE VIEW a AS SELECT 1 AS one")
+    sql("CREATE VIEW b AS SELECT * FROM a")
+    with pytest.raises(InvalidInputError, match="refers to itself: a -> b -> a"):
+        sql("CREATE OR REPLACE VIEW a AS SELECT * FROM b")
+    assert (root / "a.view.sql").read_text() == "SELECT 1 AS one"
+
+
+def test_views_and_tables_share_their_names(sql: Sql) -> None:
+    sql("CREATE VIEW v AS SELECT 1 AS one")
+    for statement in ("CREATE TABLE v (id INT)", "CREATE TABLE IF NOT EXISTS v (id INT)"):
+        with pytest.raises(AlreadyExistsError, match="'v' is a view"):
+            sql(statement)
+
+
+def test_a_view_in_another_dialect_is_refused(sql: Sql) -> None:
+    with pytest.raises(InvalidInputError, match="dialect 'postgres'"):
+        sql("CREATE VIEW v AS SELECT 1 AS one", dialect="mysql")
