@@ -94,11 +94,7 @@ public final class Statements implements Probes.Probe {
 
     private void updates(Facts facts, Connection connection) throws Exception {
         try (Statement statement = connection.createStatement()) {
-            facts.of("executeUpdate", () -> statement.executeUpdate("DELETE FROM orders"));
-            facts.of("INSERT", () -> statement.execute("INSERT INTO orders VALUES (1, 'x', 1)"));
             facts.of("executeUpdate of a query", () -> statement.executeUpdate("SELECT 1"));
-            statement.addBatch("INSERT INTO orders VALUES (1, 'x', 1)");
-            facts.of("executeBatch", statement::executeBatch);
         }
         try (PreparedStatement statement = connection.prepareStatement("SELECT id FROM orders WHERE id = ?")) {
             for (long id = 1; id <= 2; id++) {
