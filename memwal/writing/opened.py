@@ -191,8 +191,8 @@ class OpenTable:
             name = self._names.get(source, "")
             if not name:
                 msg = (
-                    f"table {self.name!r}: its region spec names a column that was dropped (field id {source}), "
-                    "so rows can't be assigned to regions: check out a version that has it"
+                    f"table {self.name!r}: its region spec names a column that was dropped (field id "
+                    f"{source}), so no row can be assigned to a region: restore a version that has it"
                 )
                 raise PreconditionError(msg)
             if name not in rows.column_names:
