@@ -18,7 +18,7 @@ from planner.dml.reading import PlannedRows, PointRows, Rows
 from planner.dml.returning import read_returning, returning
 from planner.dml.rewriting import Outcome
 from planner.dml.splice import Splice
-from planner.dml.statement import NO_PART, Part, Reader, WriteText, read_statement, skip_common_tables
+from planner.dml.statement import Part, Reader, WriteText, read_statement, skip_common_tables
 from planner.dml.target import Target, find_target
 from planner.dml.update import add_source, lookup_query, table_alias
 from planner.settings import SessionSettings
@@ -45,8 +45,8 @@ def prepare_delete(
     reader.expect("DELETE", "FROM")
     parts = reader.names("The name of a table")
     alias = table_alias(reader, "USING", "WHERE", "RETURNING")
-    others = reader.until(("WHERE",), ("RETURNING",)) if reader.take("USING") else NO_PART
-    condition = reader.until(("RETURNING",)) if reader.take("WHERE") else NO_PART
+    others = reader.clause("USING", ("WHERE",), ("RETURNING",))
+    condition = reader.clause("WHERE", ("RETURNING",))
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(engine, parts, access)

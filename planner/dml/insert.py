@@ -119,7 +119,7 @@ class PreparedInsert(Described):
             return again_if_fenced(lambda: self._written(rows, scalars, shown, control), control, self.target)
 
         receipt = write_parts(write, in_parts(self._rows(columns, sets, control)), control)
-        answer = self.returning.rows(shown.rows, scalars, control)
+        answer = None if self.returning.query is None else self.returning.rows(shown.rows, scalars, control)
         return WriteResult(shown.affected, answer, receipt.is_durable and self.settings.durable_writes)
 
     def _written(

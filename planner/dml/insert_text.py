@@ -143,5 +143,5 @@ def _conflict(reader: Reader) -> ConflictText:
         return ConflictText(OnConflict.NOTHING, columns)
     reader.expect("UPDATE", "SET")
     assignments = reader.until(("WHERE",), ("RETURNING",))
-    condition = reader.until(("RETURNING",)) if reader.take("WHERE") else Part(reader.at, reader.at)
+    condition = reader.clause("WHERE", ("RETURNING",))
     return ConflictText(OnConflict.UPDATE, columns, assignments, condition)

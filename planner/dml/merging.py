@@ -142,7 +142,7 @@ def _check_once(target: Target, touched: list[pa.Table], inserted: pa.Table, sou
         if twice is not None:
             msg = (
                 f"the row of table {target.name!r} with {key_text(twice)} matches several rows of "
-                f"{source!r}, and nothing was written: make sure that at most one row of {source!r} acts on it"
+                f"{source!r}, and nothing was written: see to it that at most one of them acts on it"
             )
             raise InvalidInputError(msg)
     keys = [*touched, inserted.select(list(target.key))]
@@ -150,6 +150,6 @@ def _check_once(target: Target, touched: list[pa.Table], inserted: pa.Table, sou
     if twice is not None:
         msg = (
             f"several rows of {source!r} would be inserted into table {target.name!r} with "
-            f"{key_text(twice)}, or one that another clause changes, and nothing was written: leave one of them"
+            f"{key_text(twice)}, or one that another clause changes, and nothing was written: leave out one"
         )
         raise InvalidInputError(msg)

@@ -208,6 +208,19 @@ class Reader:
             self.at += 1
         return Part(first, self.at)
 
+    def clause(self, word: str, *stops: tuple[str, ...]) -> Part:
+        """Step over a clause that begins with a word, if it stands next; its part is without the word.
+
+        Raises:
+            InvalidInputError: nothing follows the word.
+        """
+        if not self.take(word):
+            return Part(self.at, self.at)
+        found = self.until(*stops)
+        if not found:
+            raise self.error(f"Something is expected behind {word}")
+        return found
+
     def separated(self, part: Part) -> Iterator[Part]:
         """The pieces of a part between commas outside of brackets."""
         inner = Reader(self.statement, part.first)

@@ -20,7 +20,7 @@ from planner.dml.returning import read_returning, returning
 from planner.dml.rewriting import Outcome
 from planner.dml.set_clause import SetColumns, read_assignments, set_columns
 from planner.dml.splice import Splice
-from planner.dml.statement import NO_PART, Part, Reader, WriteText, read_statement, skip_common_tables
+from planner.dml.statement import Part, Reader, WriteText, read_statement, skip_common_tables
 from planner.dml.target import Target, find_target
 from planner.settings import SessionSettings
 from planner.tokens import quote
@@ -50,8 +50,8 @@ def prepare_update(
     alias = table_alias(reader, "SET")
     reader.expect("SET")
     assignments = reader.until(("FROM",), ("WHERE",), ("RETURNING",))
-    others = reader.until(("WHERE",), ("RETURNING",)) if reader.take("FROM") else NO_PART
-    condition = reader.until(("RETURNING",)) if reader.take("WHERE") else NO_PART
+    others = reader.clause("FROM", ("WHERE",), ("RETURNING",))
+    condition = reader.clause("WHERE", ("RETURNING",))
     answer = read_returning(reader)
     reader.expect_end()
     target = find_target(engine, parts, access)

@@ -24,11 +24,16 @@ class Case:
 
 
 def read_titled(name: str) -> list[Case]:
-    """All cases of a file in `data/`; titles must differ, so that they can name tests."""
+    """All cases of a file in `data/`."""
+    return read_titled_file(DATA / name)
+
+
+def read_titled_file(path: Path) -> list[Case]:
+    """All cases of a file; titles must differ, so that they can name tests."""
     cases = []
-    for block in (DATA / name).read_text().split("\n## ")[1:]:
+    for block in path.read_text().split("\n## ")[1:]:
         title, _, text = block.partition("\n")
         cases.append(Case(title.strip(), tuple(part.strip("\n ") for part in text.split("\n--\n"))))
     titles = [case.title for case in cases]
-    assert len(set(titles)) == len(titles), f"{name}: a title occurs twice"
+    assert len(set(titles)) == len(titles), f"{path.name}: a title occurs twice"
     return cases
