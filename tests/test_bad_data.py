@@ -192,6 +192,7 @@ def test_a_damaged_region_manifest_is_named(
     assert newest_manifest(table).name in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hint", [b"", b"{", b'{"version": 1}', b'{"version": 9999}', b'{"version": "x"}', None]
 )

@@ -155,11 +155,13 @@ with flight.FlightClient(sys.argv[1]) as client:
         assert server.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_missing_root_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "nowhere"
     assert refused("--root", str(missing)).startswith(f"error: root '{missing}' does not exist")
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_named(lake: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

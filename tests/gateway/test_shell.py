@@ -282,6 +282,7 @@ def test_the_client_does_not_load_the_engine() -> None:
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_command_is_a_shell(uri: str, tmp_path: Path) -> None:
     here, there = pty.openpty()
     # The line editor draws nothing on a terminal without size.

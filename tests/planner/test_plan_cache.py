@@ -82,6 +82,7 @@ def test_a_view_that_was_changed_is_read_anew(engine: QueryEngine, root: Path) -
         engine.prepare("SELECT * FROM names")
 
 
+@pytest.mark.slow
 def test_long_statements_leave_sooner(engine: QueryEngine) -> None:
     short, long = "SELECT id FROM people", f"SELECT id FROM people -- {'x' * 3_000_000}"
     plan = engine.prepare(short)
@@ -91,6 +92,7 @@ def test_long_statements_leave_sooner(engine: QueryEngine) -> None:
     assert engine.prepare(short) is not plan
 
 
+@pytest.mark.slow
 def test_a_statement_that_is_too_long_to_be_kept_runs(engine: QueryEngine) -> None:
     sql = f"SELECT id FROM people -- {'x' * 5_000_000}"
     plan = engine.prepare(sql)

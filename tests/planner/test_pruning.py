@@ -261,6 +261,7 @@ def assert_no_matching_row_is_pruned(
         )
 
 
+@pytest.mark.slow
 @given(
     tables(),
     expressions(),
@@ -306,6 +307,7 @@ def conditions() -> st.SearchStrategy[str]:
     )
 
 
+@pytest.mark.slow
 @given(
     tables(),
     conditions(),

@@ -181,6 +181,7 @@ def test_stored_names_stand_in_the_lance_filter() -> None:
     assert predicate.columns == {"n", "s"}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     values=st.lists(st.none() | st.floats().filter(lambda x: x != 0) | st.just(0.0), max_size=8),

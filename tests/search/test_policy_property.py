@@ -119,6 +119,7 @@ SETTINGS = settings(
 )
 
 
+@pytest.mark.slow
 @settings(SETTINGS, max_examples=5)
 @given(access=accesses(), asked=st.lists(searches(), min_size=10, max_size=10))
 def test_searches_see_what_their_principal_sees(lake: Lake, access: TableAccess, asked: list[str]):
