@@ -14,8 +14,10 @@ from pyarrow import flight
 from gateway.config import Flag, load
 from gateway.observability.observing import Observability
 from gateway.observability.system_tables import SystemSettings
+from gateway.observability.writes import WriteEvents
 from gateway.server import GatewayServer
 from memwal.errors import UnavailableError
+from memwal.writing import WriteOptions
 from planner.catalog import Catalog
 
 
@@ -67,9 +69,10 @@ def watch() -> Iterator[Watch]:
             given = {"http_port": 0, **options}
             flags = [Flag("test", f"observability.{name}", value) for name, value in given.items()]
             loaded = load([Flag("test", "root", str(root)), *flags])
-            catalog = Catalog.open(str(root))
+            events = WriteEvents()
+            catalog = Catalog.open(str(root), writing=WriteOptions(hold_ms=0, observer=events))
             stack.callback(catalog.close)
-            observability = Observability(loaded.config.observability, catalog, 0)
+            observability = Observability(loaded.config.observability, catalog, 0, events)
             stack.callback(observability.close)
             engine = observability.engine(None, None)
             engine.add_system_tables(SystemSettings(loaded))
