@@ -18,6 +18,7 @@ from memwal.writing.owners import OwnerRecord, manifest_age, read_owner, write_o
 
 _JITTER = 0.1
 """Part of the hold time by which claims are spread, and the unit of waiting after a contested one."""
+_LOOK_AGAIN_SECONDS = 0.2
 _PAUSES = (0.002, 0.01, 0.05, 0.2, 0.5)
 _RECORD_SECONDS = 0.5
 """Within this time after its claim, an owner that can be reached has left its record."""
@@ -96,8 +97,9 @@ class RegionOwnership:
                     return claim
             else:
                 seconds += random.uniform(0.0, _JITTER * self._options.hold_ms / 1000)  # noqa: S311
+            # Its owner may let go earlier, or tell who it is.
             left = deadline - time.monotonic()
-            if self._stopped.wait(max(0.0, min(seconds, left))) or left <= seconds:
+            if self._stopped.wait(max(0.0, min(seconds, left, _LOOK_AGAIN_SECONDS))) or left <= 0:
                 raise UnavailableError(
                     self._told(table, "its owner did not let go of it in time; nothing was written, retry")
                 )

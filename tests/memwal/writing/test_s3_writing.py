@@ -1,0 +1,51 @@
+"""Writers of ours on S3 behave as they do on a local disk."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from memwal.writing import Changes, FencedError, TableWriter
+from tests.memwal.writing.reading import log, rows_by_key
+from tests.memwal.written import WrittenTable, keyed_schema
+
+pytestmark = pytest.mark.slow
+Writing = Callable[..., TableWriter]
+
+
+@pytest.fixture
+def stored(s3_location: tuple[str, dict[str, str]]) -> WrittenTable:
+    uri, options = s3_location
+    schema = keyed_schema(pa.field("id", pa.int64()))
+    return WrittenTable.create(f"{uri}/t.lance", schema, options, bucket_column="id", num_buckets=2)
+
+
+def rows(table: WrittenTable, *keys: int) -> Changes:
+    return Changes(table.rows(id=keys, qty=[1] * len(keys)))
+
+
+def test_rows_are_written_read_and_deleted(stored: WrittenTable, writing: Writing):
+    writer = writing(stored)
+    regions = writer.write(rows(stored, *range(10))).regions
+    writer.write(Changes(stored.rows(id=[1], qty=[2]), pa.table({"id": [0, 2, 3, 4]})))
+    assert set(rows_by_key(stored)) == {1, 5, 6, 7, 8, 9}
+    for region in regions:
+        tail = writer.tail(region)
+        assert tail is None or tail.last == log(stored, region)[-1].position
+
+
+def test_two_processes_take_a_region_from_one_another(stored: WrittenTable, writing: Writing):
+    writers = [writing(stored), writing(stored)]
+    with ThreadPoolExecutor(4) as clients:
+        list(clients.map(lambda key: writers[key % 2].write(rows(stored, key)), range(12)))
+    assert set(rows_by_key(stored)) == set(range(12))
+
+
+def test_a_block_that_lost_its_region_does_not_write(stored: WrittenTable, writing: Writing):
+    writer, other = writing(stored), writing(stored)
+    writer.write(rows(stored, 1))
+    with writer.exclusive() as held:
+        other.write(rows(stored, 1))
+        with pytest.raises(FencedError):
+            held.write(rows(stored, 1))
