@@ -77,6 +77,7 @@ class TailRows:
         self._cuts: list[int] = []
         self._history: KeyHistory | None = None
         self._located: dict[Hashable, _Located] = {}
+        self._last_keys: tuple[tuple[int, int], pa.Array] | None = None
         self._tail: Tail | None = None
 
     def reads_as(self, base: BaseTable) -> bool:
@@ -196,8 +197,12 @@ class TailRows:
 
     def keys(self, start: int, stop: int) -> pa.Array:
         """Distinct keys of a stretch of rows."""
-        rows = pa.Table.from_batches(self._batches, self._schema).slice(start, stop - start)
-        return pc.unique(key_column(rows.select(list(self._key))))
+        with self._lock:
+            # One source after another is asked for the same ones.
+            if self._last_keys is None or self._last_keys[0] != (start, stop):
+                rows = pa.Table.from_batches(self._batches, self._schema).slice(start, stop - start)
+                self._last_keys = (start, stop), pc.unique(key_column(rows.select(list(self._key))))
+            return self._last_keys[1]
 
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """A stretch, cut where generations begin: what is found of one serves it when it is flushed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from planner.physical_keys import physical_keys
 from planner.snapshot import TableSnapshot
 from planner.tail import TailRows
 
+_LOCKS = 32
 ReadKeys = Callable[[BaseTable, GenerationDataset], LayerKeys]
 
 
@@ -44,6 +46,7 @@ class TailMasks:
         self._cache = cache
         self._places = places
         self._keys = keys
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def masks(self, snapshot: TableSnapshot, settled: SnapshotMasks) -> SnapshotMasks:
         """Masks of a snapshot that has tails.
@@ -57,16 +60,18 @@ class TailMasks:
         logs = tuple((tail.region_id, tail.log.number) for tail in snapshot.tails)
         paths = tuple(sorted(one.path for one in snapshot.generations))
         key = ("tail masks", base.place, base.version, base.primary_key, paths, logs)
-        known: _Grown | None = self._cache.get(key)
-        if known is not None and known.rows == rows:
-            return known.masks
-        before = _Grown((0,) * len(rows), settled)
-        if known is not None and all(one <= other for one, other in zip(known.rows, rows, strict=True)):
-            before = known
-        grown = _Grown(rows, self._grown(snapshot, before))
-        if known is None or before is known:
-            self._cache.put(key, grown, grown.masks.nbytes)
-        return grown.masks
+        # What one query works out serves those that wait for it.
+        with self._locks[hash(key) % len(self._locks)]:
+            known: _Grown | None = self._cache.get(key)
+            if known is not None and known.rows == rows:
+                return known.masks
+            before = _Grown((0,) * len(rows), settled)
+            if known is not None and all(one <= other for one, other in zip(known.rows, rows, strict=True)):
+                before = known
+            grown = _Grown(rows, self._grown(snapshot, before))
+            if known is None or before is known:
+                self._cache.put(key, grown, grown.masks.nbytes)
+            return grown.masks
 
     def of_flushed(
         self, base: BaseTable, generation: GenerationDataset, earlier: Sequence[GenerationDataset]

@@ -37,7 +37,7 @@ KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     kind=st.sampled_from(sorted(KEYS)),
     entries=st.lists(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=5), max_size=5),
@@ -110,7 +110,9 @@ def test_a_tail_stays_what_it_was_while_its_log_grows(base: Any) -> None:
     assert (before.positions, after.positions) == ((1, 2), (1, 2, 4))
     assert before.newest().tolist() == [True, False, True]
     assert after.newest().tolist() == [False, False, True, False, True]
-    assert before.find(pa.table({"id": [2, 3]})).tolist() == [2]
+    found = before.find(pa.table({"id": [2, 3]}))
+    assert found is not None
+    assert found.tolist() == [2]
     assert before.find(pa.table({"id": [1]})) is None  # a later row hides which one it was
     rest = log.since(2, base).tail()
     assert rest is not None
