@@ -81,7 +81,7 @@ def _optimized(table: Table, parts: tuple[str, ...]) -> dict[str, Any]:
         metrics = committed(table, "compact files", lambda dataset: dataset.optimize.compact_files())
         row |= {"files_removed": metrics.files_removed, "files_added": metrics.files_added}
         if names and metrics.files_removed:
-            # Compaction makes indexes forget how far they have caught up with merges: this finds it out again.
+            # Compaction makes indexes forget how far they have caught up with merges.
             _bring_up_to_date(table)
             row["indexes"] = list(names)
     after = table.base()

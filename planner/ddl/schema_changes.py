@@ -56,20 +56,25 @@ class AddColumn:
         if self.field.name in table.schema.names:
             if self.skips:
                 return False
-            msg = f"table {table.name!r} has a column {self.field.name!r} already: use IF NOT EXISTS"
-            raise AlreadyExistsError(msg)
+            raise self._taken(table)
         return True
 
     def apply(self, table: Table) -> None:
         """Commit a schema with one more column; no data file changes."""
 
         def add(dataset: Any) -> None:  # noqa: ANN401 (lance types)
+            if self.field.name in dataset.schema.names:  # since it was checked
+                raise self._taken(table)
             schema = with_fields(dataset, [self.field], last_field_id(dataset, _ids_elsewhere(table)))
             fragments = [one.metadata for one in dataset.get_fragments()]
             operation = lance.LanceOperation.Merge(fragments, schema, preserves_nullability=True)
             _commit(dataset, operation)
 
         committed(table, f"add column {self.field.name!r}", add)
+
+    def _taken(self, table: Table) -> AlreadyExistsError:
+        msg = f"table {table.name!r} has a column {self.field.name!r} already: use IF NOT EXISTS"
+        return AlreadyExistsError(msg)
 
 
 @dataclass(frozen=True)
