@@ -23,6 +23,7 @@ INVALID = "Invalid user input"
 PEER = "peer claimed epoch"
 _SEALED = "is sealed"
 _TOO_LONG = "past what the memtable replaying it can hold"
+_LEAST_UNFLUSHED_BYTES = 256 << 20
 _ROOM_BYTES = 1 << 30
 _RACES = (PEER, "another writer claimed", "commit conflict")
 
@@ -152,6 +153,7 @@ def open_claim(
         "max_wal_buffer_size": 1,
         "max_memtable_rows": options.max_memtable_rows,
         "max_memtable_size": options.max_memtable_bytes,
+        "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),
     }
     try:
         epoch, position, writer = claimed(table, region_id, settings, known)

@@ -130,13 +130,15 @@ class RegionOwnership:
                 return manifest
         return None
 
-    def other_owner(self) -> OwnerRecord | None:
+    def other_owner(self, table: OpenTable) -> OwnerRecord | None:
         """The process that owns the region, where it is another and can be reached; None otherwise.
+
+        Args:
+            table: as it is open; not looked for anew, since rows may be forwarded often.
 
         Raises:
             LanceGatewayError: storage failed, or the region can't be written.
         """
-        table = self._table()
         return self._reachable_owner(table, self.newest(table))
 
     def release(self, claim: Claim) -> None:

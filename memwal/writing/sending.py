@@ -8,6 +8,7 @@ from collections.abc import Callable
 from memwal.errors import LanceGatewayError
 from memwal.writing.changes import Changes, FencedError, NotOwnerError
 from memwal.writing.forwarding import UnreachableError
+from memwal.writing.opened import OpenTable
 from memwal.writing.options import WriteOptions
 from memwal.writing.outcomes import RegionOutcome
 from memwal.writing.region_writer import RegionWriter
@@ -16,6 +17,7 @@ from memwal.writing.region_writer import RegionWriter
 def forwarded(
     options: WriteOptions,
     writer: RegionWriter,
+    table: OpenTable,
     changes: Changes,
     deadline: float,
     write: Callable[[], RegionOutcome],
@@ -25,13 +27,14 @@ def forwarded(
     Args:
         options: with a forwarder.
         writer: of the region, in this process.
+        table: whose columns the rows have.
         changes: of that region alone.
         deadline: monotonic time.
         write: writes them here, claiming the region if need be.
     """
     while True:
         try:
-            outcome = _sent(options, writer, changes) or write()
+            outcome = _sent(options, writer, table, changes) or write()
         except LanceGatewayError as error:
             outcome = RegionOutcome(writer.region_id, changes.num_rows, error)
         # Another process owns it now, by the time that it was to be written: here, or there.
@@ -39,10 +42,12 @@ def forwarded(
             return outcome
 
 
-def _sent(options: WriteOptions, writer: RegionWriter, changes: Changes) -> RegionOutcome | None:
+def _sent(
+    options: WriteOptions, writer: RegionWriter, table: OpenTable, changes: Changes
+) -> RegionOutcome | None:
     """What the owner made of it; None where no other process owns the region that would answer."""
     while not writer.is_owned and options.forwarder is not None:
-        owner = writer.ownership.other_owner()
+        owner = writer.ownership.other_owner(table)
         writer.note_owner("" if owner is None else owner.url)
         if owner is None:
             break

@@ -268,6 +268,7 @@ class TableWriter:
             return forwarded(
                 self._options,
                 writer,
+                table,
                 Changes(*part),
                 deadline,
                 lambda: self._run([(writer, Request(table, *part, deadline))])[0],
