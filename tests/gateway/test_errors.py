@@ -47,8 +47,9 @@ def assert_clean(text: str) -> None:
         ("SELECT id FROM orders WHERE (", AdbcStatusCode.INVALID_ARGUMENT, ""),
         ("SELECT 'open FROM orders", AdbcStatusCode.INVALID_ARGUMENT, ""),
         ("SELECT no_such_function(id) FROM orders", AdbcStatusCode.INVALID_ARGUMENT, "no_such_function"),
-        ("INSERT INTO orders VALUES (1, 'a', 2)", AdbcStatusCode.NOT_IMPLEMENTED, ""),
-        ("DROP TABLE orders", AdbcStatusCode.NOT_IMPLEMENTED, ""),
+        ("INSERT INTO orders VALUES (1, 'a', 2)", AdbcStatusCode.INVALID_ARGUMENT, "has no MemWAL"),
+        ("DROP TABLE orderz", AdbcStatusCode.NOT_FOUND, "orders"),
+        ("COPY orders TO 'x'", AdbcStatusCode.NOT_IMPLEMENTED, "COPY"),
     ],
 )
 def test_a_statement_that_cannot_run(cursor: Any, text: str, status: AdbcStatusCode, said: str) -> None:

@@ -113,7 +113,7 @@ def test_a_type_that_nobody_knows_is_named(wire: flight.FlightClient) -> None:
         wire.get_flight_info(flight.FlightDescriptor.for_command(unknown.SerializeToString()))
 
 
-def test_a_bulk_ingestion_is_refused(wire: flight.FlightClient) -> None:
-    ingest = Envelope(type_url="type.googleapis.com/arrow.flight.protocol.sql.CommandStatementIngest")
-    with pytest.raises(NotImplementedError, match="CommandStatementIngest"):
-        rpc.put(wire, ingest.SerializeToString())
+def test_a_bulk_ingestion_that_says_nothing_is_refused(wire: flight.FlightClient) -> None:
+    with pytest.raises(ValueError, match="the ingestion must say what becomes of a table") as caught:
+        rpc.put(wire, rpc.packed(sql.CommandStatementIngest()))
+    assert_clean(str(caught.value))
