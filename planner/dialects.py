@@ -45,7 +45,7 @@ from planner.dialect_source import DialectSource, parameter, without_marks
 from planner.dialect_text import Rule, native
 from planner.tokens import at_position
 
-__all__ = ["NATIVE", "telling_of_translation", "to_native"]
+__all__ = ["NATIVE", "said_natively", "syntax_error", "telling_of_translation", "to_native", "translating"]
 
 NATIVE = "postgres"
 """The dialect whose text is DataFusion's own."""
@@ -102,8 +102,15 @@ def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
     """
     if dialect == NATIVE:
         return sql
-    try:
+    with translating(dialect):
         return _remembered(sql, dialect, known)
+
+
+@contextmanager
+def translating(dialect: str) -> Iterator[None]:
+    """Says what it means for a client when sqlglot stumbles."""
+    try:
+        yield
     except RecursionError:
         raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -155,7 +162,7 @@ def _parse(sql: str, dialect: str) -> _Parsed:
     try:
         parsed = sqlglot.parse(source.text[source.query :], read=dialect)
     except ParseError as error:
-        raise _syntax_error(source, error) from None
+        raise syntax_error(source, error) from None
     trees = [tree for tree in parsed if tree is not None]
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise InvalidInputError(
@@ -168,6 +175,20 @@ def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...]) -> str:
     source, tree = parsed.source, parsed.tree
     if source is None or tree is None:
         return sql.replace("`", '"')
+    return source.text[: source.query] + said_natively(tree, source, names)
+
+
+def said_natively(tree: exp.Expr, source: DialectSource, names: tuple[str, ...]) -> str:
+    """A statement that was parsed, in DataFusion's SQL.
+
+    Args:
+        tree: of the statement; rewritten on the way.
+        source: its text.
+        names: how its tables and their columns are spelt.
+
+    Raises:
+        UnsupportedError: a construct that can't be said, with line and excerpt.
+    """
     for select in list(tree.find_all(exp.Select)):
         _name_columns(select, source)
     for column in list(tree.find_all(exp.Column)):
@@ -177,7 +198,7 @@ def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...]) -> str:
     dialect_clauses.prepare(tree, source)
     dialect_names.spell(tree, source, names)
     try:
-        return source.text[: source.query] + native(_ruled(tree, source))
+        return native(_ruled(tree, source))
     except Untranslatable as error:
         raise UnsupportedError(f"{source.dialect} SQL: {error}") from None
 
@@ -219,7 +240,8 @@ def _name_columns(select: exp.Select, source: DialectSource) -> None:
         one.replace(exp.alias_(one.copy(), name, quoted=True))
 
 
-def _syntax_error(source: DialectSource, error: ParseError) -> InvalidInputError:
+def syntax_error(source: DialectSource, error: ParseError) -> InvalidInputError:
+    """What sqlglot's parser complains of, shown in the client's text."""
     found = error.errors[0] if error.errors else {}
     reason = str(found.get("description") or "it can't be read").rstrip(". ")
     line, column, highlight = found.get("line"), found.get("col"), found.get("highlight") or ""

@@ -131,6 +131,7 @@ def _refuse_overwrite(reader: Reader) -> None:
 def _conflict(reader: Reader) -> ConflictText:
     if reader.stands("ON", "DUPLICATE"):
         reader.expect("ON", "DUPLICATE", "KEY", "UPDATE")
+        reader.take("SET")
         return ConflictText(OnConflict.UPDATE, (), reader.until(("RETURNING",)))
     if not reader.take("ON", "CONFLICT"):
         return ConflictText(OnConflict.REPLACE)

@@ -89,7 +89,8 @@ class Lake:
 
     def read(self, sql: str) -> list[Row]:
         """The rows of a query."""
-        return self.engine.execute(sql).read_all().to_pylist()
+        found: list[Row] = self.engine.execute(sql).read_all().to_pylist()
+        return found
 
     def rows(self, table: str) -> list[Row]:
         """All rows of a table, in order."""
