@@ -50,16 +50,16 @@ OpenGateway = Callable[[Path], EngineGateway]
 BLOCKS = {"the log can't be reached": in_the_way, "the log can't be added to": immutable}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_an_insert_that_the_log_does_not_take(root: Path, open_gateway: OpenGateway, block: Callable):
     table = create(root)
     gateway = open_gateway(root)
     gateway.write("INSERT INTO t VALUES (1, 'before')")
     with block(region_directory(table) / "wal"):
-        for _ in range(2):
-            with pytest.raises(LanceGatewayError) as told:
-                gateway.write("INSERT INTO t VALUES (1, 'lost'), (2, 'lost')")
-            assert "Traceback" not in str(told.value)
+        with pytest.raises(LanceGatewayError) as told:
+            gateway.write("INSERT INTO t VALUES (1, 'lost'), (2, 'lost')")
+        assert "Traceback" not in str(told.value)
     possible = [{1: "before"}, {1: "lost", 2: "lost"}]
     assert values(gateway) in possible
     assert gateway.write("INSERT INTO t VALUES (1, 'after'), (2, 'after')") == 2
@@ -122,6 +122,7 @@ def test_a_change_that_writes_and_deletes_while_the_log_takes_nothing(root: Path
     assert values(gateway) == values(open_gateway(root)) == {2: "x", 3: "x"}
 
 
+@pytest.mark.slow
 def test_a_full_disk(root: Path, open_gateway: OpenGateway):
     with small_disk(root, megabytes=6):
         create(root)
@@ -139,6 +140,7 @@ def test_a_full_disk(root: Path, open_gateway: OpenGateway):
         gateway.close()
 
 
+@pytest.mark.soak
 def test_a_disk_that_fills_up_loses_nothing_it_acknowledged(root: Path, open_gateway: OpenGateway):
     """Rows until there is no room, then room again."""
     with small_disk(root, megabytes=6):

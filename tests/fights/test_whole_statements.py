@@ -14,7 +14,7 @@ from tests.support.gateways import EngineGateway
 
 OpenGateways = Callable[..., list[EngineGateway]]
 TOGETHER = range(5)
-CLIENTS, ROUNDS = 4, 15
+CLIENTS, ROUNDS = 4, 8
 
 
 def _written(gateway: EngineGateway, sql: str) -> int:
