@@ -14,6 +14,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.index_details import RegionField, RegionSpec
+from memwal.murmur3 import hash_as_lance
 from memwal.transforms import (
     TRANSFORMS,
     Bucket,
@@ -390,6 +391,14 @@ def test_a_senseless_parameter_is_named(field: RegionField, message: str):
 def test_transforms_of_one_column_refuse_others():
     with pytest.raises(InvalidInputError, match="'bucket' takes one column, got 2"):
         Bucket(4).apply([pa.array([1]), pa.array([2])])
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_a_number_by_itself_hashes_as_it_does_among_others(kind: str):
+    data_type = getattr(pa, kind)()
+    lowest = 0 if kind.startswith("u") else -(1 << data_type.bit_width - 1)
+    column = pa.array([lowest, lowest + (1 << data_type.bit_width) - 1, 0, 1, 77, None], data_type)
+    assert [hash_as_lance(column.slice(at, 1))[0] for at in range(6)] == hash_as_lance(column).tolist()
 
 
 def test_keys_spread_evenly():
