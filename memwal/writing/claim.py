@@ -13,6 +13,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
 from memwal.manifest import RegionManifest, read_latest_manifest
 from memwal.wal import last_wal_position
+from memwal.writing.changes import FencedError
 from memwal.writing.log import entry_at, unflushed
 from memwal.writing.opened import OpenTable
 from memwal.writing.options import WriteOptions
@@ -28,7 +29,7 @@ _ROOM_BYTES = 1 << 30
 _RACES = (PEER, "another writer claimed", "commit conflict")
 
 
-class ContestedError(UnavailableError):
+class ContestedError(FencedError):
     """Others claimed the region at the same time; nothing was written."""
 
 
