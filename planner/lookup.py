@@ -56,7 +56,7 @@ def plan_lookup(
     # In the table's order, which Lance reads fastest.
     needed = tuple(name for name in base.schema.names if name in {*base.primary_key, *columns, *filtered})
     inputs = cache.compute(
-        ("lookups", snapshot.identity, scanned_regions, needed),
+        ("lookups", snapshot.identity, scanned_regions, needed, places),
         lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
         lambda nodes: NODE_BYTES * len(nodes),
     )

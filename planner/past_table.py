@@ -46,7 +46,7 @@ class PastTable(Table):
     def __init__(
         self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns, session: object
     ) -> None:
-        super().__init__(newest.name, newest.storage, newest.cache, columns, _NoPlaces(), session)
+        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_PLACES, session)
         self.version = base.version
         self.moment = moment
         self._base = base
@@ -166,3 +166,6 @@ class _NoPlaces(KeyPlaces):
     def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
         """Nothing."""
         return
+
+
+_NO_PLACES = _NoPlaces()

@@ -56,6 +56,7 @@ class PastTables:
         self._columns = DecodedColumns(COLUMN_BYTES)
         self._lock = threading.Lock()
         self._open: LRUCache[tuple[object, ...], PastTable] = LRUCache(OPEN_TABLES)
+        self._bases: LRUCache[tuple[object, ...], BaseTable] = LRUCache(OPEN_TABLES)
         self._listed: LRUCache[str, _Listed] = LRUCache(OPEN_TABLES)
 
     def find(self, table: Table, as_of: AsOf) -> PastTable:
@@ -117,16 +118,27 @@ class PastTables:
             known = self._open.get(key)
         if known is not None:
             return known
-        if version > newest.version:
-            raise self._unknown(newest, version)
-        try:
-            base = open_base_table(newest.name, newest.storage, version, self._session, newest.place)
-        except NotFoundError as error:
-            raise self._unknown(newest, version) from error
+        base = self._base(newest, version)
         committed = microseconds(base.dataset.get_version()["timestamp"].astimezone())
         past = PastTable(table, base, committed if moment is None else moment, self._columns, self._session)
         with self._lock:
             return self._open.setdefault(key, past)
+
+    def _base(self, newest: BaseTable, version: int) -> BaseTable:
+        if version == newest.version:
+            return newest
+        if version > newest.version:
+            raise self._unknown(newest, version)
+        with self._lock:
+            known = self._bases.get((newest.place, version))
+        if known is not None:
+            return known
+        try:
+            base = open_base_table(newest.name, newest.storage, version, self._session, newest.place)
+        except NotFoundError as error:
+            raise self._unknown(newest, version) from error
+        with self._lock:
+            return self._bases.setdefault((newest.place, version), base)
 
     def _unknown(self, newest: BaseTable, version: int) -> NotFoundError:
         try:

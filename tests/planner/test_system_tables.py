@@ -16,6 +16,7 @@ from tests.support.merging import merge_generations
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
+NAMES = ["generations", "indexes", "regions", "tables", "versions", "writers"]
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 
 
@@ -178,15 +179,17 @@ def test_they_are_listed_and_described(engine: QueryEngine) -> None:
     listed = rows(
         engine, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'system' ORDER BY 1"
     )
-    assert [one["table_name"] for one in listed] == ["generations", "regions", "tables"]
+    assert [one["table_name"] for one in listed] == NAMES
     shown = [one["table_name"] for one in rows(engine, "SHOW TABLES") if one["table_schema"] == "system"]
-    assert sorted(shown) == ["generations", "regions", "tables"]
+    assert sorted(shown) == NAMES
     described = rows(engine, "DESCRIBE system.generations")
     assert described[0] == {"column_name": "table_name", "data_type": "Utf8", "is_nullable": "YES"}
 
 
 def test_other_names_are_refused(engine: QueryEngine) -> None:
-    with pytest.raises(NotFoundError, match=r"system\.nope does not exist; .* generations, regions, tables"):
+    with pytest.raises(
+        NotFoundError, match=r"system\.nope does not exist; .* generations, indexes, regions, tables"
+    ):
         engine.prepare("SELECT * FROM system.nope")
     with pytest.raises(NotFoundError, match="'queries' does not exist"):
         engine.prepare("SELECT * FROM queries")

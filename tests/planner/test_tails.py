@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memwal.wal import WalEntry
 from memwal.writing import Changes
-from planner import log_reading
+from planner import log_reading, visibility
 from planner.engine import QueryEngine, SessionSettings
 from planner.key_history import KeyHistory
 from planner.known_state import KnownState
@@ -255,6 +255,25 @@ class TestOwnRows:
         assert read(engine, patient) == {0: 0, 1: 0}
         write(engine, k1=1)
         assert read(engine, patient) == {0: 0, 1: 1}
+
+    def test_what_a_flushed_generation_supersedes_is_known_before_it_is_flushed(
+        self, engine: QueryEngine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(engine, k0=1, k5=1)
+        engine.catalog.table("t").writer().flush()
+        assert read(engine) == {0: 1, 1: 0, 5: 1}
+        write(engine, k0=2, k1=2, k5=2)
+        assert read(engine) == {0: 2, 1: 2, 5: 2}
+        write(engine, k1=3)  # of which no query has heard when it is flushed
+        engine.catalog.table("t").writer().flush()
+
+        def refused(*_: object, **__: object) -> Any:
+            pytest.fail("keys were searched again")
+
+        monkeypatch.setattr(visibility, "KeyProbe", refused)
+        monkeypatch.setattr(visibility, "newest_of_layers", refused)
+        monkeypatch.setattr(visibility, "newest", lambda layer: np.ones(len(layer.keys), np.bool_))
+        assert read(engine) == {0: 2, 1: 3, 5: 2}
 
     def test_a_table_made_anew_has_none_of_them(self, engine: QueryEngine, root: Path) -> None:
         write(engine, k1=1)
