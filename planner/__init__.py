@@ -20,14 +20,19 @@ A statement passes through these modules, in this order:
 `admissible`, `region_fields`, `pruning`    which regions these conjuncts can't be true in
 `catalog`, `table`, `snapshot`              tables under a root, and one consistent state of each
 `newest_base`, `known_state`                its newest version, and what is kept while it is the same table
-`base_table`, `stored_fields`,              the base table, flushed generations and WAL tails of a snapshot,
-`fresh_rows`, `dataset_indexes`             their columns matched by field id, and their indexes
-`key_column`, `key_probe`, `visibility`     which rows newer ones supersede, kept as masks
+`as_of`, `past_tables`, `past_table`        tables as they were: by version, tag and time
+`base_table`, `stored_fields`,              the base table and flushed generations of a snapshot, their columns
+`fresh_rows`, `dataset_indexes`             matched by field id, and their indexes
+`log_reading`, `region_log`, `tail`         unflushed rows, which grow entry by entry
+`key_column`, `key_probe`, `key_history`,   which rows newer ones supersede, kept as masks: of files, and of
+`layer_places`, `visibility`, `masks`,      tails that grow
+`tail_masks`
 `balance`, `parts`                          who reads what of a scan, and scans in parts for several readers
 `scan`, `lookup`, `column_cache`            the two shapes of trees of exec nodes, and columns kept decoded
 `search`                                    search functions and ORDER BY distance: a catalogue of their own
 `system_tables`, `system_leaf`,             the schema `system`: its tables, their leaves, and those that
-`catalog_tables`                            describe the catalog
+`catalog_listing`, `catalog_tables`,        describe the catalog
+`version_table`
 `direct_shape`, `direct`, `results`,        plain scans and counts, result schemas and errors, EXPLAIN
 `explain`
 ==========================================  =================================================================
