@@ -20,6 +20,7 @@ from planner.base_table import BaseTable
 from planner.catalog import Catalog
 from planner.catalog_listing import OfTables, in_full
 from planner.fresh_rows import GenerationDataset
+from planner.index_table import Indexes
 from planner.region_fields import field_text, recorded_text
 from planner.system_tables import MOMENT, SystemTable
 from planner.table import Table
@@ -34,7 +35,8 @@ _TEXTS = pa.list_(pa.string())
 
 def catalog_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
     """The system tables that describe a catalog."""
-    return (Tables(catalog), Regions(catalog), Generations(catalog), Versions(catalog), Writers(catalog))
+    kinds = (Tables, Regions, Generations, Versions, Indexes, Writers)
+    return tuple(kind(catalog) for kind in kinds)
 
 
 class Tables(OfTables):

@@ -15,9 +15,10 @@ from planner.settings import SessionSettings
 if TYPE_CHECKING:
     from planner.engine import QueryEngine
 
+_TEMPORARY = "There are no temporary tables and views: make one and drop it, or use WITH"
 _REFUSED = {
-    "TEMP": "Temporary tables are not offered: make a table and drop it, or a view",
-    "TEMPORARY": "Temporary tables are not offered: make a table and drop it, or a view",
+    "TEMP": _TEMPORARY,
+    "TEMPORARY": _TEMPORARY,
     "EXTERNAL": "External tables are not offered: put the data into a table of this catalog",
     "UNLOGGED": "Tables without a log are not offered: SET durable_writes = false is the faster, weaker way",
     "MATERIALIZED": "Materialized views are not offered: CREATE TABLE .. AS SELECT keeps a result",
@@ -40,6 +41,8 @@ def prepare_create(
     reader = Reader.of(sql)
     reader.expect("CREATE")
     replaces = reader.accept("OR", "REPLACE")
+    if reader.word in ("LOCAL", "GLOBAL") and reader.word_after(1) in ("TEMP", "TEMPORARY"):
+        reader.at += 1
     if reader.word in _REFUSED:
         raise reader.refused(f"{_REFUSED[reader.word]}; it stands")
     what = reader.choose("what is created", "TABLE", "VIEW", "INDEX")
