@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from gateway.auth.peers import PeerSecurity, PeerToken
 from gateway.auth.security import OpenSecurity, Security
+from gateway.auth.tls import tls_arguments
+from gateway.config.schema import TlsSection
 from gateway.forwarding import ForwardedRows, Forwarding, Trust
 from gateway.server import GatewayServer
 from memwal.errors import UnavailableError
@@ -80,14 +82,24 @@ def peer(
     token: PeerToken = TOKEN,
     timeout_seconds: float = 10.0,
     security: Security | None = None,
+    tls: TlsSection | None = None,
+    ca: Path | None = None,
     receiving: Callable[..., ForwardedRows] = ForwardedRows,
 ) -> Iterator[Peer]:
-    """A gateway over a root."""
+    """A gateway over a root; with TLS if there is a section for it."""
     port = free_port()
-    url = f"grpc://127.0.0.1:{port}"
+    url = f"grpc{'+tls' if tls else ''}://127.0.0.1:{port}"
+    trust = Trust(token)
+    if tls is not None:
+        assert tls.certificate_file is not None
+        assert tls.key_file is not None
+        security = OpenSecurity(tls=tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file))
+        pair = (tls.certificate_file, tls.key_file) if tls.client_ca_file else (None, None)
+        trust = Trust(token, True, ca, *pair)
     with ExitStack() as stack:
-        forwarding = Forwarding(Trust(token), timeout_seconds) if policy is OwnershipPolicy.FORWARD else None
-        if forwarding is not None:
+        forwarding = None
+        if policy is OwnershipPolicy.FORWARD:
+            forwarding = Forwarding(trust, timeout_seconds)
             stack.callback(forwarding.close)
         options = WriteOptions(ownership=policy, hold_ms=hold_ms, url=url, forwarder=forwarding)
         engine = QueryEngine(Catalog.open(str(root), writing=options))

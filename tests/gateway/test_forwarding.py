@@ -8,11 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import trustme
 from pyarrow import flight
 
 import gateway.forwarding
 from gateway.auth.peers import PeerToken
 from gateway.auth.security import GuardedSecurity
+from gateway.config.schema import TlsSection
 from gateway.forwarding import ForwardedRows, Forwarding, Trust
 from gateway.wire import pack
 from memwal.errors import InvalidInputError
@@ -20,6 +22,7 @@ from memwal.writing import Changes, NotOwnerError, OutcomeUnknownError, Ownershi
 from memwal.writing.forwarding import UnreachableError
 from protos import flight_sql_pb2 as sql
 from protos import forwarding_pb2 as wire
+from tests.gateway.auth.conftest import write_tls
 from tests.gateway.peers import TABLE, TOKEN, Peer, epochs, free_port, make_table, peer
 
 ID = b"0123456789abcdef"
@@ -267,6 +270,39 @@ class TestAnOwnerThatIsGone:
         forwarding = Forwarding(Trust(TOKEN, encrypted=True), 5.0)
         with pytest.raises(UnreachableError, match="with TLS only"):
             forwarding.forward("grpc://127.0.0.1:1", TABLE, "region", Changes(rows(1)))
+
+
+class TestEncryption:
+    @pytest.fixture
+    def authority(self) -> trustme.CA:
+        return trustme.CA()
+
+    def certified(self, authority: trustme.CA, folder: Path) -> tuple[TlsSection, Path]:
+        """Certificate and key of a gateway, and the file of the authority that signed it."""
+        folder.mkdir()
+        return write_tls(authority, folder), folder / "ca.pem"
+
+    @pytest.mark.parametrize("mutual", [False, True])
+    def test_rows_travel_encrypted(
+        self, root: Path, opened: Open, tmp_path: Path, authority: trustme.CA, mutual: bool
+    ) -> None:
+        make_table(root)
+        tls, ca = self.certified(authority, tmp_path / "tls")
+        if mutual:
+            tls = tls.model_copy(update={"client_ca_file": ca})
+        owner, other = owning(opened(tls=tls, ca=ca)), opened(tls=tls, ca=ca)
+        assert other.write(f"INSERT INTO {TABLE} VALUES (1, 'a')") == 1
+        assert (owner.url[:8], owner.stats[0].rows, other.stats[0].claims) == ("grpc+tls", 2, 0)
+
+    def test_an_owner_whose_certificate_is_not_trusted_gets_no_rows(
+        self, root: Path, opened: Open, tmp_path: Path, authority: trustme.CA
+    ) -> None:
+        make_table(root)
+        tls, ca = self.certified(authority, tmp_path / "tls")
+        _, stranger = self.certified(trustme.CA(), tmp_path / "stranger")
+        owner, other = owning(opened(tls=tls, ca=ca)), opened(tls=tls, ca=stranger)
+        assert other.write(f"INSERT INTO {TABLE} VALUES (1, 'a')") == 1
+        assert (owner.stats[0].rows, other.stats[0].claims) == (1, 1)
 
 
 class TestWhoMayForward:
