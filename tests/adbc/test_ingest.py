@@ -245,7 +245,7 @@ TYPES: dict[str, tuple[pa.DataType, Any]] = {
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("mode", ["create", "append"])
+@pytest.mark.parametrize("mode", ["create", pytest.param("append", marks=pytest.mark.slow)])
 def test_values_and_nulls_of_every_type(cursor: Any, table: str, kind: str, mode: str) -> None:
     data_type, value = TYPES[kind]
     rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "v": pa.array([value, None, value], data_type)})
