@@ -6,6 +6,7 @@ Every function here works on whole arrays and raises `pa.ArrowInvalid`, `pa.Arro
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = ["MISFITS", "MisfitError", "converted"]
 
 _ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MAX_DECIMAL = 38
+_UNITS = ("s", "ms", "us", "ns")
 _types = pa.types
 
 
@@ -88,7 +90,7 @@ def _between_scalars(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Arr
         return _cast if _is_number(source) and _is_number(kind) else _never
     if _types.is_timestamp(source) and _types.is_date(kind):
         return _dates
-    return _cast
+    return _moments if _is_moment(source) and _is_moment(kind) else _cast
 
 
 def _from_text(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
@@ -98,7 +100,9 @@ def _from_text(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]
         return _parsed_times
     if _types.is_fixed_size_binary(kind):
         return lambda values, wanted: _fixed_bytes(values.cast(pa.binary()), wanted)
-    if _types.is_decimal(kind) or _is_number(kind) or _types.is_boolean(kind) or _types.is_date(kind):
+    if _types.is_decimal(kind):
+        return _parsed_decimals
+    if _is_number(kind) or _types.is_boolean(kind) or _types.is_date(kind):
         return lambda values, wanted: _cast(pc.utf8_trim_whitespace(values), wanted)
     if _types.is_duration(kind) or _types.is_interval(kind):
         return _never
@@ -136,6 +140,9 @@ def _decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
             pa.decimal256(76, kind.scale) if kind.bit_width > 128 else pa.decimal128(_MAX_DECIMAL, kind.scale)
         )
         return values.cast(width).cast(kind)
+    if _types.is_decimal(values.type) and values.type.scale > kind.scale:
+        # As SQL says; more digits before the point than there is room for are refused.
+        values = pc.round(values, kind.scale, "half_towards_infinity")
     return values.cast(kind)
 
 
@@ -149,12 +156,15 @@ def _zero_or_one(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _dates(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    found = values.cast(kind, safe=False)
     naive = values.cast(pa.timestamp(values.type.unit))
-    if not pc.all(pc.equal(found.cast(naive.type), naive)).as_py() and found.null_count < len(found):
-        msg = "it has a time of day, which a date would lose"
-        raise MisfitError(msg)
-    return found
+    return pc.floor_temporal(naive, unit="day").cast(kind)
+
+
+def _moments(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times in other units: what is finer than the column's unit is cut off."""
+    if _UNITS.index(values.type.unit) > _UNITS.index(kind.unit):
+        return values.cast(kind, safe=False)
+    return values.cast(kind)
 
 
 def _fixed_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -171,15 +181,38 @@ def _parsed_timestamps(values: pa.Array, kind: pa.DataType) -> pa.Array:
     zoned = pc.fill_null(pc.match_substring_regex(text, _ZONE), False)  # noqa: FBT003
     naive_kind = pa.timestamp(kind.unit)
     if not pc.any(zoned).as_py():
-        return text.cast(naive_kind).cast(kind)
+        return _read_moments(text, naive_kind).cast(kind)
     if kind.tz is None:
         msg = "it has a time zone, and the column has none"
         raise MisfitError(msg)
     utc = pa.timestamp(kind.unit, "UTC")
     nothing = pa.scalar(None, pa.string())
-    with_zone = pc.if_else(zoned, text, nothing).cast(utc)
-    without = pc.if_else(zoned, nothing, text).cast(naive_kind).cast(utc)
+    with_zone = _read_moments(pc.if_else(zoned, text, nothing), utc)
+    without = _read_moments(pc.if_else(zoned, nothing, text), naive_kind).cast(utc)
     return pc.coalesce(with_zone, without).cast(kind)
+
+
+def _read_moments(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Arrow refuses more digits than the unit has."""
+    try:
+        return text.cast(kind)
+    except pa.ArrowInvalid:
+        if kind.unit == "ns":
+            raise
+    return _moments(text.cast(pa.timestamp("ns", kind.tz)), kind)
+
+
+def _parsed_decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    text = pc.utf8_trim_whitespace(values)
+    try:
+        return text.cast(kind)
+    except pa.ArrowInvalid:
+        try:
+            numbers = pa.array([None if one is None else decimal.Decimal(one) for one in text.to_pylist()])
+        except decimal.InvalidOperation as error:
+            msg = "no number"
+            raise MisfitError(msg) from error
+    return converted(numbers, kind)
 
 
 def _parsed_times(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -275,6 +308,10 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(_types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind))
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(_types.is_timestamp(kind) or _types.is_time(kind) or _types.is_duration(kind))
 
 
 def _is_view(kind: pa.DataType) -> bool:

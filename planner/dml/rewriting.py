@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from memwal.errors import UnavailableError
 from memwal.writing import Changes, FencedError, WriteReceipt
 from planner.control import RunControl
 from planner.dml.target import Target
@@ -49,7 +48,7 @@ def again_if_fenced(step: Callable[[], T], control: RunControl, table: str) -> T
         table: for the message.
 
     Raises:
-        UnavailableError: others came between every time; nothing was written.
+        FencedError: others came between every time; nothing was written.
         LanceGatewayError: whatever the step raises.
     """
     for attempt in range(ATTEMPTS):
@@ -62,7 +61,7 @@ def again_if_fenced(step: Callable[[], T], control: RunControl, table: str) -> T
                     f"other writers claimed regions of table {table!r} {ATTEMPTS} times while this statement "
                     f"was about to write, and nothing was written: send it again ({error})"
                 )
-                raise UnavailableError(msg) from error
+                raise FencedError(msg) from error
         _pause(attempt)
     raise AssertionError
 
@@ -85,7 +84,7 @@ def rewritten(
         durable: whether what is acknowledged survives the end of this process.
 
     Raises:
-        UnavailableError: others came between every time; nothing was written.
+        FencedError: others came between every time; nothing was written.
         LanceGatewayError: what went wrong.
     """
     writer = target.table.writer()
