@@ -59,6 +59,7 @@ class Catalog:
         )
         self.past = PastTables(self._session)
         self._tables: dict[str, Table] = {}
+        self._numbers: dict[str, int] = {}
         self._lock = threading.Lock()
 
     @staticmethod
@@ -149,7 +150,16 @@ class Catalog:
         with self._lock:
             return self._tables.setdefault(
                 name,
-                Table(name, storage, self.cache, self._columns, self._places, self._session, self.writing),
+                Table(
+                    name,
+                    storage,
+                    self.cache,
+                    self._columns,
+                    self._places,
+                    self._session,
+                    self.writing,
+                    self._numbers.get(name, 0),
+                ),
             )
 
     def storage_of(self, name: str) -> Storage:
@@ -178,6 +188,9 @@ class Catalog:
         """Let go of everything that is known of a table, since it was dropped, or made under this name."""
         with self._lock:
             table = self._tables.pop(name, None)
+            if table is not None:
+                # What is kept of the old table in caches is not the next one's.
+                self._numbers[name] = table.number + 1
         if table is not None:
             table.abandon()
 

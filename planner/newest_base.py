@@ -27,11 +27,18 @@ class NewestBase:
         name: of the table, in the catalog.
         storage: directory of the table.
         session: the `lance.Session` that all datasets share.
+        number: how often another table was found in the directory before.
     """
 
-    def __init__(self, name: str, storage: Storage, session: Any) -> None:  # noqa: ANN401 (lance types)
+    def __init__(
+        self,
+        name: str,
+        storage: Storage,
+        session: Any,  # noqa: ANN401 (lance types)
+        number: int = 0,
+    ) -> None:
         self.last: BaseTable | None = None
-        self.known = KnownState((storage.uri, 0))
+        self.known = KnownState((storage.uri, number))
         self._name = name
         self._storage = storage
         self._session = session

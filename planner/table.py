@@ -62,6 +62,7 @@ class Table:
         places: where keys of base tables are.
         session: the `lance.Session` that all datasets share.
         writing: how it is written; None where it is only read.
+        number: how often another table was found in the directory before.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Table:
         places: KeyPlaces,
         session: Any,  # noqa: ANN401 (lance types)
         writing: WriteOptions | None = None,
+        number: int = 0,
     ) -> None:
         self.name = name
         self.storage = storage
@@ -80,7 +82,7 @@ class Table:
         self.columns = columns
         self.places = places
         self._session = session
-        self._newest = NewestBase(name, storage, session)
+        self._newest = NewestBase(name, storage, session, number)
         self._writing = writing
         self._writer: TableWriter | None = None
         self._writer_lock = threading.Lock()
@@ -93,6 +95,11 @@ class Table:
         """Columns of the newest base version, as it declares them."""
         declared: pa.Schema = self.base().dataset.schema
         return declared
+
+    @property
+    def number(self) -> int:
+        """How often another table was found in the directory before."""
+        return self._newest.known.place[1]
 
     @property
     def primary_key(self) -> tuple[str, ...]:

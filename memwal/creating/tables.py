@@ -178,7 +178,10 @@ def _check_keys_stay(spec: RegionSpec, key: Sequence[str], names: Mapping[int, s
 
 
 def _version_of(name: str) -> int:
-    number = int(name.removesuffix(_MANIFEST))
+    digits = name.removesuffix(_MANIFEST)
+    if not digits.isdigit():
+        return 0  # Of a detached version, which is never the newest.
+    number = int(digits)
     return (1 << 64) - 1 - number if number >= 1 << 63 else number
 
 

@@ -41,16 +41,20 @@ def prepare_alter(
     what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
     if what != "TABLE":
         raise reader.refused(f"ALTER {what} is not offered: drop it and make it anew; its name stands")
+    if_exists = reader.accept("IF", "EXISTS")
     name = reader.table()
     change = _FORMS[reader.choose("what is to be done", *_FORMS)](reader)
     if reader.word == ",":
         raise reader.refused("One change at a time: a second one follows")
     reader.finish()
-    check_may_write(engine, name, access)
     check_writable(engine, name)
-    change.check(engine.catalog.table(name))
+    if not (if_exists and not engine.visible(access).has_table(name)):
+        check_may_write(engine, name, access)
+        change.check(engine.catalog.table(name))
 
     def alter(_control: RunControl | None) -> WriteResult:
+        if if_exists and not engine.visible(access).has_table(name):
+            return DONE
         check_may_write(engine, name, access)
         table = engine.catalog.table(name)
         if not change.check(table):

@@ -52,7 +52,8 @@ def test_a_new_column_is_null_in_rows_that_were_there(filled: Sql) -> None:
     assert filled("SELECT id, extra FROM t ORDER BY id") == [(1, None), (2, None), (3, None)]
     filled("INSERT INTO t VALUES (3, 'again', 31, 0.5)")
     assert filled("SELECT * FROM t ORDER BY id")[2] == (3, "again", 31, 0.5)
-    filled("ALTER TABLE t ADD COLUMN IF NOT EXISTS extra TEXT")
+    filled("ALTER TABLE IF EXISTS t ADD COLUMN IF NOT EXISTS extra TEXT")
+    filled("ALTER TABLE IF EXISTS missing ADD COLUMN extra TEXT")
     assert filled.dataset("t").schema.field("extra").metadata[b"comment"] == b"new"
 
 

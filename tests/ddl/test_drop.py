@@ -10,6 +10,7 @@ import pytest
 from memwal.creating import delete_table
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from memwal.storage import Storage
+from planner.key_places import LOOKUPS_BEFORE
 
 Sql = Any
 MAKE = "CREATE TABLE t (id INT PRIMARY KEY, name TEXT) WITH (region_by = 'bucket(id, 2)')"
@@ -151,3 +152,16 @@ def test_views_and_tables_are_told_apart(filled: Sql) -> None:
     filled("DROP VIEW v")
     with pytest.raises(NotFoundError):
         filled("SELECT * FROM v")
+
+
+def test_what_was_found_out_about_a_table_is_not_believed_of_the_next_one(sql: Sql) -> None:
+    make = "CREATE OR REPLACE TABLE t (PRIMARY KEY (id)) AS SELECT {} FROM generate_series(0, 99) AS s(value)"
+    sql(make.format("value AS id, value AS n"))
+    for key in range(LOOKUPS_BEFORE + 10):
+        assert sql(f"SELECT n FROM t WHERE id = {key}") == [(key,)][: key < 100]
+    sql("INSERT INTO t VALUES (7, 70)")
+    assert sql("SELECT n, count(*) OVER () FROM t WHERE id = 7") == [(70, 1)]
+    sql(make.format("99 - value AS id, -value AS n"))
+    for key in range(LOOKUPS_BEFORE + 50):
+        assert sql(f"SELECT n FROM t WHERE id = {key}") == [(key - 99,)][: key < 100]
+    assert sql("SELECT count(*), sum(n) FROM t") == [(100, -4950)]
