@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -64,17 +64,18 @@ class KeyHistory:
         return np.sort(np.array(found, dtype=np.int64))
 
     def _extend(self, values: list[Any]) -> None:
-        start, last = self.rows, self._last
-        numbers = np.arange(start, start + len(values))
-        before = np.fromiter((last.get(one, -1) for one in values), np.int64, len(values))
-        last.update(zip(values, range(start, start + len(values)), strict=True))
-        known = before >= 0
-        self._next[before[known]] = numbers[known]
-        after = np.fromiter(map(last.__getitem__, values), np.int64, len(values))
-        repeated = after != numbers
-        if repeated.any():
+        start, count, last = self.rows, len(values), self._last
+        numbers, known_keys = np.arange(start, start + count), len(last)
+        before = np.fromiter(map(last.get, values, repeat(-1)), np.int64, count)
+        last.update(zip(values, range(start, start + count), strict=True))
+        at = np.flatnonzero(before >= 0)
+        self._next[before[at]] = numbers[at]
+        if len(last) - known_keys != count - len(at) or len(np.unique(before[at])) != len(at):
+            # A key repeats among these rows.
+            after = np.fromiter(map(last.__getitem__, values), np.int64, count)
+            repeated = after != numbers
             self._next[numbers[repeated]] = after[repeated]
-        self.rows = start + len(values)
+        self.rows = start + count
 
 
 def hashable(keys: pa.Array) -> list[Any]:
