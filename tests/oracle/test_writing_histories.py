@@ -9,7 +9,7 @@ from hypothesis import Phase
 
 from tests.oracle.test_histories import run_machine
 from tests.oracle.writing_machine import WritingHistories
-from tests.support.gateways import EngineGateway, Gateway, ServedGateway
+from tests.support.gateways import EngineGateway, Gateway, served
 from tests.support.writer_process import WriterProcess
 
 SIZES = {"HISTORIES": "200", "STEPS": "40"}
@@ -36,19 +36,13 @@ def test_short_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineGateway, examples=20, steps=15, derandomize=True)
+    run_histories(writers, EngineGateway, examples=10, steps=12, derandomize=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_written_over_adbc_equal_the_replay(writers: WriterProcess):
-    run_histories(
-        writers,
-        lambda root: ServedGateway(root, "--region-hold-ms", "0"),
-        examples=1,
-        steps=12,
-        derandomize=True,
-    )
+    run_histories(writers, served, examples=1, steps=10, derandomize=True)
 
 
 @pytest.mark.soak

@@ -57,7 +57,8 @@ class WritingHistories(Histories):
         self.epochs: dict[tuple[str, str], int] = {}
 
     def open_executor(self, root: Path) -> Executor:  # type: ignore[override]
-        self.gateways = [self.open_gateway(root) for _ in range(2)]
+        for _ in range(2):
+            self.gateways.append(self.open_gateway(root))
         return _Closing(self.gateways)
 
     def check(self, data: Any) -> None:
@@ -66,8 +67,7 @@ class WritingHistories(Histories):
             super().check(data)
 
     def teardown(self) -> None:
-        if self.gateways:
-            self.executor = _Closing(self.gateways)
+        self.executor = _Closing(self.gateways)
         super().teardown()
 
     # Steps

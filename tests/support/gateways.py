@@ -142,6 +142,13 @@ class ServedGateway:
         self._resources.close()
 
 
+def served(root: Path) -> ServedGateway:
+    """A gateway that claims at once, as `EAGER` says."""
+    config = root / "gateway.toml"
+    config.write_text("[writes]\nhold = 0\n")
+    return ServedGateway(root, "--config", str(config))
+
+
 def _row(parameters: tuple[pa.Scalar, ...]) -> pa.RecordBatch | None:
     if not parameters:
         return None
