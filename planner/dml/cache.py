@@ -35,13 +35,15 @@ class WriteCache:
     def __init__(self, capacity: int) -> None:
         self._lock = threading.Lock()
         self._kept: LRUCache[Hashable, PreparedInsert | PreparedChange] = LRUCache(capacity)
+        self._passing: LRUCache[Hashable, PreparedInsert | PreparedChange] = LRUCache(_PASSING)
 
     def get(
         self, engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
     ) -> PreparedWrite | None:
         """A statement that preparing it now would make again; None where that is not sure."""
+        key = (sql, settings, access)
         with self._lock:
-            found = self._kept.get((sql, settings, access))
+            found = self._kept.get(key) or self._passing.pop(key, None)
         if found is None:
             return None
         try:
@@ -51,12 +53,12 @@ class WriteCache:
             return None
 
     def put(self, sql: str, settings: SessionSettings, access: Access, write: PreparedWrite) -> None:
-        """Keep a statement, if it is worth it: one without parameters seldom comes again."""
+        """Keep a statement: one without parameters for a moment, since drivers prepare it and execute it then."""
         if not isinstance(write, PreparedInsert | PreparedChange) or len(sql) > _LONGEST:
             return
-        if len(write.parameter_schema) or write.reads:
-            with self._lock:
-                self._kept[sql, settings, access] = write
+        comes_again = bool(len(write.parameter_schema) or write.reads)
+        with self._lock:
+            (self._kept if comes_again else self._passing)[sql, settings, access] = write
 
 
 def _holds(engine: QueryEngine, write: PreparedInsert | PreparedChange, access: Access) -> bool:

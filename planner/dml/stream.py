@@ -21,9 +21,10 @@ Write = Callable[[pa.Table], WriteReceipt]
 
 
 def in_parts(
-    tables: Iterable[pa.Table], rows: int = PART_ROWS, nbytes: int = PART_BYTES
+    tables: Iterable[pa.Table], rows: int | None = None, nbytes: int | None = None
 ) -> Iterator[pa.Table]:
     """Tables of one schema as fewer and larger ones, within limits; larger ones are cut."""
+    rows, nbytes = rows or PART_ROWS, nbytes or PART_BYTES
     held: list[pa.Table] = []
     held_rows = held_bytes = 0
     for table in tables:
