@@ -77,5 +77,5 @@ class SubstraitPlans:
     ) -> bytes | None:
         refuse_transaction(command)
         raise UnsupportedError(
-            "the gateway only reads: a Substrait plan cannot be an update; execute it as a query"
+            "a Substrait plan cannot be an update: execute it as a query, and write with SQL or an ingestion"
         )

@@ -1,7 +1,7 @@
 """Transactions and savepoints: there are none, and whoever asks is told so.
 
-A gateway that only reads has nothing to commit, and each statement reads one state of its tables by itself.
-Pretending would promise that several statements see the same state.
+Each statement reads one state of its tables, and what it writes is there when it is answered. Pretending
+would promise that several statements see the same state, or that what they wrote can be taken back.
 """
 
 from google.protobuf.message import Message
@@ -44,8 +44,8 @@ def _refusal(name: str, message: type[Message], what: str) -> Action:
     def run(body: bytes, _call: Call) -> bytes | None:
         unpack(message, body, f"the body of {name}")
         raise UnsupportedError(
-            f"{name}: the gateway has no {what}s: each statement reads one state of its tables and stands "
-            "alone; connect with autocommit"
+            f"{name}: the gateway has no {what}s: each statement stands alone, and what it writes stays; "
+            "connect with autocommit"
         )
 
     return Action(name, f"Refused: there are no {what}s.", run)
