@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
+from memwal.manifest import read_latest_manifests
+from memwal.storage import Storage
 from memwal.writing.changes import Changes, FencedError, WriteReceipt
 from memwal.writing.region_writer import RegionWriter
 
@@ -81,6 +83,22 @@ class ExclusiveRegions:
         elif held[0].losses != held[1]:
             msg = f"region {region_id} was lost to another writer; nothing was written, begin anew"
             raise FencedError(msg)
+
+    def check_epochs(self, storage: Storage, region_ids: Collection[str]) -> None:
+        """Make sure that no region was claimed by another process, before the first of several is written.
+
+        One that is claimed only then fails all the same, but others are written by that time.
+
+        Raises:
+            FencedError: one was.
+        """
+        writers = [self._held[region_id][0] for region_id in region_ids]
+        known = {one.region_id: seen for one in writers if (seen := one.ownership.manifest) is not None}
+        newest = read_latest_manifests(storage, [one.region_id for one in writers], known=known)
+        for writer, manifest in zip(writers, newest, strict=True):
+            if manifest is None or manifest.writer_epoch != writer.last_epoch:
+                msg = f"region {writer.region_id} was lost to another writer; nothing was written, begin anew"
+                raise FencedError(msg)
 
     def release(self) -> None:
         """Let others in again."""

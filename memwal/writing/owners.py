@@ -43,15 +43,18 @@ class OwnerRecord:
             raise InvalidInputError(msg)
 
 
-def record_path(region_id: str) -> str:
-    """The file of a region's owner record, below the table's directory."""
-    return f"{OWNERS}/{region_id}.json"
+def record_path(region_id: str, epoch: int) -> str:
+    """The file of the record of one claim, below the table's directory.
+
+    Each has its own: a former owner that is late with its record would else write over the newer one.
+    """
+    return f"{OWNERS}/{region_id}/{epoch}.json"
 
 
 def write_owner(storage: Storage, region_id: str, record: OwnerRecord) -> None:
     """Record an owner; where storage fails, others take it for one that nobody knows."""
     with suppress(UnavailableError):
-        storage.put(record_path(region_id), json.dumps(asdict(record)).encode())
+        storage.put(record_path(region_id, record.epoch), json.dumps(asdict(record)).encode())
 
 
 def read_owner(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None:
@@ -61,7 +64,8 @@ def read_owner(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None
         UnavailableError: storage failed to answer.
     """
     try:
-        record = OwnerRecord(**json.loads(storage.read(record_path(manifest.region_id))))
+        data = storage.read(record_path(manifest.region_id, manifest.writer_epoch))
+        record = OwnerRecord(**json.loads(data))
     except (FileNotFoundError, ValueError, TypeError, InvalidInputError):
         return None  # Anyone may have written there: a record is never more than a hint.
     return record if record.epoch == manifest.writer_epoch else None

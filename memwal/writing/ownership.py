@@ -53,6 +53,7 @@ class RegionOwnership:
         self._seen: tuple[int, float] = (0, 0.0)
         self.lost_epoch = 0
         self.gone_epoch = 0
+        self._contested_epoch = 0
 
     def claim(self, deadline: float, after_epoch: int | None = None, *, spares_owner: bool = False) -> Claim:
         """Claim the region as soon as its owner has had it for the time that the options grant.
@@ -88,9 +89,10 @@ class RegionOwnership:
                     claim = open_claim(table, self.region_id, self._options, manifest)
                 except ContestedError:
                     attempts += 1
+                    # All who saw that left the region to nobody; who did not, leaves a record at once.
+                    self._contested_epoch = self.newest(table).writer_epoch
                     seconds = random.uniform(0.0, _JITTER * min(attempts, 5))  # noqa: S311 - no secret
                 else:
-                    self._record(table, claim, is_released=False)
                     if after_epoch is not None and claim.epoch != after_epoch + 1:
                         claim.abandon()
                         raise FencedError(self._told(table, "another writer claimed it since it was read"))
@@ -141,6 +143,10 @@ class RegionOwnership:
         """
         return self._reachable_owner(table, self.newest(table))
 
+    def announce(self, claim: Claim) -> None:
+        """Tell others that this process owns the region, and how to reach it."""
+        self._record(claim.table, claim, is_released=False)
+
     def release(self, claim: Claim) -> None:
         """Tell that the region was flushed and let go."""
         self._record(claim.table, claim, is_released=True)
@@ -188,8 +194,11 @@ class RegionOwnership:
             age = manifest_age(table.storage, manifest)
         else:
             return 0.0  # A writer that left no rows in its log loses nothing.
+        hold = self._options.hold_ms / 1000
+        if record is None and epoch == self._contested_epoch:
+            hold = min(hold, _RECORD_SECONDS)
         # Clocks may differ; but nobody waits longer than that from the first sight on.
-        left = self._options.hold_ms / 1000 - max(age, time.monotonic() - self._seen[1])
+        left = hold - max(age, time.monotonic() - self._seen[1])
         if left > 0 and refuses:
             raise NotOwnerError(self._told(table, "another writer has just claimed it: retry later"))
         return left

@@ -49,6 +49,15 @@ class _Counters:
 class RegionWriter:
     """Safe to share between threads; the thread that leads the queue owns the claim.
 
+    Attributes:
+        table_name: in the catalog.
+        region_id: UUID in its usual text form.
+        losses: how often the claim was lost, for whatever reason.
+        last_epoch: of the newest claim, which may have been let go since; 0 before the first.
+        counters: of what was done.
+        ownership: finds out whose the region is.
+        queue: requests that wait.
+
     Args:
         table_name: in the catalog.
         region_id: UUID in its usual text form.
@@ -76,7 +85,7 @@ class RegionWriter:
         self._options = options
         self._stopped = stopped
         self._claim: Claim | None = None
-        self._last_epoch = 0
+        self.last_epoch = 0
         self._in_flight: Request | None = None
         self._failure: LanceGatewayError | None = None
         self._owner_url = ""
@@ -186,7 +195,7 @@ class RegionWriter:
         """Forget the region without a flush: its table is gone, or another."""
         self.losses += 1
         claim, self._claim = self._claim, None
-        self._last_epoch = 0
+        self.last_epoch = 0
         self.ownership.manifest = None
         if claim is not None:
             claim.abandon()
@@ -311,11 +320,11 @@ class RegionWriter:
         if table is not request.table:
             upserts = None if upserts is None else table.upserts(upserts, fill=True)
             deletes = None if deletes is None else table.deletes(deletes)
-        after = None if request.holder is None else self._last_epoch
+        after = None if request.holder is None else self.last_epoch
         done = append_atomically(
             table, self.region_id, upserts, deletes, after_epoch=after, known=self.ownership.manifest
         )
-        self._last_epoch = done.epoch
+        self.last_epoch = done.epoch
         self.counters.claims += 1
         self.counters.flushes += 1
 
@@ -340,9 +349,10 @@ class RegionWriter:
             self.abandon()  # What is claimed next is of the table that is there now.
         self._claim = None
         started = time.monotonic()
-        after = self._last_epoch if holder is not None else None
+        after = self.last_epoch if holder is not None else None
         claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
-        self._claim, self._last_epoch = claim, claim.epoch
+        self._claim, self.last_epoch = claim, claim.epoch
+        self.ownership.announce(claim)  # Not earlier: who hears of it may send rows at once.
         self.counters.claims += 1
         self._options.observer.on_claim(
             self.table_name, self.region_id, claim.epoch, time.monotonic() - started

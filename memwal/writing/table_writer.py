@@ -231,6 +231,8 @@ class TableWriter:
         if holder is not None:
             for region_id in parts:
                 holder.check(region_id)
+            if len(parts) > 1:
+                holder.check_epochs(self._storage, parts)
         elif self._options.ownership is OwnershipPolicy.FORWARD:
             return self._acknowledged(self._sent(table, parts, deadline), durable=True)
         requests = [

@@ -43,6 +43,17 @@ def test_what_was_acknowledged_before_is_read_inside(table: WrittenTable, writin
         assert len(rows_by_key(table)) == 20
 
 
+def test_where_one_of_several_regions_was_lost_none_is_written(bucketed: WrittenTable, writing: Writing):
+    writer, other = writing(bucketed), writing(bucketed)
+    everything = Changes(bucketed.rows(id=range(100), qty=[0] * 100))
+    writer.write(everything)
+    with writer.exclusive() as held:
+        other.write(Changes(bucketed.rows(id=[1], qty=[5])))
+        with pytest.raises(FencedError, match="nothing was written, begin anew"):
+            held.write(Changes(bucketed.rows(id=range(100), qty=[7] * 100)))
+    assert sorted({one["qty"] for one in rows_by_key(bucketed).values()}) == [0, 5]
+
+
 def test_regions_that_were_lost_before_are_claimed_back(bucketed: WrittenTable, writing: Writing):
     writer, other = writing(bucketed), writing(bucketed)
     everything = Changes(bucketed.rows(id=range(100), qty=[0] * 100))

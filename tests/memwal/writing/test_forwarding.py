@@ -125,4 +125,5 @@ def test_many_clients_of_two_processes_share_one_owner(bucketed: WrittenTable, c
     with ThreadPoolExecutor(8) as clients:
         list(clients.map(lambda key: writers[key % 2].write(rows(bucketed, key)), range(80)))
     assert set(rows_by_key(bucketed)) == set(range(80))
-    assert sum(one.claims for writer in writers for one in writer.stats()) == 4
+    claims = sum(one.claims for writer in writers for one in writer.stats())
+    assert 4 <= claims <= 8  # Where both come first, one more each may be needed to agree.
