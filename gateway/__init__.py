@@ -24,7 +24,8 @@ Metadata families are `listings`, which callers narrow by `patterns`; `sql_types
 `observability` shows an operator what goes on; `config` reads what the gateway was told.
 `server` decodes a message and passes it to its family (`commands`); `tickets` and `wire` say what messages
 are; `streams` sends results, `uploads` reads what clients send; `errors` decides what a client sees of a
-failure; `keeping` bounds what is remembered. `cli`, `serve`, `shell`, `client` and `render` are the command line.
+failure; `keeping` bounds what is remembered. `cli`, `serve`, `shell`, `client` and `render` are the command
+line.
 """
 
 import os
