@@ -77,7 +77,7 @@ class TestParts:
         def write(rows: pa.Table) -> WriteReceipt:
             raise UnavailableError(str(rows.num_rows))
 
-        with pytest.raises(UnavailableError, match="^10$"):
+        with pytest.raises(UnavailableError, match=r"^10$"):
             write_parts(write, iter([numbers(10)]), RunControl())
 
     def test_stopping_lets_the_part_finish_that_is_under_way(self) -> None:
