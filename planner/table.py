@@ -14,9 +14,7 @@ import pyarrow as pa
 
 from execnodes.source import ColumnCache
 from memwal.errors import (
-    InvalidInputError,
     LanceGatewayError,
-    NotFoundError,
     PreconditionError,
     UnavailableError,
 )
@@ -26,8 +24,9 @@ from memwal.storage import Storage
 from memwal.wal import WalEntry
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.assignments import RegionAssignments
-from planner.base_table import BaseTable, Place, open_base_table
+from planner.base_table import BaseTable, Place
 from planner.byte_cache import ByteCache
+from planner.described import DescribedSnapshots
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError, open_generation
 from planner.key_places import KeyPlaces
 from planner.known_state import KnownState
@@ -35,20 +34,15 @@ from planner.log_reading import LogReader
 from planner.newest_base import NewestBase
 from planner.region_log import RegionLog
 from planner.snapshot import (
-    MAX_WAL_ENTRIES,
     Consistency,
-    RegionDescription,
     RegionSnapshot,
     SnapshotDescription,
-    SnapshotGoneError,
     TableSnapshot,
 )
-from planner.tail import Tail, TailRows
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
-MADE_ANEW = "the table was dropped and made anew"
 
 
 class Table:
@@ -259,67 +253,8 @@ class Table:
             SnapshotGoneError: part of it was merged or cleaned up since, or the table was made anew.
             LanceGatewayError: something can't be read.
         """
-        try:
-            self.base()  # Finds out whether the table was made anew.
-            kept = self._newest.known
-            base = self._described_base(kept, description)
-            if base.place != kept.place:
-                raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
-            return TableSnapshot(
-                base, {one.region_id: self._described_region(kept, base, one) for one in description.regions}
-            )
-        except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
-            raise SnapshotGoneError(self.name, description.base_version, error) from error
-
-    def _described_base(self, kept: KnownState, description: SnapshotDescription) -> BaseTable:
-        version, fingerprint = description.base_version, description.base_fingerprint
-        key = ("base", kept.place, version)
-        for known in (self._newest.last, self.cache.get(key)):
-            if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
-                return known
-        base = open_base_table(self.name, self.storage, version, self._session, kept.place)
-        if base.fingerprint != fingerprint:
-            raise SnapshotGoneError(self.name, version, MADE_ANEW)
-        self.cache.put(key, base, OPEN_GENERATION_BYTES)
-        return base
-
-    def _described_region(
-        self, kept: KnownState, base: BaseTable, description: RegionDescription
-    ) -> RegionSnapshot:
-        region_id, positions = description.region_id, description.wal_positions
-        generations = self.open_generations(base, region_id, description.generations)
-        tail = None if not positions else self._described_tail(kept, base, region_id, positions)
-        return RegionSnapshot(region_id, generations, tail)
-
-    def _described_tail(
-        self, kept: KnownState, base: BaseTable, region_id: str, positions: tuple[int, ...]
-    ) -> Tail | None:
-        log = kept.logs.get(region_id)
-        current = None if log is None or log.rows is None else log.rows.tail()
-        if current is not None and current.positions == positions and current.log.reads_as(base):
-            return current
-        entries = self._described_entries(kept, region_id, positions)
-        key = ("described tail", kept.place, region_id, positions[0], positions[-1], base.columns_identity)
-
-        def read() -> Tail | None:
-            rows = TailRows(region_id, base)
-            rows.append(entries, base)
-            return rows.tail()
-
-        return self.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
-
-    def _described_entries(
-        self, kept: KnownState, region_id: str, positions: tuple[int, ...]
-    ) -> list[WalEntry]:
-        """All entries with rows from the first to the last: caches know a tail by these two positions."""
-        first, last = positions[0], positions[-1]
-        if last - first < MAX_WAL_ENTRIES:
-            entries = [self._logs.entry(kept, region_id, position) for position in range(first, last + 1)]
-            entries = [entry for entry in entries if not entry.is_fence]
-            if tuple(entry.position for entry in entries) == positions:
-                return entries
-        msg = f"a snapshot of region {region_id} leaves out WAL entries between {first} and {last}"
-        raise InvalidInputError(msg)
+        reader = DescribedSnapshots(self.name, self._newest, self._logs, self._session, self.open_generations)
+        return reader.open(description)
 
     def manifests(self) -> tuple[RegionManifest, ...]:
         """The newest manifest of every region.

@@ -1,0 +1,110 @@
+"""Opens the very snapshot that somebody described, whatever the table is now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from memwal.errors import InvalidInputError, NotFoundError
+from memwal.manifest import FlushedGeneration
+from memwal.wal import WalEntry
+from planner.base_table import BaseTable, open_base_table
+from planner.fresh_rows import GenerationDataset, GenerationVanishedError
+from planner.known_state import KnownState
+from planner.log_reading import LogReader
+from planner.newest_base import NewestBase
+from planner.snapshot import (
+    MAX_WAL_ENTRIES,
+    RegionDescription,
+    RegionSnapshot,
+    SnapshotDescription,
+    SnapshotGoneError,
+    TableSnapshot,
+)
+from planner.tail import Tail, TailRows
+
+MADE_ANEW = "the table was dropped and made anew"
+OPEN_BASE_BYTES = 1 << 16
+"""What an open dataset is booked at in the cache."""
+
+OpenGenerations = Callable[[BaseTable, str, Iterable[FlushedGeneration]], tuple[GenerationDataset, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSnapshots:
+    """Reads the files that a description names.
+
+    Args:
+        name: of the table.
+        newest: finds its newest version.
+        logs: reads its logs.
+        session: the `lance.Session` that all datasets share.
+        open_generations: see `Table.open_generations`.
+    """
+
+    name: str
+    newest: NewestBase
+    logs: LogReader
+    session: Any
+    open_generations: OpenGenerations
+
+    def open(self, description: SnapshotDescription) -> TableSnapshot:
+        """See `Table.reopen`."""
+        try:
+            self.newest.find()  # Finds out whether the table was made anew.
+            kept = self.newest.known
+            base = self._base(kept, description)
+            if base.place != kept.place:
+                raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
+            return TableSnapshot(
+                base, {one.region_id: self._region(kept, base, one) for one in description.regions}
+            )
+        except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
+            raise SnapshotGoneError(self.name, description.base_version, error) from error
+
+    def _base(self, kept: KnownState, description: SnapshotDescription) -> BaseTable:
+        version, fingerprint = description.base_version, description.base_fingerprint
+        key, cache = ("base", kept.place, version), self.logs.cache
+        for known in (self.newest.last, cache.get(key)):
+            if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
+                return known
+        base = open_base_table(self.name, self.logs.storage, version, self.session, kept.place)
+        if base.fingerprint != fingerprint:
+            raise SnapshotGoneError(self.name, version, MADE_ANEW)
+        cache.put(key, base, OPEN_BASE_BYTES)
+        return base
+
+    def _region(self, kept: KnownState, base: BaseTable, description: RegionDescription) -> RegionSnapshot:
+        region_id, positions = description.region_id, description.wal_positions
+        generations = self.open_generations(base, region_id, description.generations)
+        tail = None if not positions else self._tail(kept, base, region_id, positions)
+        return RegionSnapshot(region_id, generations, tail)
+
+    def _tail(
+        self, kept: KnownState, base: BaseTable, region_id: str, positions: tuple[int, ...]
+    ) -> Tail | None:
+        log = kept.logs.get(region_id)
+        current = None if log is None or log.rows is None else log.rows.tail()
+        if current is not None and current.positions == positions and current.log.reads_as(base):
+            return current
+        entries = self._entries(kept, region_id, positions)
+        key = ("described tail", kept.place, region_id, positions[0], positions[-1], base.columns_identity)
+
+        def read() -> Tail | None:
+            rows = TailRows(region_id, base)
+            rows.append(entries, base)
+            return rows.tail()
+
+        return self.logs.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
+
+    def _entries(self, kept: KnownState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
+        """All entries with rows from the first to the last: caches know a tail by these two positions."""
+        first, last = positions[0], positions[-1]
+        if last - first < MAX_WAL_ENTRIES:
+            entries = [self.logs.entry(kept, region_id, position) for position in range(first, last + 1)]
+            entries = [entry for entry in entries if not entry.is_fence]
+            if tuple(entry.position for entry in entries) == positions:
+                return entries
+        msg = f"a snapshot of region {region_id} leaves out WAL entries between {first} and {last}"
+        raise InvalidInputError(msg)
