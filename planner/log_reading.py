@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -129,18 +129,17 @@ class LogReader:
         except FileNotFoundError:
             return
         rows = log.rows
-        for flushed in _newest_first(manifest):
-            stretch = None if rows is None or flushed < log.floor else rows.stretch(flushed)
+        for flushed in reversed(manifest.flushed_generations):
+            name = flushed_name(kept.place, region_id, flushed.generation)
+            stretch = None
+            if rows is not None and flushed.generation >= log.floor:
+                stretch = rows.stretch(flushed.generation)
             if rows is None or stretch is None:
+                self.cache.put(name, None, 1)  # Whoever asks for masks now and then has asked for its by now.
                 return
-            remembered = FlushedRows(rows, *stretch)
-            self.cache.put(flushed_name(kept.place, region_id, flushed), remembered, rows.nbytes)
+            self.cache.put(name, FlushedRows(rows, *stretch), rows.nbytes)
 
 
 def flushed_name(place: object, region_id: str, generation: int) -> tuple[object, ...]:
     """What names `FlushedRows` in the cache."""
     return ("flushed rows", place, region_id, generation)
-
-
-def _newest_first(manifest: RegionManifest) -> Sequence[int]:
-    return [one.generation for one in reversed(manifest.flushed_generations)]
