@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from memwal.layout import wal_entry_path
 from memwal.writing.atomic import append_atomically
 from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from memwal.writing.claim import Claim, InDoubtError
+from memwal.writing.counting import Counters
 from memwal.writing.log import Arrival, arrival
 from memwal.writing.observing import RegionStats
 from memwal.writing.opened import OpenTable
@@ -30,20 +30,6 @@ _SENTINEL_SECONDS = 1.0
 """Within this time a writer that claimed a region has written its first entry, if it lives."""
 _RECOVERY_SECONDS = 5.0
 _FIRST_PAUSE = 0.002
-
-
-@dataclass(slots=True)
-class _Counters:
-    rows: int = 0
-    bytes: int = 0
-    groups: int = 0
-    group_requests: int = 0
-    claims: int = 0
-    fences: int = 0
-    forwards: int = 0
-    in_doubt: int = 0
-    failed_later: int = 0
-    flushes: int = 0
 
 
 class RegionWriter:
@@ -89,7 +75,7 @@ class RegionWriter:
         self._in_flight: Request | None = None
         self._failure: LanceGatewayError | None = None
         self._owner_url = ""
-        self.counters = _Counters()
+        self.counters = Counters(region_id)
         self.ownership = RegionOwnership(region_id, table, options, writer_id, stopped)
         name = f"table {table_name!r}, region {region_id}"
         self.queue = RequestQueue(
@@ -202,31 +188,7 @@ class RegionWriter:
 
     def stats(self) -> RegionStats:
         """Counters and gauges; nothing is looked up."""
-        claim, counted = self._claim, self.counters
-        if claim is not None and claim.is_lost:
-            claim = None
-        return RegionStats(
-            region_id=self.region_id,
-            epoch=0 if claim is None else claim.epoch,
-            since=None if claim is None else claim.since,
-            is_open=claim is not None,
-            rows=counted.rows,
-            bytes=counted.bytes,
-            groups=counted.groups,
-            group_requests=counted.group_requests,
-            claims=counted.claims,
-            fences=counted.fences,
-            forwards=counted.forwards,
-            in_doubt=counted.in_doubt,
-            failed_later=counted.failed_later,
-            flushes=counted.flushes,
-            queued_bytes=self.queue.queued_bytes,
-            queued_requests=self.queue.queued_requests,
-            unflushed_rows=0 if claim is None else claim.tail.rows,
-            unflushed_bytes=0 if claim is None else claim.tail.bytes,
-            wal_position=0 if claim is None else claim.position,
-            owner_url=self._options.url if claim is not None else self._owner_url,
-        )
+        return self.counters.stats(self._claim, self.queue, self._options.url, self._owner_url)
 
     def note_owner(self, url: str) -> None:
         """Remember who owns the region, for `stats`."""
