@@ -56,6 +56,12 @@ def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -
     token = _token(writes)
     policy = OwnershipPolicy(writes.ownership)
     _check_url(config)
+    if policy is OwnershipPolicy.REFUSE and not writes.advertise_url:
+        # By its address a gateway that was killed knows its regions again.
+        raise PreconditionError(
+            "writes.ownership is refuse, and writes.advertise_url is not set: by it clients find the owner "
+            "of a region, and a gateway knows its own after a crash; or choose claim"
+        )
     forwarding = None
     if policy is OwnershipPolicy.FORWARD:
         if token is None or not writes.advertise_url:

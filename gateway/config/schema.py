@@ -170,7 +170,7 @@ class WritesSection(Section):
     advertise_url: str = Field(
         default="",
         description="Where other gateways reach this one, such as grpc+tls://gateway-1:31337; needed to "
-        "forward.",
+        "forward and to refuse.",
     )
     peer_token: str = Field(
         default="",

@@ -79,6 +79,7 @@ def peer(
     policy: OwnershipPolicy = OwnershipPolicy.FORWARD,
     *,
     hold_ms: int = 0,
+    port: int | None = None,
     token: PeerToken = TOKEN,
     timeout_seconds: float = 10.0,
     security: Security | None = None,
@@ -86,8 +87,8 @@ def peer(
     ca: Path | None = None,
     receiving: Callable[..., ForwardedRows] = ForwardedRows,
 ) -> Iterator[Peer]:
-    """A gateway over a root; with TLS if there is a section for it."""
-    port = free_port()
+    """A gateway over a root; on any port, with TLS if there is a section for it."""
+    port = port or free_port()
     url = f"grpc{'+tls' if tls else ''}://127.0.0.1:{port}"
     trust = Trust(token)
     if tls is not None:

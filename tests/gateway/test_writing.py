@@ -76,6 +76,11 @@ def test_forwarding_needs_both(missing: str, keys: dict[str, object]) -> None:
         opened(writes__ownership="forward", **keys)
 
 
+def test_refusing_needs_an_address() -> None:
+    with pytest.raises(PreconditionError, match=r"writes\.advertise_url is not set"):
+        opened(writes__ownership="refuse")
+
+
 def test_the_secret_may_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "peer.token"
     file.write_text(SECRET + "\n")
