@@ -1,6 +1,7 @@
 # Every target builds the virtual environment it needs; nothing is installed outside of it, but for the JDK and Maven
 # that `make test` takes from the system's packages where it may (the JDBC tests are skipped without them).
-# Variables: VENV=.venv  PYTHON=python3.12  ONCE=1 (demo)  DATA=demo-data (demo)  SIZE=5000000 (bench)  ARGS="-k name" (test)
+# Variables: VENV=.venv  PYTHON=python3.12  ONCE=1 (demo)  DATA=demo-data (demo)  SIZE=5000000 (bench)
+#            ARGS="-k name" (test)  WORKERS=auto (test: processes, one per core)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,6 +16,7 @@ DATA ?= demo-data
 ONCE ?=
 SIZE ?=
 ARGS ?=
+WORKERS ?= auto
 
 # The first interpreter on PATH that is new enough. A name that exists need not run (version managers leave shims).
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
@@ -32,10 +34,10 @@ demo: $(VENV)/.installed ## Ask a table questions while it is written (ONCE=1 en
 
 test: $(VENV)/.installed-dev ## Check everything and run every test but the soak (ARGS="-k name")
 	@status=0; $(MAKE) lint || status=$$?; $(MAKE) jdbc-drivers || true; \
-	$(BIN)/python -m pytest -m "not soak" $(ARGS) || status=$$?; exit $$status
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(ARGS) || status=$$?; exit $$status
 
 test-fast: $(VENV)/.installed-dev ## Run only the tests that take moments
-	@$(BIN)/python -m pytest -n auto -m "not soak and not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak and not slow" $(ARGS)
 
 jdbc-drivers: $(VENV)/.installed-dev ## Fetch the JDBC drivers that are tested; install JDK and Maven where allowed
 	@$(BIN)/python -m tests.jdbc.drivers
