@@ -325,6 +325,12 @@ class TestAccess:
             rows(engine, "SELECT * FROM t FOR VERSION AS OF 2", seeing())
 
 
+def test_rows_of_the_past_are_written_back(history: History, engine: QueryEngine) -> None:
+    history.table.close_writers()
+    engine.prepare_statement("INSERT INTO t SELECT * FROM t FOR VERSION AS OF 2 WHERE id = 1").execute()
+    assert rows(engine, "SELECT * FROM t WHERE id IN (1, 20) ORDER BY id") == [(1, 0), (20, 20)]
+
+
 def test_writes_to_the_past_are_no_syntax(engine: QueryEngine) -> None:
     with pytest.raises((InvalidInputError, UnsupportedError)):
         engine.prepare_statement("DELETE FROM t FOR VERSION AS OF 2 WHERE id = 1")
