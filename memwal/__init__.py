@@ -12,6 +12,10 @@ State of a table
 - `index_details`: the base table's MemWAL index: region specs, merge and index progress, region snapshots.
 - `wal`: durable rows that no flush has covered yet.
 
+Making tables
+
+- `creating`: a base table and its MemWAL in one step, region specs as text, what schemas say of keys and NULL.
+
 Keys
 
 - `bloom`: which flushed generations certainly lack a key: Lance's filters and our own.

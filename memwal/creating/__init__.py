@@ -4,6 +4,7 @@
 - `region_by`: the text that says how rows map to regions, such as ``bucket(user_id, 16)``.
 - `options`: how a table's MemWAL is set up.
 - `tables`: the one step, and its undoing.
+- `fields`: schemas with field ids of our choice.
 """
 
 from memwal.creating.columns import (

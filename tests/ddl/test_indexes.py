@@ -36,6 +36,7 @@ def filled(sql: Sql) -> Sql:
     return sql
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "column", "options", "made"),
     [
