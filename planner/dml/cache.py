@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WriteCache"]
 
+_PASSING = 256
+"""Statements without parameters that are kept: as many as clients are about to execute at any moment."""
 _LONGEST = 16_384
 """Longer statements are made for one execution, most often."""
 
@@ -53,7 +55,7 @@ class WriteCache:
             return None
 
     def put(self, sql: str, settings: SessionSettings, access: Access, write: PreparedWrite) -> None:
-        """Keep a statement: one without parameters for a moment, since drivers prepare it and execute it then."""
+        """Keep a statement; one without parameters until it is executed, since drivers prepare it first."""
         if not isinstance(write, PreparedInsert | PreparedChange) or len(sql) > _LONGEST:
             return
         comes_again = bool(len(write.parameter_schema) or write.reads)

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memwal.errors import LanceGatewayError
 from planner.control import RunControl
 from planner.dml.assignment import assigned
 from planner.dml.changing import Compute, PreparedChange, deleted, no_change
 from planner.dml.computing import prepared_read
+from planner.dml.key_conditions import point_rows
 from planner.dml.lookup import last_of_key, strong
 from planner.dml.prepared import parameter_schema
-from planner.dml.reading import PlannedRows, PointRows, Rows
+from planner.dml.reading import PlannedRows, Rows
 from planner.dml.returning import read_returning, returning
 from planner.dml.rewriting import Outcome
+from planner.dml.set_clause import SetColumns
 from planner.dml.splice import Splice
-from planner.dml.statement import Part, Reader, WriteText, read_statement, skip_common_tables
+from planner.dml.statement import Reader, read_statement, skip_common_tables
 from planner.dml.target import Target, find_target
-from planner.dml.update import add_source, lookup_query, table_alias
+from planner.dml.update import add_source, table_alias
 from planner.settings import SessionSettings
 from planner.tokens import quote
 
@@ -63,7 +64,7 @@ def prepare_delete(
     )
     rows: Rows = planned
     if condition and not others and not common_tables:
-        rows = _point(statement, name, wanted, condition, planned) or planned
+        rows = point_rows(statement, name, condition, SetColumns(target), "", planned) or planned
     answered = returning(statement, answer, target, alias, settings)
     types = (planned.read.parameter_types, answered.parameter_types)
     schema = parameter_schema(statement.parameter_count, *types)
@@ -87,20 +88,6 @@ def prepare_truncate(
     reader.expect_end()
     whole = f"DELETE FROM {'.'.join(map(quote, parts))}"  # noqa: S608 - quoted names
     return prepare_delete(engine, whole, settings, access)
-
-
-def _point(
-    statement: WriteText, name: str, wanted: Sequence[str], condition: Part, planned: PlannedRows
-) -> PointRows | None:
-    target = planned.target
-    if target.region_columns:
-        return None
-    query = lookup_query(statement, target, name, wanted, condition).query()
-    try:
-        lookup = prepared_read(planned.engine, query, planned.settings, planned.access)
-    except LanceGatewayError:
-        return None
-    return PointRows(target, lookup, None, planned) if lookup.prepared.is_lookup else None
 
 
 def _compute(target: Target, *, joined: bool, whole: bool) -> Compute:

@@ -90,7 +90,7 @@ class PointRows:
     Attributes:
         target: table that is written; the regions of its rows follow from the key.
         lookup: a query that is but a lookup; gives the target's columns.
-        expressions: over what it gives; None for none.
+        expressions: gives what `planned` gives, from what the lookup gives; None where that is the same.
         planned: the same rows by a query, where a value is not exactly of the key's type.
     """
 
@@ -102,7 +102,7 @@ class PointRows:
     @property
     def reads(self) -> tuple[Read, ...]:
         """Both queries."""
-        return (self.lookup, self.planned.read)
+        return (self.planned.read, self.lookup)
 
     @property
     def summary(self) -> str:
@@ -125,10 +125,7 @@ class PointRows:
             return found
         if not found.num_rows:
             return self.planned.read.schema.empty_table()
-        made = self.expressions.rows({self.target.name: found}, parameters, control)
-        for field, column in zip(made.schema, made.columns, strict=True):
-            found = found.append_column(field, column)
-        return found
+        return self.expressions.rows({self.target.name: found}, parameters, control)
 
     def _keys(self, parameters: Sequence[pa.Scalar]) -> pa.Table | None:
         values = [parameters[one] for one in self.lookup.query.ordinals]

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError
 from memwal.writing import Changes
 from planner.control import RunControl
 from planner.dml.changing import Compute, PreparedChange, no_change
 from planner.dml.computing import prepared_read
-from planner.dml.evaluating import RowsQuery
+from planner.dml.key_conditions import point_rows
 from planner.dml.lookup import key_text, repeated_key, strong
 from planner.dml.prepared import parameter_schema
-from planner.dml.reading import PlannedRows, PointRows, Rows
+from planner.dml.reading import PlannedRows, Rows
 from planner.dml.returning import read_returning, returning
 from planner.dml.rewriting import Outcome
 from planner.dml.set_clause import SetColumns, read_assignments, set_columns
 from planner.dml.splice import Splice
-from planner.dml.statement import Part, Reader, WriteText, read_statement, skip_common_tables
+from planner.dml.statement import Part, Reader, read_statement, skip_common_tables
 from planner.dml.target import Target, find_target
 from planner.settings import SessionSettings
 from planner.tokens import quote
@@ -70,7 +70,7 @@ def prepare_update(
     columns.check_types(planned.read.schema, _SET)
     rows: Rows = planned
     if condition and not others and not common_tables:
-        rows = _point(statement, columns, name, condition, planned) or planned
+        rows = point_rows(statement, name, condition, columns, _SET, planned) or planned
     answered = returning(statement, answer, target, alias, settings)
     types = (columns.parameter_types, planned.read.parameter_types, answered.parameter_types)
     schema = parameter_schema(statement.parameter_count, *types)
@@ -92,38 +92,6 @@ def add_source(splice: Splice, target: Target, name: str, others: Part, conditio
         splice.add(", ").copy(others)
     if condition:
         splice.add(" WHERE (").copy(condition).add(")")
-
-
-def lookup_query(
-    statement: WriteText, target: Target, name: str, columns: Sequence[str], condition: Part
-) -> Splice:
-    """A query that is a lookup if the condition names keys and nothing else."""
-    splice = Splice(statement).add("SELECT ").add(", ".join(quote(one) for one in columns))
-    return splice.add(f" FROM {quote(target.name)} AS {quote(name)} WHERE ").copy(condition)
-
-
-def _point(
-    statement: WriteText, columns: SetColumns, name: str, condition: Part, planned: PlannedRows
-) -> PointRows | None:
-    """The same rows by their keys, where the condition names them and nothing else."""
-    target = planned.target
-    if target.region_columns:
-        return None
-    query = lookup_query(statement, target, name, target.schema.names, condition).query()
-    try:
-        lookup = prepared_read(planned.engine, query, planned.settings, planned.access)
-        if not lookup.prepared.is_lookup:
-            return None
-        expressions = None
-        if columns.expressions:
-            splice = Splice(statement).add("SELECT 1 AS one")
-            columns.add_to(splice, _SET)
-            made = splice.add(f" FROM {quote(target.name)} AS {quote(name)}").query()
-            expressions = RowsQuery(made, {target.name: lookup.schema})
-    except LanceGatewayError:
-        # Subqueries in SET, most often: planned with the rest of the statement, they can be read.
-        return None
-    return PointRows(target, lookup, expressions, planned)
 
 
 def _compute(target: Target, columns: SetColumns, joined: str) -> Compute:

@@ -81,6 +81,21 @@ UPDATE people SET name = 'set' WHERE id = 8 AND age = 28
 ## UPDATE as compare-and-set fails
 UPDATE people SET name = 'set again' WHERE id = 8 AND age = 99
 
+## UPDATE as compare-and-set of an expression
+UPDATE people AS p SET age = p.age + 1, score = age WHERE p.id = 8 AND p.name LIKE 's%' AND (age > 99 OR age < 50)
+
+## UPDATE of a key with conditions that can't be taken apart
+UPDATE people SET name = 'between' WHERE id = 9 AND age BETWEEN 1 AND 100 AND score IS NOT NULL
+
+## UPDATE of a key or of another row
+UPDATE people SET name = 'either' WHERE id = 9 AND age = 0 OR id = 10
+
+## UPDATE of a key with a subquery among the conditions
+UPDATE people SET name = 'sub' WHERE id = 9 AND id IN (SELECT id + 4 FROM news) RETURNING *
+
+## UPDATE of a composite key that is compared
+UPDATE orders SET total = 5 WHERE number = 3 AND total > 1 AND customer = 'b'
+
 ## UPDATE of a composite key
 UPDATE orders SET total = total + 0.5 WHERE customer = 'a' AND number = 2
 
@@ -143,6 +158,12 @@ DELETE FROM people WHERE id = 100
 
 ## DELETE of a few keys
 DELETE FROM people WHERE id IN (101, 102, 987654) RETURNING id, name
+
+## DELETE of a key whose row is compared
+DELETE FROM people WHERE id = 103 AND age = 32 RETURNING name, id
+
+## DELETE of a key whose row is another now
+DELETE FROM people WHERE id = 9 AND name = 'nobody'
 
 ## DELETE by a condition
 DELETE FROM people WHERE id > 300 AND age < 24
