@@ -23,13 +23,13 @@ from memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    PermissionDeniedError,
     UnsupportedError,
 )
 from planner.catalog import CATALOG, SCHEMA
 from planner.control import RunControl
 from planner.ddl.create import create_table
 from planner.ddl.options import table_options
+from planner.ddl.rights import check_may_create, check_writable
 from planner.dml.ingest import prepare_ingest
 from planner.dml.target import check_may_write
 from planner.engine import QueryEngine, WriteResult
@@ -161,20 +161,17 @@ class Ingestion:
             LanceGatewayError: the caller may not do with it what is wanted.
         """
         name, access = target.table, call.access
-        catalog = self._engine.catalog
         exists = self._engine.visible(access).has_table(name)
-        seen = access.of(name)
-        if exists and target.mode == "fail":
+        if not exists and target.makes:
+            check_may_create(self._engine, name, access)
+            return False
+        check_may_write(self._engine, name, access)
+        check_writable(self._engine, name)
+        if target.mode == "fail":
             raise AlreadyExistsError(
                 f"table {name!r} exists already: append to it, replace it, or choose another name"
             )
-        if exists or not target.makes or seen is None or catalog.view_sql(name) is not None:
-            check_may_write(self._engine, name, access)
-        elif not access.may_write(name) or not seen.is_unrestricted:
-            raise PermissionDeniedError(
-                f"user {access.user!r} may not make a table {name!r}: an administrator can grant writing it"
-            )
-        return exists
+        return True
 
     def _create(
         self, target: Target, schema: pa.Schema, rows: Callable[[], Iterator[pa.RecordBatch]] | None = None
