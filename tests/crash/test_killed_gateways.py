@@ -2,7 +2,9 @@
 
 import os
 import random
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from tests.crash.load import Ledger, Statement, Worker, create_tables
 from tests.crash.zygote import Zygote
 from tests.fights.registers import meanwhile
-from tests.support.gateways import EngineGateway
+from tests.support.gateways import EngineGateway, ServedGateway
 
 ROUNDS = 2000
 OTHER = 9
@@ -60,9 +62,69 @@ def kill_again_and_again(root: Path, zygote: Zygote, rounds: int, seed: int) -> 
         survivor.close()
 
 
+def kill_servers(root: Path, rounds: int, seed: int) -> None:
+    """The same with whole servers, whose clients come over ADBC."""
+    create_tables(root)
+    ledger = Ledger()
+    reader = EngineGateway(root)
+    random_source = random.Random(seed)
+    try:
+        for turn in range(rounds):
+            _kill_server(ServedGateway(root), ledger, random_source, first=turn * 1000)
+            ledger.check(reader.read("SELECT * FROM kept"), reader.read("SELECT * FROM log"))
+    finally:
+        reader.close()
+
+
+def _kill_server(server: ServedGateway, ledger: Ledger, random_source: random.Random, first: int) -> None:
+    enough, killed = threading.Event(), threading.Event()
+    wanted = random_source.randrange(1, 60)
+
+    def tell(client: int, one: Statement) -> None:
+        if one.outcome == "unknown":
+            ledger.sent[client].append(one)
+        elif ledger.acknowledged >= wanted:
+            enough.set()
+
+    def run(worker: Worker) -> None:
+        try:
+            while True:
+                worker.step()
+        except Exception:
+            enough.set()  # nobody must fail before
+            if not killed.is_set():
+                raise
+
+    clients = range(1, 5)
+    ledger.sent.update({client: [] for client in clients})
+    with ThreadPoolExecutor(len(clients)) as threads:
+        running = [
+            threads.submit(run, Worker(client, server, random.Random(client), tell, first))
+            for client in clients
+        ]
+        enough.wait()
+        killed.set()
+        server.process.kill()
+    for one in running:
+        one.result()
+    server.close()
+
+
 @pytest.mark.slow
 def test_what_was_acknowledged_survives_and_the_rest_is_whole_or_absent(root: Path, zygote: Zygote):
     kill_again_and_again(root, zygote, rounds=18, seed=1)
+
+
+@pytest.mark.slow
+def test_a_server_is_killed_under_its_clients(root: Path):
+    kill_servers(root, rounds=3, seed=2)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_a_server_is_killed_hundreds_of_times(root: Path):
+    """``SOAK_ROUNDS`` sets ten times how often."""
+    kill_servers(root, int(os.environ.get("SOAK_ROUNDS", ROUNDS)) // 10, seed=3)
 
 
 @pytest.mark.soak
