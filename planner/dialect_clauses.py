@@ -10,7 +10,7 @@ from planner.dialect_text import native, raw
 _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.TableSample, "sampling is not offered"),
     (exp.Pivot, "PIVOT and UNPIVOT are not offered"),
-    (exp.HistoricalData, "reading an older version of a table is not offered"),
+    (exp.HistoricalData, "an older version of a table is read FOR VERSION AS OF n, or FOR TIMESTAMP AS OF t"),
     (exp.Into, "SELECT INTO is not offered"),
     (exp.Lock, "locking rows is not offered"),
     (exp.Sort, "SORT BY is not offered: use ORDER BY"),
