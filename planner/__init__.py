@@ -21,7 +21,7 @@ A statement passes through these modules, in this order:
 `catalog`, `table`, `snapshot`              tables under a root, and one consistent state of each
 `newest_base`, `known_state`                its newest version, and what is kept while it is the same table
 `as_of`, `past_tables`, `past_table`        tables as they were: by version, tag and time
-`base_table`, `stored_fields`,              the base table and flushed generations of a snapshot, their columns
+`base_table`, `stored_fields`,              base table and flushed generations of a snapshot, their columns
 `fresh_rows`, `dataset_indexes`             matched by field id, and their indexes
 `log_reading`, `region_log`, `tail`         unflushed rows, which grow entry by entry
 `key_column`, `key_probe`, `key_history`,   which rows newer ones supersede, kept as masks: of files, and of
@@ -32,7 +32,9 @@ A statement passes through these modules, in this order:
 `search`                                    search functions and ORDER BY distance: a catalogue of their own
 `system_tables`, `system_leaf`,             the schema `system`: its tables, their leaves, and those that
 `catalog_listing`, `catalog_tables`,        describe the catalog
-`version_table`
+`version_table`, `index_table`
+`writes`, `dml`, `ddl`                      statements that write rows, and those that define tables: catalogues
+                                            of their own
 `direct_shape`, `direct`, `results`,        plain scans and counts, result schemas and errors, EXPLAIN
 `explain`
 ==========================================  =================================================================

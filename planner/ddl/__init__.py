@@ -1,7 +1,7 @@
 """Statements that change what a table is: CREATE, ALTER, DROP, indexes, and its upkeep.
 
-- `families`: which first word leads where; `reader` reads a statement word by word, `prepared` is one that was
-  checked.
+- `families`: which first word leads where; `reader` reads a statement word by word, `prepared` is one that
+  was checked.
 - `create_statement`, `create_table`, `columns`, `types`, `options`: CREATE TABLE as text; `create` makes a
   table, for ingestion too.
 - `views`, `drop`: CREATE VIEW, and DROP of everything.

@@ -62,9 +62,7 @@ def check_dropped(sql: Sql, again: Sql) -> None:
     ("statement", "check"),
     [
         pytest.param(MAKE.format(""), check_create, id="create"),
-        pytest.param(
-            f"CREATE OR REPLACE TABLE t (PRIMARY KEY (id)) AS {SELECT}", check_replaced, id="replace"
-        ),
+        pytest.param(REPLACE, check_replaced, id="replace"),
         pytest.param("DROP TABLE t", check_dropped, id="drop"),
     ],
 )
