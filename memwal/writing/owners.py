@@ -17,6 +17,7 @@ from memwal.manifest import RegionManifest
 from memwal.storage import Storage
 
 OWNERS = "_gateway/owners"
+_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,10 @@ class OwnerRecord:
 def record_path(region_id: str, epoch: int) -> str:
     """The file of the record of one claim, below the table's directory.
 
-    Each has its own: a former owner that is late with its record would else write over the newer one.
+    The last claims have their own each: a former owner that is late with its record would else write over
+    the newer one.
     """
-    return f"{OWNERS}/{region_id}/{epoch}.json"
+    return f"{OWNERS}/{region_id}/{epoch % _KEPT}.json"
 
 
 def write_owner(storage: Storage, region_id: str, record: OwnerRecord) -> None:

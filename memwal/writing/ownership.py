@@ -81,7 +81,7 @@ class RegionOwnership:
                 raise FencedError(
                     self._told(table, "another process owns it by now; nothing was written, retry")
                 )
-            seconds = self._seconds_to_wait(table, manifest)
+            seconds = self._seconds_to_wait(table, manifest, began)
             if spares_owner and seconds <= 0 and self._may_be_coming(table, manifest, began):
                 seconds = _LOOK_SECONDS
             if seconds <= 0:
@@ -168,8 +168,13 @@ class RegionOwnership:
     def _is_own(self, record: OwnerRecord) -> bool:
         return record.writer == self._writer_id or (bool(record.url) and record.url == self._options.url)
 
-    def _seconds_to_wait(self, table: OpenTable, manifest: RegionManifest) -> float:
+    def _seconds_to_wait(self, table: OpenTable, manifest: RegionManifest, began: float) -> float:
         """How long the owner may keep the region yet.
+
+        Args:
+            table: as it is open.
+            manifest: the newest.
+            began: monotonic time since when the region is waited for.
 
         Raises:
             NotOwnerError: as long as it likes.
@@ -188,17 +193,20 @@ class RegionOwnership:
             )
         if self._seen[0] != epoch:
             self._seen = epoch, time.monotonic()
+        hold, seen = self._options.hold_ms / 1000, self._seen[1]
         if record is not None:
             age = time.time() - record.claimed_at
         elif epoch > self.lost_epoch > 0 or has_unflushed(table.storage, manifest):
             age = manifest_age(table.storage, manifest)
+            seen = min(
+                seen, began
+            )  # Who leaves no record may claim as often as it likes: only one turn is granted.
+            if epoch == self._contested_epoch:
+                hold = min(hold, _RECORD_SECONDS)
         else:
             return 0.0  # A writer that left no rows in its log loses nothing.
-        hold = self._options.hold_ms / 1000
-        if record is None and epoch == self._contested_epoch:
-            hold = min(hold, _RECORD_SECONDS)
         # Clocks may differ; but nobody waits longer than that from the first sight on.
-        left = hold - max(age, time.monotonic() - self._seen[1])
+        left = hold - max(age, time.monotonic() - seen)
         if left > 0 and refuses:
             raise NotOwnerError(self._told(table, "another writer has just claimed it: retry later"))
         return left

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,6 +93,31 @@ def test_two_writers_and_a_rival_lose_nothing(table: WrittenTable, writing: Writ
     assert {key: found.get(key, {}).get("qty") for key in acknowledged} == {key: key for key in acknowledged}
     positions = [(one.position, one.writer_epoch) for one in log(table, region)]
     assert [epoch for _, epoch in positions] == sorted(epoch for _, epoch in positions)
+
+
+def test_a_rival_that_claims_all_the_time_keeps_nobody_out(table: WrittenTable, writing: Writing):
+    writer = writing(table, hold_ms=200)
+    region = writer.regions_of(row(table, 0).upserts)[0]
+    done = threading.Event()
+
+    def claim() -> int:
+        claims = 0
+        while not done.wait(0.02):
+            with suppress(OSError):
+                table.dataset.mem_wal_writer(region, max_wal_buffer_size=1).put(row(table, 1).upserts)
+                claims += 1
+        return claims
+
+    with ThreadPoolExecutor(1) as rival:
+        job = rival.submit(claim)
+        try:
+            until(lambda: len(log(table, region)) > 3)
+            for key in range(2, 5):
+                writer.write(row(table, key))
+        finally:
+            done.set()
+        assert job.result() > 0
+    assert set(rows_by_key(table)) == {1, 2, 3, 4}
 
 
 def test_writers_that_alternate_claim_seldom(table: WrittenTable, writing: Writing):
