@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import lance
 import pyarrow as pa
 
 from memwal.writing import FencedError, NotOwnerError, PartlyWrittenError
-from tests.support.gateways import Gateway
 from tests.support.tables import key_field
 
 Kind: TypeAlias = Literal["insert", "update", "delete", "mix", "log"]
@@ -159,6 +158,12 @@ class Ledger:
         assert not stale, f"log rows changed, found and expected: {stale}"
 
 
+class Writes(Protocol):
+    """Takes statements that change something."""
+
+    def write(self, sql: str) -> int: ...
+
+
 @dataclass
 class Worker:
     """One client that writes one statement after the other.
@@ -168,7 +173,7 @@ class Worker:
     """
 
     client: int
-    gateway: Gateway
+    gateway: Writes
     random: random.Random
     tell: Callable[[int, Statement], None]
     number: int

@@ -6,14 +6,17 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from gateway.client import GatewayClient
 from tests.crash.load import Ledger, Statement, Worker, create_tables
 from tests.crash.zygote import Zygote
 from tests.fights.registers import meanwhile
-from tests.support.gateways import EngineGateway, ServedGateway
+from tests.support.gateways import EngineGateway
+from tests.support.servers import GatewayProcess
 
 ROUNDS = 2000
 OTHER = 9
@@ -63,20 +66,31 @@ def kill_again_and_again(root: Path, zygote: Zygote, rounds: int, seed: int) -> 
 
 
 def kill_servers(root: Path, rounds: int, seed: int) -> None:
-    """The same with whole servers, whose clients come over ADBC."""
+    """The same with whole servers, whose clients come over Flight SQL."""
     create_tables(root)
     ledger = Ledger()
     reader = EngineGateway(root)
     random_source = random.Random(seed)
     try:
         for turn in range(rounds):
-            _kill_server(ServedGateway(root), ledger, random_source, first=turn * 1000)
+            with GatewayProcess(root) as server:
+                _kill_server(server, ledger, random_source, first=turn * 1000)
             ledger.check(reader.read("SELECT * FROM kept"), reader.read("SELECT * FROM log"))
     finally:
         reader.close()
 
 
-def _kill_server(server: ServedGateway, ledger: Ledger, random_source: random.Random, first: int) -> None:
+@dataclass(frozen=True)
+class _Connected:
+    """One client of a server."""
+
+    client: GatewayClient
+
+    def write(self, sql: str) -> int:
+        return self.client.execute(sql)
+
+
+def _kill_server(server: GatewayProcess, ledger: Ledger, random_source: random.Random, first: int) -> None:
     enough, killed = threading.Event(), threading.Event()
     wanted = random_source.randrange(1, 60)
 
@@ -86,28 +100,26 @@ def _kill_server(server: ServedGateway, ledger: Ledger, random_source: random.Ra
         elif ledger.acknowledged >= wanted:
             enough.set()
 
-    def run(worker: Worker) -> None:
+    def run(client: int) -> None:
         try:
-            while True:
-                worker.step()
+            with GatewayClient(server.uri) as connection:
+                worker = Worker(client, _Connected(connection), random.Random(client), tell, first)
+                while True:
+                    worker.step()
         except Exception:
-            enough.set()  # nobody must fail before
+            enough.set()
             if not killed.is_set():
-                raise
+                raise  # nothing may fail before
 
     clients = range(1, 5)
     ledger.sent.update({client: [] for client in clients})
     with ThreadPoolExecutor(len(clients)) as threads:
-        running = [
-            threads.submit(run, Worker(client, server, random.Random(client), tell, first))
-            for client in clients
-        ]
+        running = [threads.submit(run, client) for client in clients]
         enough.wait()
         killed.set()
-        server.process.kill()
+        server.kill()
     for one in running:
         one.result()
-    server.close()
 
 
 @pytest.mark.slow
