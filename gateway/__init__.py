@@ -16,12 +16,14 @@ One command family per file, each listing the messages that it answers:
 - `cancellation`: stopping the statement of a FlightInfo
 - `kill`: stopping a statement by its id, as a statement
 - `sessions`: the options of a session and how a call finds its own
+- `forwarding`: rows for regions that other gateways own, `once` however often they arrive
 
 Metadata families are `listings`, which callers narrow by `patterns`; `sql_types` names types in SQL, and
 `column_metadata` describes columns by them.
 
 `queries` runs statements under `limits`. `auth` says who a caller is, and what the caller may see;
-`observability` shows an operator what goes on; `config` reads what the gateway was told.
+`observability` shows an operator what goes on; `config` reads what the gateway was told, `writing` how it
+writes.
 `server` decodes a message and passes it to its family (`commands`); `tickets` and `wire` say what messages
 are; `streams` sends results, `uploads` reads what clients send; `errors` decides what a client sees of a
 failure; `keeping` bounds what is remembered. `cli`, `serve`, `shell`, `client` and `render` are the command

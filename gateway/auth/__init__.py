@@ -7,6 +7,7 @@
     - `tokens`: bearer tokens, issued for a login or static ones of a token file
     - `jwt` and `jwks`: tokens of an identity provider
     - `tls`: names in client certificates
+- `peers`: other gateways, which forward rows
 - `throttle`: how often somebody may fail
 - `policy` and `expressions`: what roles may see
 - `files`: reading what is watched for changes

@@ -195,6 +195,8 @@ class TestErrors:
         file = written(tmp_path, "[storage_options]\naws_secret_access_key = 5")
         (found,) = problems(file=file)
         assert "storage_options.aws_secret_access_key = ***" in found
+        (found,) = problems(file=written(tmp_path, "[writes]\npeer_token = 'hunter2'"))
+        assert "writes.peer_token = ***" in found
 
     def test_a_root_is_needed(self) -> None:
         with pytest.raises(ConfigError, match="root is not set: give --root, LANCE_GATEWAY_ROOT, or root in"):
@@ -253,8 +255,10 @@ class TestCommands:
 
     @pytest.mark.slow
     def test_check_refuses_a_missing_root_and_an_open_door(self, tmp_path: Path) -> None:
-        run = config("check", "--root", str(tmp_path / "none"), "--set", "server.host=0.0.0.0")
+        forwarding = ("--set", "writes.ownership=forward")
+        run = config("check", "--root", str(tmp_path / "none"), "--set", "server.host=0.0.0.0", *forwarding)
         assert run.returncode == 1
+        assert "writes.peer_token is not set" in run.stderr
         assert "does not exist" in run.stderr
         assert "--insecure" in run.stderr
 
@@ -268,6 +272,7 @@ class TestCommands:
             variables={
                 "LANCE_GATEWAY_ROOT": "s3://lake",
                 "LANCE_GATEWAY_STORAGE_OPTIONS__AWS_SECRET_ACCESS_KEY": "hunter2",
+                "LANCE_GATEWAY_WRITES__PEER_TOKEN": "hunter2-hunter2-hunter2",
             },
         )
         assert run.returncode == 0, run.stderr
@@ -278,6 +283,7 @@ class TestCommands:
         assert "#certificate_file =  # default" in lines
         assert "hunter2" not in run.stdout
         assert any(line.startswith('aws_secret_access_key = "***"') for line in lines)
+        assert 'peer_token = "***"  # LANCE_GATEWAY_WRITES__PEER_TOKEN' in lines
 
     def test_what_show_prints_can_be_loaded(self, tmp_path: Path) -> None:
         run = config("show", "--root", "/x", "--set", "limits.query_timeout=90s", "--storage-option", "a=b")

@@ -8,7 +8,7 @@ import pytest
 from gateway.config import Flag, load
 from gateway.writing import Writing, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from memwal.writing import OwnershipPolicy
+from memwal.writing import OwnershipPolicy, WriteOptions
 
 SECRET = "0123456789abcdef"
 
@@ -24,6 +24,15 @@ def test_a_gateway_claims_what_it_writes_and_lets_nobody_send_it_rows() -> None:
     assert writing.options is not None
     assert writing.options.ownership is OwnershipPolicy.CLAIM
     assert (writing.forwarding, writing.token, writing.options.url) == (None, None, "")
+
+
+def test_the_defaults_are_those_of_the_writers() -> None:
+    ours, theirs = opened().options, WriteOptions()
+    assert ours is not None
+    for name in ("ownership", "hold_ms", "claim_timeout_ms", "max_queued_bytes", "max_memtable_rows"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    for name in ("max_memtable_bytes", "idle_close_seconds", "url", "forwarder"):
+        assert getattr(ours, name) == getattr(theirs, name), name
 
 
 def test_a_read_only_gateway_does_not_write() -> None:
