@@ -3,10 +3,11 @@
 import datetime as dt
 import itertools
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import adbc_driver_flightsql.dbapi as flightsql
 import pandas as pd
@@ -21,6 +22,7 @@ from tests.gateway import rpc
 from tests.gateway.conftest import serving
 from tests.gateway.test_errors import assert_clean
 
+T = TypeVar("T")
 ROWS = pa.table({"ints": pa.array([42, -42, None], pa.int64()), "strs": ["a", None, "c"]})
 _NAMES = (f"t{number}" for number in itertools.count(1))
 
@@ -411,6 +413,47 @@ def test_an_ingestion_is_a_statement_like_any_other(cursor: Any, table: str) -> 
         "SELECT state, rows_affected FROM system.queries WHERE statement = ?", (f'INGEST INTO "{table}"',)
     )
     assert cursor.fetchall() == [("finished", 3)]
+
+
+def test_of_an_append_that_breaks_off_whole_parts_stay(uri: str, cursor: Any, table: str) -> None:
+    """The client's deadline passes in the middle of its third part; its statement is cancelled."""
+    cursor.execute(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY)")
+    definition = Options(if_not_exist=MISSING_FAILS, if_exists=APPEND)
+    command = sql.CommandStatementIngest(table=table, table_definition_options=definition)
+    part = 65_536
+    rows = pa.table({"id": range(2 * part + 10)})
+    with flight.connect(uri) as client:
+        soon = flight.FlightCallOptions(timeout=1.0)
+        writer, reader = client.do_put(rpc.descriptor(command), rows.schema, soon)
+        writer.write_table(rows, 8192)
+        assert reader.read() is None  # it never says that the stream is over
+        with pytest.raises(flight.FlightTimedOutError):
+            writer.close()
+    question = f"SELECT state FROM system.queries WHERE statement = 'INGEST INTO \"{table}\"'"
+    ended = await_that(lambda: [one for one in answers(cursor, question) if one != ("running",)])
+    assert ended == [("cancelled",)]
+    ((count,),) = answers(cursor, f"SELECT count(*) FROM {table}")
+    assert count % part == 0
+
+
+def test_the_driver_sends_no_batch_above_16_mib(cursor: Any, table: str) -> None:
+    rows = pa.table({"text": ["x" * 1000] * 20_000})
+    with pytest.raises(flightsql.Error, match="larger than max"):
+        cursor.adbc_ingest(table, rows, mode="create")
+    assert cursor.adbc_ingest(table, rows.to_reader(1000), mode="create") == 20_000
+
+
+def answers(cursor: Any, text: str) -> list[Any]:
+    cursor.execute(text)
+    return list(cursor.fetchall())
+
+
+def await_that(question: Callable[[], T]) -> T:
+    """What it answers as soon as that is something."""
+    deadline = time.monotonic() + 30
+    while not (found := question()) and time.monotonic() < deadline:
+        pass
+    return found
 
 
 @pytest.mark.slow
