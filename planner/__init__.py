@@ -33,8 +33,8 @@ A statement passes through these modules, in this order:
 `system_tables`, `system_leaf`,             the schema `system`: its tables, their leaves, and those that
 `catalog_listing`, `catalog_tables`,        describe the catalog
 `version_table`, `index_table`
-`writes`, `dml`, `ddl`                      statements that write rows, and those that define tables: catalogues
-                                            of their own
+`writes`, `dml`, `ddl`                      statements that write rows, and those that define tables:
+                                            catalogues of their own
 `direct_shape`, `direct`, `results`,        plain scans and counts, result schemas and errors, EXPLAIN
 `explain`
 ==========================================  =================================================================

@@ -19,6 +19,7 @@ from planner.ddl.reader import Reader
 from planner.ddl.regions import region_text
 from planner.ddl.rights import check_may_create
 from planner.dml.prepared import WriteResult
+from planner.references import QUERY_STARTS
 from planner.settings import SessionSettings
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ def _as_select(
 ) -> PreparedDefinition:
     if definition.columns or definition.like is not None:
         raise reader.error("A table made AS SELECT takes its columns from there: name them by AS; it stands")
+    if reader.word not in QUERY_STARTS | {"("}:
+        raise reader.error(f"A table is made of one SELECT, and this begins with {reader.shown()}: it stands")
     own = replace(settings, types="arrow", endpoints=1)
     source = engine.prepare(reader.rest(), own, access)
     for one in source.schema:
