@@ -1,5 +1,6 @@
 """A script of statements by one client while storage fails, and what may be there afterwards."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -18,12 +19,11 @@ State: TypeAlias = dict[int, int | None]
 _SCHEMA = pa.schema([key_field("k", pa.int64()), pa.field("v", pa.int64())])
 
 
-def create_table(root: Path) -> Path:
+def create_table(root: Path | str, options: Mapping[str, str] | None = None) -> None:
     """A table ``t`` of three rows, in regions by `k` itself."""
-    path = root / "t.lance"
     rows = pa.table([[1, 2, 3], [10, 20, 30]], schema=_SCHEMA)
-    lance.write_dataset(rows, path).initialize_mem_wal(identity_column="k")
-    return path
+    dataset = lance.write_dataset(rows, f"{root}/t.lance", storage_options=options)
+    dataset.initialize_mem_wal(identity_column="k")
 
 
 def _insert(state: State, key: int) -> State:

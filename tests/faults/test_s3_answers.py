@@ -1,0 +1,64 @@
+"""S3 refuses requests, or its answers are lost: the script's outcome is one that its client was told."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from planner.catalog import Catalog
+from tests.faults.scenario import Possible, create_table
+from tests.support.failing_s3 import FailingS3, Fate, failing_s3
+from tests.support.gateways import EAGER, EngineGateway
+
+BUCKET = "faults"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[FailingS3]:
+    with failing_s3(BUCKET) as server:
+        yield server
+
+
+def play(s3: FailingS3, name: str, number: int | None, fate: Fate) -> list[tuple[str, str]]:
+    """The script over a fresh table whose request of that number among those that write fails."""
+    root = f"s3://{BUCKET}/{name}"
+    create_table(root, s3.options)
+    gateway = EngineGateway(Catalog.open(root, s3.options, writing=EAGER))
+    possible = Possible()
+    written: list[tuple[str, str]] = []
+
+    def fate_of(_: int, method: str, path: str) -> Fate:
+        if method in ("GET", "HEAD"):
+            return None
+        written.append((method, path))
+        return fate if len(written) - 1 == number else None
+
+    s3.arm(fate_of)
+    try:
+        possible.play(gateway)
+        s3.disarm()
+        shown = None if number is None or number >= len(written) else written[number]
+        possible.check(gateway, f"{fate}: {shown}")
+        other = EngineGateway(Catalog.open(root, s3.options, writing=EAGER))
+        try:
+            possible.seen(other)
+        finally:
+            other.close()
+    finally:
+        s3.disarm()
+        gateway.close()
+    return written
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fate", ["refused", "answer lost"])
+def test_any_write_may_fail(s3: FailingS3, fate: Fate):
+    for number in (3, 6, 9):
+        play(s3, f"{fate}-{number}", number, fate)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("fate", ["refused", "answer lost"])
+def test_every_write_may_fail(s3: FailingS3, fate: Fate):
+    for number in range(len(play(s3, f"{fate}-none", None, None))):
+        play(s3, f"{fate}-every-{number}", number, fate)
