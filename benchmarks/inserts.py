@@ -7,7 +7,7 @@ holds. So the throughput of many clients is judged on a store that answers like 
 disk.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -33,22 +33,17 @@ def run(context: BenchContext) -> Iterator[Finding]:
     """Latency by ADBC, then many clients against one on both kinds of storage."""
     with scratch(context.settings) as directory:
         yield from _latency(context, create_table(directory / "latency", _SHAPE))
-        for label, statements in (("prepared", BOUND), ("each a new text", LITERAL)):
-            table = create_table(directory / label.replace(" ", "-"), _ONE_REGION)
-            rounds = _many(context, table, statements)
-            yield _gain(f"INSERTs by {_CLIENTS} clients, {label}, local disk, per second", rounds)
+        table = create_table(directory / "many", _ONE_REGION)
+        yield _many(context, table, BOUND, f"INSERTs by {_CLIENTS} clients, local disk, per second")
     with slow_store() as url:
-        store = options(url)
+        note = f"a store that waits {WRITE_MS} ms to write and {READ_MS} ms to read"
+        title = f"INSERTs by {_CLIENTS} clients, object store"
         for label, statements, bar in (
             ("prepared", BOUND, Bar(10, "at least")),
             ("each a new text", LITERAL, None),
         ):
-            root = f"s3://{BUCKET}/{label.replace(' ', '-')}"
-            rounds = _many(context, create_table(root, _ONE_REGION, store), statements)
-            title = f"INSERTs by {_CLIENTS} clients, {label}, object store, per second"
-            yield _gain(
-                title, rounds, bar, f"a store that waits {WRITE_MS} ms to write and {READ_MS} to read"
-            )
+            table = create_table(f"s3://{BUCKET}/{label.replace(' ', '-')}", _ONE_REGION, options(url))
+            yield _many(context, table, statements, f"{title}, {label}, per second", bar, note)
 
 
 def _latency(context: BenchContext, table: WriteTable) -> Iterator[Finding]:
@@ -91,7 +86,14 @@ def _latency(context: BenchContext, table: WriteTable) -> Iterator[Finding]:
         yield Finding(f"{title}, p99", milliseconds(p99), "", p99, "ms")
 
 
-def _many(context: BenchContext, table: WriteTable, statements: Statements) -> Mapping[str, list[Round]]:
+def _many(
+    context: BenchContext,
+    table: WriteTable,
+    statements: Statements,
+    title: str,
+    bar: Bar | None = None,
+    note: str = "",
+) -> Finding:
     """One client and many, in turn, into the same region."""
     with ExitStack() as stack:
         server = stack.enter_context(gateway_server(table.root, table.options))
@@ -99,21 +101,28 @@ def _many(context: BenchContext, table: WriteTable, statements: Statements) -> M
             name: stack.enter_context(connected(server, statements, clients=clients, kind=InsertingClient))
             for name, clients in (("one", 1), ("many", _CLIENTS))
         }
-        rounds, seconds = max(1, context.settings.rounds // 3), context.settings.load_seconds
-        return alternate(sides, rounds=rounds, seconds=seconds)
+        number, seconds = max(1, context.settings.rounds // 5), context.settings.load_seconds
+        rounds = alternate(sides, rounds=number, seconds=seconds)
 
-
-def _gain(title: str, rounds: Mapping[str, list[Round]], bar: Bar | None = None, note: str = "") -> Finding:
     def described(side: str) -> str:
         per_second, p50, cpu = (
-            float(np.median(figures))
-            for figures in zip(
-                *((each.per_second, each.percentile_ms(50), each.cpu_ms) for each in rounds[side]),
-                strict=True,
-            )
+            float(np.median([figure(each) for each in rounds[side]]))
+            for figure in (_per_second, _p50, _cpu_ms)
         )
         return f"{per_second:,.0f}/s (p50 {milliseconds(p50)}, {cpu:.2f} ms CPU each)"
 
     pairs = zip(rounds["many"], rounds["one"], strict=True)
     gain = float(np.median([many.per_second / one.per_second for many, one in pairs]))
     return Finding(title, described("many"), f"1 client {described('one')}", gain, bar=bar, note=note)
+
+
+def _per_second(each: Round) -> float:
+    return each.per_second
+
+
+def _p50(each: Round) -> float:
+    return each.percentile_ms(50)
+
+
+def _cpu_ms(each: Round) -> float:
+    return each.cpu_ms

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as flight_sql
 import numpy as np
@@ -34,68 +33,65 @@ _SCANS = 25
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """One rate after the other, each in a table of its own; the second rate is judged."""
+    """One rate after the other; the second one is judged."""
     settings = context.settings
     shape = WriteShape(max(1_000, settings.rows // 5), _REGIONS)
     points = []
-    for rate in settings.ingest_rates:
-        with scratch(settings) as directory:
-            rest, writing, ratio, reached = _measure(directory, shape, rate, min(_SCANS, 2 * settings.rounds))
-        points.append((rate, ratio))
-        yield Finding(
-            f"group-by while {rate:,} rows/s are written",
-            milliseconds(writing),
-            f"at rest {milliseconds(rest)}",
-            ratio,
-            bar=Bar(1.5) if rate == settings.ingest_rates[:2][-1] else None,
-            note=(
-                f"{reached:,.0f} rows/s were acknowledged, in batches of {_BATCH_ROWS}; {shape.rows:,} rows, "
-                f"{_REGIONS} regions, MemTables of {_MEMTABLE_ROWS:,} rows"
-            ),
-        )
-    title = f"Group-by over {shape.rows:,} rows while others are written"
-    curve = Curve("group-by", [(1, 1.0), *points])
-    plot = Plot(title, "rows/s written (1: none)", "time against rest", [curve], "x")
-    plot.write(settings.plots_dir / "writes-scans.svg")
-
-
-def _measure(directory: Path, shape: WriteShape, rate: int, scans: int) -> tuple[float, float, float, float]:
-    """Median milliseconds at rest and while writing, the ratio, and the rows per second that were written."""
-    table = create_table(directory / "root", shape)
-    with ExitStack() as stack:
+    with scratch(settings) as directory, ExitStack() as stack:
+        table = create_table(directory / "root", shape)
         configured = {"writes.max_memtable_rows": _MEMTABLE_ROWS}
         server = stack.enter_context(gateway_server(table.root, configured=configured))
         connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))
         cursor = stack.enter_context(connection.cursor())
-        writer = stack.enter_context(paced_writer(server.uri, shape, rate))
-
-        def scan() -> None:
-            cursor.execute(GROUP_BY)
-            cursor.fetch_arrow_table()
-
-        def scanned() -> float:
-            return float(np.median([timed(scan) for _ in range(scans)]))
-
+        writer = stack.enter_context(paced_writer(server.uri, shape))
         cursor.adbc_ingest(TABLE_NAME, shape.rows_of(new_keys(shape, 0, _AT_FIRST)), mode="append")
-        for _ in range(3):
-            scan()
-        rests, stretches = [scanned()], []
-        for _ in range(_STRETCHES):
-            writer.resume()
-            stretches.append(scanned())
-            writer.pause()
-            scan()
-            rests.append(scanned())
+        for rate in settings.ingest_rates:
+            finding = _measure(cursor, writer, rate, min(_SCANS, 2 * settings.rounds), settings.ingest_rates)
+            points.append((rate, finding.value))
+            yield finding
         cursor.execute(COUNT)
         found = cursor.fetchone()
         if found != (shape.rows + _AT_FIRST + writer.rows,):
             raise WrongAnswerError(f"{found} rows after {writer.rows} were acknowledged")
+    title = f"Group-by over {shape.rows:,} rows while rows are written"
+    plot = Plot(title, "rows/s written", "time against rest", [Curve("group-by", [(0, 1.0), *points])])
+    plot.write(settings.plots_dir / "writes-scans.svg")
+
+
+def _measure(
+    cursor: flight_sql.Cursor, writer: "PacedWriter", rate: int, scans: int, rates: tuple[int, ...]
+) -> Finding:
+    def scan() -> None:
+        cursor.execute(GROUP_BY)
+        cursor.fetch_arrow_table()
+
+    def scanned() -> float:
+        return float(np.median([timed(scan) for _ in range(scans)]))
+
+    for _ in range(3):
+        scan()
+    rows, seconds = writer.rows, writer.seconds
+    rests, stretches = [scanned()], []
+    for _ in range(_STRETCHES):
+        writer.resume(rate)
+        stretches.append(scanned())
+        writer.pause()
+        scan()
+        rests.append(scanned())
+    reached = (writer.rows - rows) / (writer.seconds - seconds)
     ratios = [
         writing / ((before + after) / 2)
         for writing, before, after in zip(stretches, rests, rests[1:], strict=False)
     ]
-    rest, stretch = (float(np.median(each)) * 1e3 for each in (rests, stretches))
-    return rest, stretch, float(np.median(ratios)), writer.rows / writer.seconds
+    return Finding(
+        f"group-by while {rate:,} rows/s are written",
+        milliseconds(float(np.median(stretches)) * 1e3),
+        f"at rest {milliseconds(float(np.median(rests)) * 1e3)}",
+        float(np.median(ratios)),
+        bar=Bar(1.5) if rate == rates[:2][-1] else None,
+        note=f"{reached:,.0f} rows/s were acknowledged, in batches of {_BATCH_ROWS}, into {_REGIONS} regions "
+        f"with MemTables of {_MEMTABLE_ROWS:,} rows",
+    )
 
 
 class PacedWriter:
@@ -111,14 +107,14 @@ class PacedWriter:
         self.rows = 0
         self.seconds = 0.0
 
-    def resume(self) -> None:
-        """Write; returns when the first batch was acknowledged."""
-        self._pipe.send("resume")
+    def resume(self, rate: int) -> None:
+        """Write so many rows per second; returns when the first batch was acknowledged."""
+        self._pipe.send(rate)
         self._receive()
 
     def pause(self) -> None:
         """Write no more; returns when the last batch was acknowledged."""
-        self._pipe.send("pause")
+        self._pipe.send(0)
         self._receive()
 
     def _receive(self) -> None:
@@ -129,11 +125,11 @@ class PacedWriter:
 
 
 @contextmanager
-def paced_writer(uri: str, shape: WriteShape, rate: int) -> Iterator[PacedWriter]:
-    """Starts a process that writes `rate` rows per second through the gateway at `uri`, once it is told."""
+def paced_writer(uri: str, shape: WriteShape) -> Iterator[PacedWriter]:
+    """Starts a process that writes through the gateway at `uri` once it is told."""
     spawning = mp.get_context("spawn")
     ours, theirs = spawning.Pipe()
-    process = spawning.Process(target=_write, args=(theirs, uri, shape, rate), daemon=True)
+    process = spawning.Process(target=_write, args=(theirs, uri, shape), daemon=True)
     process.start()
     theirs.close()
     try:
@@ -145,23 +141,23 @@ def paced_writer(uri: str, shape: WriteShape, rate: int) -> Iterator[PacedWriter
         process.join()
 
 
-def _write(pipe: Connection, uri: str, shape: WriteShape, rate: int) -> None:
+def _write(pipe: Connection, uri: str, shape: WriteShape) -> None:
     """Body of the writing process; the end of the pipe ends it."""
     try:
         with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
             pipe.send(None)
-            _write_when_told(pipe, cursor, shape, rate)
+            _write_when_told(pipe, cursor, shape)
     except EOFError:
         return
     except Exception as error:  # noqa: BLE001 - the parent raises it
         pipe.send(repr(error))
 
 
-def _write_when_told(pipe: Connection, cursor: flight_sql.Cursor, shape: WriteShape, rate: int) -> None:
+def _write_when_told(pipe: Connection, cursor: flight_sql.Cursor, shape: WriteShape) -> None:
     rows, seconds, pause = 0, 0.0, threading.Event()
     rng = np.random.default_rng(3)
     while True:
-        pipe.recv()
+        rate = pipe.recv()
         started, before = time.perf_counter(), rows
         while not pipe.poll():
             keys = new_keys(shape, _AT_FIRST + rows, _BATCH_ROWS)

@@ -18,6 +18,7 @@ from benchmarks.timing import interleave
 from memwal.errors import InvalidInputError
 
 IN_PROCESS = ("scans", "lsm_scanner", "lookups", "planning", "generations_cost", "search_curves")
+WRITING = ("ingest", "inserts", "freshness", "scans_while_writing", "write_costs", "write_curves")
 
 
 def small(data_dir: Path) -> BenchSettings:
@@ -63,9 +64,19 @@ def test_the_families_check_answers_and_write_a_report(data_dir: Path, tmp_path:
 @pytest.mark.slow
 def test_the_families_with_server_processes_run(data_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "RESULTS.md"
-    names = tuple(name for name in FAMILIES if name not in IN_PROCESS)
+    names = tuple(name for name in FAMILIES if name not in IN_PROCESS + WRITING)
     run_families(small(data_dir), names, out)
     assert "streaming 20,000 rows x 3 columns" in out.read_text()
+
+
+@pytest.mark.slow
+def test_the_families_that_write_leave_nothing_behind(data_dir: Path, tmp_path: Path) -> None:
+    out = tmp_path / "RESULTS.md"
+    before = set(data_dir.iterdir())
+    run_families(small(data_dir), WRITING, out)
+    report = out.read_text()
+    assert [line for line in report.splitlines() if line.startswith("## ")] == [f"## {n}" for n in WRITING]
+    assert set(data_dir.iterdir()) - before <= {data_dir / "plots"}
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones(data_dir: Path, tmp_path: Path) -> None:
