@@ -23,6 +23,7 @@ from gateway.client import GatewayClient
 from gateway.render import Format, write
 from gateway.shell import Quit, Shell, history_path, is_complete, prompt_session, split_statements
 from memwal.errors import InvalidInputError, NotFoundError
+from tests.gateway.conftest import serving
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
 
@@ -110,6 +111,44 @@ def test_an_error_is_one_line_and_ends_a_script(shell: Shell) -> None:
     assert "Detail" not in line
     assert "one" in _said(shell)
     assert "two" not in _said(shell)
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Iterator[Shell]:
+    """A shell on a gateway over an empty root."""
+    with serving(tmp_path) as server, GatewayClient(f"grpc://127.0.0.1:{server.port}") as client:
+        yield Shell(client, io.StringIO(), io.StringIO())
+
+
+def test_what_a_statement_has_changed_is_told(writing: Shell) -> None:
+    script = """
+        CREATE TABLE notes (id BIGINT PRIMARY KEY, text VARCHAR);
+        INSERT INTO notes VALUES (1, 'a'), (2, 'b'), (3, 'c');
+        /* one */ update notes SET text = 'B' WHERE id = 2;
+        DELETE FROM notes WHERE id > 9;
+        INSERT INTO notes VALUES (4, 'd') RETURNING id
+    """
+    assert writing.execute(script), _complained(writing)
+    told = [line.strip() for line in _said(writing).splitlines() if line.strip()]
+    assert told[:4] == ["done", "3 rows inserted", "1 row updated", "0 rows deleted"]
+    assert told[4] == "id"
+    assert told[6:] == ["4", "(1 row)"]
+
+
+def test_other_formats_say_nothing_of_what_was_changed(writing: Shell) -> None:
+    writing.form = Format.JSON
+    assert writing.execute("CREATE TABLE notes (id BIGINT PRIMARY KEY); INSERT INTO notes VALUES (1)")
+    assert _said(writing) == ""
+
+
+def test_the_client_executes_and_counts(writing: Shell) -> None:
+    client = writing.client
+    assert client.execute("CREATE TABLE notes (id BIGINT PRIMARY KEY)") == 0
+    assert client.execute("INSERT INTO notes VALUES (1), (2)") == 2
+    assert client.query("SELECT count(*) AS n FROM notes").read_all().to_pydict() == {"n": [2]}
+    assert client.query("INSERT INTO notes VALUES (3)").affected == 1
+    with pytest.raises(pa.ArrowInvalid, match="execute it as a query"):
+        client.execute("SELECT 1")
 
 
 def test_commands_list_tables_and_columns(shell: Shell) -> None:
