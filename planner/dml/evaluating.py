@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from datafusion import DataFrame
 
-from memwal.errors import LanceGatewayError, NotFoundError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.binding import bind
 from planner.control import RunControl
 from planner.dml.splice import SplicedQuery
@@ -118,8 +118,14 @@ class RowsQuery:
                 raise
             except Exception as error:
                 raise translated(error, self._bound, run.failure) from error
-            found = pa.Table.from_batches(batches, batches[0].schema) if batches else None
-            return self.schema.empty_table() if found is None else conformed(found, self.schema)
+            if not batches:
+                return self.schema.empty_table()
+            try:
+                return conformed(pa.Table.from_batches(batches, batches[0].schema), self.schema)
+            except pa.ArrowInvalid as error:
+                # A parameter was bound that is no value of the type that it was prepared for.
+                msg = f"a value is out of the range of the type that the statement was prepared for: {error}"
+                raise InvalidInputError(msg) from error
 
     def _frame(
         self, tables: Mapping[str, pa.Table], values: Sequence[pa.Scalar] | None, run: _Run

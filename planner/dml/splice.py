@@ -7,7 +7,7 @@ and errors find their way back to the place that they are about.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -43,10 +43,6 @@ class SplicedQuery:
     ordinals: tuple[int, ...]
     original: str
     copied: tuple[_Copied, ...] = ()
-
-    def chosen(self, values: Sequence[object]) -> list[object]:
-        """Of one thing per parameter of the statement, those of the query's parameters."""
-        return [values[ordinal] for ordinal in self.ordinals]
 
     @contextmanager
     def telling(self) -> Iterator[None]:
