@@ -26,6 +26,8 @@ from memwal.writing.log import has_unflushed
 
 _NAMESPACE = uuid.UUID("6f0d2d5e-4f0c-5a55-9a07-3a4d5f1f2a10")
 
+_REMEMBERED = 100_000
+
 RawValues = tuple[bytes | None, ...]
 """What a manifest records, by field of the spec; None for NULL."""
 
@@ -90,6 +92,7 @@ class Regions:
         self._lock = threading.Lock()
         self._known: dict[RawValues, str] = {}
         self._sole: str | None = None
+        self._encoded: dict[tuple[str, int | None], bytes | None] = {}
         self._has_looked = False
         self._spec_id = 0 if self._spec is None else self._spec.spec_id
         self._fields = () if self._spec is None else self._spec.fields
@@ -146,7 +149,7 @@ class Regions:
         for field, transform in self._transforms:
             values = transform.apply([columns[source] for source in field.source_ids], rows=rows)
             if rows == 1:
-                distinct = [(*distinct[0], _raw(field, values[0]))]
+                distinct = [(*distinct[0], self._raw_of_one(field, values[0]))]
                 continue
             encoded = values.dictionary_encode(null_encoding="encode")
             raw = [_raw(field, value) for value in encoded.dictionary]
@@ -154,6 +157,16 @@ class Regions:
             kept, codes = np.unique(mixed, return_inverse=True)
             distinct = [(*distinct[one // len(raw)], raw[one % len(raw)]) for one in kept.tolist()]
         return distinct, codes.astype(np.int16 if len(distinct) < 1 << 15 else np.int64)
+
+    def _raw_of_one(self, field: RegionField, value: pa.Scalar) -> bytes | None:
+        """As `_raw`, remembered for the few integers that buckets are."""
+        if not pa.types.is_int32(value.type):
+            return _raw(field, value)
+        key = (field.field_id, value.as_py())
+        known = self._encoded.get(key)
+        if known is None and len(self._encoded) < _REMEMBERED:
+            known = self._encoded[key] = _raw(field, value)
+        return _raw(field, value) if known is None else known
 
     def _ids(self, raw_of: Sequence[RawValues]) -> list[str]:
         known = self._known
