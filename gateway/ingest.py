@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.commands import Call, Upload
+from gateway.queries import Query
 from gateway.transactions import refuse_transaction
 from gateway.updates import Updates, update_result
 from gateway.uploads import schema_of, uploaded
@@ -140,8 +141,9 @@ class Ingestion:
         target = target_of(command)
         schema = columns_of(schema_of(reader, call))
 
-        def step(control: RunControl) -> WriteResult:
-            batches = decoded(uploaded(reader, call), schema)
+        def step(query: Query) -> WriteResult:
+            control = query.control
+            batches = decoded(uploaded(reader, call, query), schema)
             exists = self._check(target, call)
             if target.mode == "replace" or (target.mode == "fail" and not exists):
                 return self._filled(target, schema, batches, control)

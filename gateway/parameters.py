@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.commands import Call
+from gateway.queries import Query
 from gateway.uploads import schema_of, uploaded
 from memwal.errors import InvalidInputError
 from planner.plain_types import TypeSet, bindable_type
@@ -44,14 +45,14 @@ def told(schema: pa.Schema, types: TypeSet) -> bytes:
     return bytes(pa.schema(fields).serialize())
 
 
-def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call) -> None:
+def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Query) -> None:
     """Reads what comes along with a statement without parameters: nothing, or as good as nothing.
 
     Raises:
         InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
     """
     typed(schema_of(reader, call).empty_table(), pa.schema([]))
-    rows = sum(batch.num_rows for batch in uploaded(reader, call))
+    rows = sum(batch.num_rows for batch in uploaded(reader, call, query))
     if rows > 1:
         raise InvalidInputError(
             f"{rows} rows were bound to a statement without parameters: execute it as often as it is meant"
@@ -59,7 +60,7 @@ def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call) -> None:
 
 
 def typed_parts(
-    reader: flight.MetadataRecordBatchReader, call: Call, schema: pa.Schema
+    reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema
 ) -> Iterator[pa.Table]:
     """Reads what a client binds, part by part, in the types of the parameters; a part has rows.
 
@@ -70,7 +71,7 @@ def typed_parts(
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
-    for chunk in uploaded(reader, call):
+    for chunk in uploaded(reader, call, query):
         for start in range(0, chunk.num_rows, _PART_ROWS):
             batch = chunk.slice(start, _PART_ROWS)
             if held and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):

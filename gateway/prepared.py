@@ -41,7 +41,6 @@ from gateway.updates import Updates, executed, not_an_update, not_by_ticket, upd
 from gateway.uploads import schema_of
 from gateway.wire import decode, pack, unpack
 from memwal.errors import InvalidInputError, NotFoundError
-from planner.control import RunControl
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -291,10 +290,9 @@ class PreparedStatements:
         if isinstance(plan, PreparedQuery):
             raise not_an_update(plan.sql)
         settings, write = self._write(handle, plan, call)
-        parts = self._bound_parts(handle, write, reader, call)
 
-        def step(control: RunControl) -> WriteResult:
-            return executed(write, parts, control)
+        def step(query: Query) -> WriteResult:
+            return executed(write, self._bound_parts(handle, write, reader, call, query), query.control)
 
         return update_result(self._updates.run(write.sql, write.target, settings, call, step).affected)
 
@@ -304,18 +302,19 @@ class PreparedStatements:
         write: PreparedWrite,
         reader: flight.MetadataRecordBatchReader,
         call: Call,
+        query: Query,
     ) -> Iterator[pa.Table] | None:
         """The parameters of the executions of an update; None where there are none."""
         if not len(write.parameter_schema):
-            refuse_rows(reader, call)
+            refuse_rows(reader, call, query)
             return None
         if len(schema_of(reader, call)):
-            return typed_parts(reader, call, write.parameter_schema)
+            return typed_parts(reader, call, query, write.parameter_schema)
         # Nothing comes along: what was bound before counts.
         kept = self._bindings.get(handle.id)
         number = (kept and kept.current()) or 0
         if not handle.parameters and not number:
-            return typed_parts(reader, call, write.parameter_schema)
+            return typed_parts(reader, call, query, write.parameter_schema)
         bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
         return None if bound is None else iter((bound,))
 

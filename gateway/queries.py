@@ -21,7 +21,7 @@ from planner.engine import SessionSettings
 # How often running statements are looked at: whether their client is there, whether their time is up.
 _LOOK_SECONDS = 0.25
 _REMEMBERED_TICKETS = 65_536
-# How long a client may take over a batch before its statement counts as one that does not run.
+# How long a client may take over a batch, either way, before its statement counts as one that does not run.
 _STALL_SECONDS = 5.0
 # Of the text of a statement that ended.
 _REMEMBERED_CHARACTERS = 65_536
@@ -104,7 +104,7 @@ class Query:
         self.deadline: float | None = None
         """Seconds of the monotonic clock."""
         self.sending_since: float | None = None
-        """The same, while its client takes a batch."""
+        """The same, while its client takes or sends a batch."""
         self.is_exempt = False
         """Whether it runs at once, however many others do: an operator looks at what they are doing."""
         self._lock = threading.Lock()

@@ -96,6 +96,6 @@ class Statements:
         if isinstance(plan, PreparedQuery):
             raise not_an_update(plan.sql)
         result = self._updates.run(
-            plan.sql, plan.target, call.settings, call, lambda control: plan.execute((), control)
+            plan.sql, plan.target, call.settings, call, lambda query: plan.execute((), query.control)
         )
         return update_result(result.affected)

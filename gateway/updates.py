@@ -167,7 +167,7 @@ class Updates:
         target: str,
         settings: SessionSettings,
         call: Call,
-        step: Callable[[RunControl], WriteResult],
+        step: Callable[[Query], WriteResult],
         statement_id: bytes | None = None,
     ) -> WriteResult:
         """Executes something once, as a statement of the server.
@@ -187,7 +187,7 @@ class Updates:
         query.target = target
         with self._queries.run(query):
             query.control.check()
-            result = step(query.control)
+            result = step(query)
             query.affected = None if result.affected < 0 else result.affected
         if not result.is_durable:
             call.add_header(DURABLE_HEADER, "false")
@@ -214,11 +214,11 @@ class Updates:
             )
         statement_id = new_statement_id()
 
-        def step(control: RunControl) -> WriteResult:
+        def step(query: Query) -> WriteResult:
             if parameters is None or parameters.num_rows == 1:
                 (values,) = rows_of(parameters)
-                return write.execute(values, control)
-            return write.execute_many(parameters, control)
+                return write.execute(values, query.control)
+            return write.execute_many(parameters, query.control)
 
         result = self.run(write.sql, write.target, settings, call, step, statement_id)
         schema = described(write)

@@ -4,21 +4,29 @@ Nothing is read ahead: gRPC holds a client up whose batches are not taken. A bat
 from the network, where values begin anywhere; Lance and DataFusion want them at multiples of their width.
 """
 
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
 from pyarrow import flight
 
 from gateway.commands import Call
-from gateway.queries import QueryCancelledError
+from gateway.queries import Query, QueryCancelledError
 from memwal.errors import InvalidInputError
 
 # Of the widest values that there are.
 _ALIGNMENT = 16
 
 
-def uploaded(reader: flight.MetadataRecordBatchReader, call: Call) -> Iterator[pa.RecordBatch]:
+def uploaded(
+    reader: flight.MetadataRecordBatchReader, call: Call, query: Query | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yields the batches that have rows, each valid through and through.
+
+    Args:
+        reader: of the stream.
+        call: that it belongs to.
+        query: which waits for it, if one does: others take its place while its client is slow.
 
     Raises:
         InvalidInputError: what came is no Arrow data.
@@ -28,7 +36,11 @@ def uploaded(reader: flight.MetadataRecordBatchReader, call: Call) -> Iterator[p
     number = 0
     while True:
         try:
+            if query is not None:
+                query.sending_since = time.monotonic()
             batch = reader.read_chunk().data
+            if query is not None:
+                query.sending_since = None
             if batch is None:
                 continue  # metadata alone, which means nothing here
             number += 1
