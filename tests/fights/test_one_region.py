@@ -14,7 +14,12 @@ from memwal.writing import NotOwnerError, WriteOptions
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.support import manifests
 from tests.support.gateways import EngineGateway
-from tests.support.writer_process import FencedError, RegionWriter, WriterProcess
+from tests.support.writer_process import (
+    FencedError,
+    RegionWriter,
+    WriteRefusedError,
+    WriterProcess,
+)
 
 OpenGateways = Callable[..., list[EngineGateway]]
 FIGHTING = WriteOptions(hold_ms=30)
@@ -85,7 +90,9 @@ class RawFighter:
                 if self.writer is None:
                     self.writer = self.process.open(self.table, self.region)
                 self.writer.append([{"k": key, "v": key + 1}])
-            except FencedError:
+            except WriteRefusedError as error:
+                if not isinstance(error, FencedError) and "another writer claimed" not in str(error):
+                    raise
                 self.writer = None
             else:
                 self.acknowledged.add(key, key + 1)
