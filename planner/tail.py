@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.node import TOMBSTONE
-from execnodes.source import MemTableSource, read_as
+from execnodes.source import MemTableSource, StoredColumn, read_as
 from memwal.wal import WalEntry
 from planner.base_table import BaseTable
 from planner.fresh_rows import LayerKeys
@@ -26,8 +26,6 @@ from planner.key_column import key_column
 from planner.key_history import KeyHistory
 from planner.stored_fields import fields_of_entry
 
-Offsets = Mapping[int, np.ndarray]
-"""Fragment id -> offsets of rows (uint32)."""
 Find = Callable[[pa.Array], np.ndarray]
 
 KEY_BYTES = 160
@@ -78,6 +76,7 @@ class TailRows:
         self._history: KeyHistory | None = None
         self._located: dict[Hashable, _Located] = {}
         self._last_keys: tuple[tuple[int, int], pa.Array] | None = None
+        self._stored: tuple[pa.Schema, Mapping[str, StoredColumn]] | None = None
         self._tail: Tail | None = None
 
     def reads_as(self, base: BaseTable) -> bool:
@@ -93,7 +92,7 @@ class TailRows:
         with self._lock:
             for entry in entries:
                 if not self._entries or entry.position > self._entries[-1].position:
-                    self._add(entry.position, entry.generation, entry_rows(entry, base))
+                    self._add(entry.position, entry.generation, self._rows_of(entry, base))
 
     def tail(self) -> Tail | None:
         """All rows that are there now; the same object while no more have come."""
@@ -226,6 +225,15 @@ class TailRows:
         found.reverse()
         return found
 
+    def _rows_of(self, entry: WalEntry, base: BaseTable) -> pa.Table:
+        """The entry's rows; neighbours have their columns in the same places as a rule."""
+        if entry.rows is None:
+            return self._schema.empty_table()
+        stored_as = entry.rows.schema
+        if self._stored is None or not self._stored[0].equals(stored_as, check_metadata=True):
+            self._stored = stored_as, base.stored_columns(fields_of_entry(stored_as))
+        return entry_rows(entry.rows, self._schema, self._stored[1])
+
     def _add(self, position: int, generation: int | None, rows: pa.Table) -> None:
         if self._entries and self._entries[-1].generation != generation:
             self._cuts.append(self._count)
@@ -302,15 +310,18 @@ def tail_schema(base: BaseTable) -> pa.Schema:
     return base.schema.append(pa.field(TOMBSTONE, pa.bool_()))
 
 
-def entry_rows(entry: WalEntry, base: BaseTable) -> pa.Table:
-    """Rows of a WAL entry as the table's rows, plus `_tombstone`; columns are matched by field id."""
-    schema = tail_schema(base)
-    if entry.rows is None:
-        return schema.empty_table()
-    stored = base.stored_columns(fields_of_entry(entry.rows.schema))
+def entry_rows(rows: pa.Table, schema: pa.Schema, stored: Mapping[str, StoredColumn]) -> pa.Table:
+    """Rows of a WAL entry as the table's rows.
+
+    Args:
+        rows: as they are in the log.
+        schema: see `tail_schema`.
+        stored: where the entry has the table's columns.
+    """
+    *columns, _ = schema
     batches = []
-    for batch in entry.rows.to_batches():
-        arrays = read_as(batch, list(base.schema), stored)
+    for batch in rows.to_batches():
+        arrays = read_as(batch, columns, stored)
         if TOMBSTONE in batch.schema.names:
             arrays.append(batch.column(TOMBSTONE))
         else:
