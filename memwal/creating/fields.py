@@ -17,8 +17,11 @@ from lance.schema import LanceSchema
 from memwal.errors import CorruptDataError
 from protos import mem_wal_pb2
 
-LAST_FIELD_ID: Final = b"lance-gateway:last-field-id"
-"""In a schema's metadata: no column may get this id or a lower one."""
+LAST_FIELD_ID: Final = "lance-gateway.last-field-id"
+"""In a table's configuration: no column may get this id or a lower one.
+
+Not in the schema's metadata: Lance takes log entries for those of another table where that differs.
+"""
 
 
 def last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa: ANN401 (lance types)
@@ -31,14 +34,18 @@ def last_field_id(dataset: Any, found: Iterable[int] = ()) -> int:  # noqa: ANN4
     Raises:
         CorruptDataError: what is recorded is no number.
     """
-    recorded = (dataset.schema.metadata or {}).get(LAST_FIELD_ID, b"-1")
+    recorded = dataset.config().get(LAST_FIELD_ID, "-1")
     try:
         return max([int(recorded), int(dataset.max_field_id), *found])
     except ValueError as error:
-        msg = (
-            f"{dataset.uri}: {LAST_FIELD_ID.decode()} in the schema's metadata is {recorded!r}, and no number"
-        )
+        msg = f"{dataset.uri}: {LAST_FIELD_ID} of its configuration is {recorded!r}, and no number"
         raise CorruptDataError(msg) from error
+
+
+def record_last_field_id(dataset: Any, last_id: int) -> None:  # noqa: ANN401 (lance types)
+    """Commit that ids up to this one have been in use, before a column that has it is dropped."""
+    if dataset.config().get(LAST_FIELD_ID) != str(last_id):
+        dataset.update_config({LAST_FIELD_ID: str(last_id)})
 
 
 def with_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSchema:  # noqa: ANN401 (lance types)
@@ -58,20 +65,18 @@ def with_fields(dataset: Any, fields: Sequence[pa.Field], after: int) -> LanceSc
     return _put_together(metadata, [*known, *added])
 
 
-def without_field(dataset: Any, name: str, last_id: int) -> LanceSchema:  # noqa: ANN401 (lance types)
-    """The schema of a dataset without one of its columns, which remembers the ids that were in use.
+def without_field(dataset: Any, name: str) -> LanceSchema:  # noqa: ANN401 (lance types)
+    """The schema of a dataset without one of its columns.
 
     Args:
         dataset: the base table.
         name: of the column.
-        last_id: as `last_field_id` returns it.
     """
     metadata, known = _taken_apart(dataset.lance_schema)
     gone = {one.id for one in known if one.name == name and one.parent_id < 0}
     for one in known:  # Children come after their parents.
         if one.parent_id in gone:
             gone.add(one.id)
-    metadata[LAST_FIELD_ID.decode()] = list(str(last_id).encode())
     return _put_together(metadata, [one for one in known if one.id not in gone])
 
 

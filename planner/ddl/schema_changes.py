@@ -14,7 +14,7 @@ import lance
 import pyarrow as pa
 
 from memwal.creating import declared_schema, region_columns
-from memwal.creating.fields import last_field_id, with_fields, without_field
+from memwal.creating.fields import last_field_id, record_last_field_id, with_fields, without_field
 from memwal.errors import AlreadyExistsError, PreconditionError, UnsupportedError
 from planner.base_table import BaseTable
 from planner.ddl.columns import read_column
@@ -79,7 +79,7 @@ class AddColumn:
 
 @dataclass(frozen=True)
 class DropColumn:
-    """A column that nobody sees any more; indexes on it go with it."""
+    """A column that nobody sees any more; indexes on it go with it, and its field id stays in use."""
 
     name: str
     skips: bool
@@ -110,12 +110,16 @@ class DropColumn:
         return True
 
     def apply(self, table: Table) -> None:
-        """Commit a schema without it, in which its id stays in use."""
+        """Commit a schema without it."""
+
+        def remember(dataset: Any) -> None:  # noqa: ANN401 (lance types)
+            record_last_field_id(dataset, last_field_id(dataset, _ids_elsewhere(table)))
 
         def drop(dataset: Any) -> None:  # noqa: ANN401 (lance types)
-            schema = without_field(dataset, self.name, last_field_id(dataset, _ids_elsewhere(table)))
+            schema = without_field(dataset, self.name)
             _commit(dataset, lance.LanceOperation.Project(schema, preserves_nullability=True))
 
+        committed(table, "record field ids", remember)
         committed(table, f"drop column {self.name!r}", drop)
 
 

@@ -128,6 +128,21 @@ def test_rows_of_a_writer_that_died_are_taken_over_under_the_new_columns(sql: Sq
     assert sql("SELECT id, kept, fresh FROM t ORDER BY id") == [(1, 3, None), (2, 4, 5)]
 
 
+def test_a_log_is_taken_over_when_a_column_has_come_and_gone(sql: Sql) -> None:
+    sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    first = sql.dataset("t")
+    rows = [{"id": 1, "n": 1}]
+    lance_writer(sql).put(pa.Table.from_pylist(rows, schema=first.schema))  # and dies
+    sql("ALTER TABLE t ADD COLUMN extra INT")
+    lance_writer(sql).put(pa.Table.from_pylist([{"id": 2}], schema=sql.dataset("t").schema))
+    sql("ALTER TABLE t DROP COLUMN extra")
+    for dataset in (sql.dataset("t"), first, sql.dataset("t")):
+        writer = dataset.mem_wal_writer(REGION, durable_write=True, max_wal_buffer_size=1)
+        writer.put(pa.Table.from_pylist([{"id": 3, "n": 3}], schema=dataset.schema))
+    assert sql("SELECT * FROM t ORDER BY id") == [(1, 1), (2, None), (3, 3)]
+    assert sql.dataset("t").schema.metadata == first.schema.metadata
+
+
 def test_two_gateways_add_columns_and_write(root: Path, open_gateway: Callable[..., Sql]) -> None:
     first, second = open_gateway(root), open_gateway(root)
     first("CREATE TABLE t (id INT PRIMARY KEY)")
