@@ -26,6 +26,8 @@ _SEALED = "is sealed"
 _TOO_LONG = "past what the memtable replaying it can hold"
 _LEAST_UNFLUSHED_BYTES = 256 << 20
 _ROOM_BYTES = 1 << 30
+_ROOM_ENTRIES = 1000
+"""For what comes in while the log is measured."""
 _RACES = (PEER, "another writer claimed", "commit conflict")
 
 
@@ -33,7 +35,7 @@ class ContestedError(FencedError):
     """Others claimed the region at the same time; nothing was written."""
 
 
-class _LogTooLongError(UnavailableError):
+class _LogTooLongError(ContestedError):
     """The log has more than one MemTable takes."""
 
 
@@ -175,8 +177,8 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
             nbytes += int(entry.rows.nbytes)
     room = 4 * nbytes + _ROOM_BYTES
     settings = {
-        "max_memtable_rows": rows + 1,
-        "max_memtable_batches": batches + 1,
+        "max_memtable_rows": 2 * rows + _ROOM_ENTRIES,
+        "max_memtable_batches": 2 * batches + _ROOM_ENTRIES,
         "max_memtable_size": room,
         "max_unflushed_memtable_bytes": 4 * room,
     }
