@@ -69,13 +69,24 @@ def test_the_families_with_server_processes_run(data_dir: Path, tmp_path: Path) 
     assert "streaming 20,000 rows x 3 columns" in out.read_text()
 
 
-@pytest.mark.slow
-def test_the_families_that_write_leave_nothing_behind(data_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("ingest", "freshness", "write_costs"), marks=pytest.mark.slow),
+        # These start many servers and clients.
+        pytest.param(("inserts", "scans_while_writing", "write_curves"), marks=pytest.mark.soak),
+    ],
+    ids=["few servers", "many servers"],
+)
+def test_the_families_that_write_leave_no_tables_behind(
+    data_dir: Path, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    assert set(names) <= set(WRITING)
     out = tmp_path / "RESULTS.md"
     before = set(data_dir.iterdir())
-    run_families(small(data_dir), WRITING, out)
-    report = out.read_text()
-    assert [line for line in report.splitlines() if line.startswith("## ")] == [f"## {n}" for n in WRITING]
+    run_families(small(data_dir), names, out)
+    found = [line for line in out.read_text().splitlines() if line.startswith("## ")]
+    assert found == [f"## {name}" for name in names]
     assert set(data_dir.iterdir()) - before <= {data_dir / "plots"}
 
 
