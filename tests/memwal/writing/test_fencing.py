@@ -82,8 +82,8 @@ def test_two_writers_and_a_rival_lose_nothing(table: WrittenTable, writing: Writ
 
     with ThreadPoolExecutor(3) as clients:
         jobs = [
-            clients.submit(client, first, range(100, 160)),
-            clients.submit(client, second, range(200, 260)),
+            clients.submit(client, first, range(100, 130)),
+            clients.submit(client, second, range(200, 230)),
             clients.submit(fight, range(300, 303)),
         ]
         for job in jobs:

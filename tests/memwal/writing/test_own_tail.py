@@ -129,7 +129,7 @@ def test_readers_need_not_wait_for_writers(table: WrittenTable, writing: Writing
     writer = writing(table)
     (region,) = writer.write(rows(table, 0)).regions
     with ThreadPoolExecutor(1) as client:
-        work = client.submit(lambda: [writer.write(rows(table, key)) for key in range(200)])
+        work = client.submit(lambda: [writer.write(rows(table, key)) for key in range(80)])
         seen = 0
         while not work.done():
             tail = writer.tail(region)

@@ -41,8 +41,8 @@ def test_rows_go_where_lance_says(tmp_path: Path, kind: str, shape: dict[str, in
     (spec,) = dataset.mem_wal_index_details()["sharding_specs"]
     writer = TableWriter("r", table.storage, _options())
 
-    @settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(st.lists(values, min_size=1, max_size=20))
+    @settings(max_examples=6, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.lists(values, min_size=1, max_size=12))
     def check(keys: list[Any]) -> None:
         rows = table.rows(id=keys, qty=[0] * len(keys))
         expected = lance.evaluate_sharding_spec(rows.to_batches()[0], spec, dataset.lance_schema).column(0)
