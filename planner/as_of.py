@@ -140,7 +140,11 @@ def _literal(text: SqlText, i: int) -> AsOf:
 def _primary(text: SqlText, i: int) -> int:
     """The index behind a bracketed expression or a call."""
     opening = i if text.words[i] == "(" else i + 1
-    if text.words[opening] != "(" or (opening > i and (not text.is_name(i) or text.words[i] == QUOTED)):
+    if (
+        i >= len(text.tokens)
+        or text.words[opening] != "("
+        or (opening > i and (not text.is_name(i) or text.words[i] == QUOTED))
+    ):
         message = "A moment is a text like '2026-05-01 12:00:00', a call, or in brackets; no such stands"
         raise text.error(i, message)
     closing: list[str] = []
