@@ -59,6 +59,12 @@ def write_owner(storage: Storage, region_id: str, record: OwnerRecord) -> None:
         storage.put(record_path(region_id, record.epoch), json.dumps(asdict(record)).encode())
 
 
+def forget_owner(storage: Storage, region_id: str, epoch: int) -> None:
+    """Remove the record of a claim that is over; where storage fails, it stays and harms nobody."""
+    with suppress(UnavailableError):
+        storage.delete(record_path(region_id, epoch))
+
+
 def read_owner(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None:
     """The record of the writer that a region's manifest names; None where it left none.
 

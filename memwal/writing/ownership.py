@@ -14,7 +14,7 @@ from memwal.writing.claim import Claim, ContestedError, open_claim
 from memwal.writing.log import has_unflushed
 from memwal.writing.opened import OpenTable
 from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.owners import OwnerRecord, manifest_age, read_owner, write_owner
+from memwal.writing.owners import OwnerRecord, forget_owner, manifest_age, read_owner, write_owner
 
 _JITTER = 0.1
 """Part of the hold time by which claims are spread, and the unit of waiting after a contested one."""
@@ -54,6 +54,7 @@ class RegionOwnership:
         self.lost_epoch = 0
         self.gone_epoch = 0
         self._contested_epoch = 0
+        self._recorded_epoch = 0
 
     def claim(self, deadline: float, after_epoch: int | None = None, *, spares_owner: bool = False) -> Claim:
         """Claim the region as soon as its owner has had it for the time that the options grant.
@@ -212,6 +213,9 @@ class RegionOwnership:
         return left
 
     def _record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
+        for epoch in {claim.epoch - 1, self._recorded_epoch} - {0, claim.epoch}:
+            forget_owner(table.storage, self.region_id, epoch)
+        self._recorded_epoch = claim.epoch
         write_owner(
             table.storage,
             self.region_id,
