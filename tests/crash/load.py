@@ -15,7 +15,9 @@ from typing import Literal, Protocol, TypeAlias
 import lance
 import pyarrow as pa
 
-from memwal.writing import FencedError, NotOwnerError, PartlyWrittenError
+from memwal.errors import UnavailableError
+from memwal.writing import PartlyWrittenError
+from tests.support.gateways import wrote_nothing
 from tests.support.tables import key_field
 
 Kind: TypeAlias = Literal["insert", "update", "delete", "mix", "log"]
@@ -190,10 +192,12 @@ class Worker:
         self.tell(self.client, one)
         try:
             self.gateway.write(sql_of(one.kind, self.client, one.number))
-        except (FencedError, NotOwnerError):
-            one.outcome = "refused"
         except PartlyWrittenError:
             return  # others wanted the regions too: each has the statement or not
+        except UnavailableError as error:
+            if not wrote_nothing(error):
+                raise
+            one.outcome = "refused"
         else:
             one.outcome = "acknowledged"
         self.tell(self.client, one)

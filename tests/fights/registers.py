@@ -16,8 +16,7 @@ import lance
 import pyarrow as pa
 
 from memwal.errors import UnavailableError
-from memwal.writing import FencedError, NotOwnerError
-from tests.support.gateways import Gateway
+from tests.support.gateways import Gateway, wrote_nothing
 from tests.support.linearizability import Kind, Operation, Value, check_registers
 from tests.support.tables import key_field
 
@@ -119,14 +118,10 @@ class Client:
         invoked = time.monotonic()
         try:
             result = self.gateway.write(sql)
-        except (FencedError, NotOwnerError):
-            self.recorder.refused[self.name] += 1  # which promises that nothing was written
-            return
         except UnavailableError as error:
-            if "nothing was written" in str(error):  # others were faster for too long
-                self.recorder.refused[self.name] += 1
-                return
             self.recorder.refused[self.name] += 1
+            if wrote_nothing(error):
+                return
             returned, result = inf, None
         else:
             returned = time.monotonic()

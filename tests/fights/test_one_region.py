@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from memwal.writing import FencedError as RefusedError
-from memwal.writing import NotOwnerError, WriteOptions
+from memwal.errors import UnavailableError
+from memwal.writing import WriteOptions
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.support import manifests
-from tests.support.gateways import EngineGateway
+from tests.support.gateways import EngineGateway, wrote_nothing
 from tests.support.writer_process import (
     FencedError,
     RegionWriter,
@@ -65,7 +65,9 @@ class GatewayFighter:
         while True:
             try:
                 self.gateway.write(f"INSERT INTO r VALUES ({key}, {key + 1})")
-            except (RefusedError, NotOwnerError):
+            except UnavailableError as error:
+                if not wrote_nothing(error):
+                    raise
                 self.refused += 1
             else:
                 self.acknowledged.add(key, key + 1)

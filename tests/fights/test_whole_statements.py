@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memwal.writing import FencedError, NotOwnerError
+from memwal.errors import UnavailableError
 from tests.fights.registers import create_registers, meanwhile, run_all
 from tests.fights.test_linearizable import Disturber
-from tests.support.gateways import EngineGateway
+from tests.support.gateways import EngineGateway, wrote_nothing
 
 OpenGateways = Callable[..., list[EngineGateway]]
 TOGETHER = range(5)
@@ -22,8 +22,9 @@ def _written(gateway: EngineGateway, sql: str) -> int:
     while True:
         try:
             return gateway.write(sql)
-        except (FencedError, NotOwnerError):
-            continue
+        except UnavailableError as error:
+            if not wrote_nothing(error):
+                raise
 
 
 class Watcher:

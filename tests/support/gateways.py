@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from memwal.writing import WriteOptions
+from memwal.errors import UnavailableError
+from memwal.writing import FencedError, NotOwnerError, WriteOptions
 from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.snapshot import Consistency
@@ -17,6 +18,11 @@ from tests.support.servers import GatewayProcess, connected
 
 EAGER = WriteOptions(hold_ms=0)
 """Claims what it needs at once, so that tests need not wait for a former owner's time to pass."""
+
+
+def wrote_nothing(error: UnavailableError) -> bool:
+    """Whether an error promises that the statement may be sent again as if it never had been."""
+    return isinstance(error, FencedError | NotOwnerError) or "nothing was written" in str(error)
 
 
 class Gateway(Protocol):
