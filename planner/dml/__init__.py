@@ -20,7 +20,7 @@ What it writes:
 
 - `target`: the table, and whether the principal may write it.
 - `assignment`, `casting`, `filling`: values of the table's types, whole rows.
-- `stream`: many rows in parts. `collecting`: rows that must be held in memory.
+- `stream`: many rows in parts. `collecting`: rows that must be held in memory. `telling`: errors.
 - `rewriting`: the loop that reads and writes as one step.
 
 The statements:

@@ -16,6 +16,7 @@ from planner.dml.reading import Rows
 from planner.dml.returning import Returning
 from planner.dml.rewriting import Outcome, rewritten
 from planner.dml.target import Target
+from planner.dml.telling import retold
 from planner.settings import SessionSettings
 
 __all__ = ["Compute", "PreparedChange", "no_change"]
@@ -109,7 +110,7 @@ class PreparedChange(Described):
                     raise
                 count = f"set {row + 1} of {parameters.num_rows} sets of parameters"
                 msg = f"{error}; this was {count}, and the {row} before it were done"
-                raise type(error)(msg) from error
+                raise retold(error, msg) from error
             affected += done.affected
             is_durable = is_durable and done.is_durable
             if done.rows is not None:

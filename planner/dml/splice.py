@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from memwal.errors import LanceGatewayError
 from planner.dml.statement import Part, WriteText
+from planner.dml.telling import retold
 from planner.tokens import at_position
 
 __all__ = ["Splice", "SplicedQuery"]
@@ -53,7 +54,7 @@ class SplicedQuery:
             told = self._told(str(error))
             if told == str(error):
                 raise
-            raise type(error)(told) from error
+            raise retold(error, told) from error
 
     def _told(self, message: str) -> str:
         message = message.replace(self.sql, self.original)

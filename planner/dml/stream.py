@@ -10,6 +10,7 @@ import pyarrow as pa
 from memwal.errors import LanceGatewayError
 from memwal.writing import PartlyWrittenError, WriteReceipt
 from planner.control import RunControl
+from planner.dml.telling import retold
 
 __all__ = ["PART_BYTES", "PART_ROWS", "in_parts", "write_parts"]
 
@@ -120,4 +121,4 @@ class _Written:
         if isinstance(error, PartlyWrittenError):
             self.add(error.receipt)
             return PartlyWrittenError(msg, self.receipt)
-        return type(error)(msg)
+        return retold(error, msg)

@@ -1,7 +1,7 @@
 """Preparing writes nothing; it tells types and plans, and is done once for as long as it holds."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,21 @@ import pytest
 from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
 from planner.control import RunControl
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine
-from tests.dml.lake import TABLES, Lake, make_lake
+from tests.dml.lake import TABLES, Lake, make_lake, open_lake
 
 
 @pytest.fixture
 def lake(tmp_path: Path, open_engine: Callable[[Path], QueryEngine]) -> Lake:
     make_lake(tmp_path)
     return Lake(open_engine(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """For tests that write nothing."""
+    made = open_lake(tmp_path_factory.mktemp("lake"))
+    yield made
+    made.engine.close()
 
 
 def prepared(lake: Lake, sql: str) -> PreparedWrite:
@@ -37,8 +45,10 @@ def prepared(lake: Lake, sql: str) -> PreparedWrite:
         ("UPDATE people SET age = $1, score = $2 WHERE id = $3", [pa.int32(), pa.float64(), pa.int64()]),
         ("DELETE FROM orders WHERE total > $1 AND day = $2", [pa.decimal128(10, 2), pa.date32()]),
         (
-            "MERGE INTO people USING news n ON people.id = n.id AND n.age > $2 "
-            "WHEN MATCHED THEN UPDATE SET age = $1",
+            (
+                "MERGE INTO people USING news n ON people.id = n.id AND n.age > $2 "
+                "WHEN MATCHED THEN UPDATE SET age = $1"
+            ),
             [pa.int32(), pa.int64()],
         ),
         (
@@ -49,21 +59,21 @@ def prepared(lake: Lake, sql: str) -> PreparedWrite:
     ],
 )
 def test_parameters_have_the_types_of_what_they_are_for(
-    lake: Lake, sql: str, types: list[pa.DataType]
+    unchanged: Lake, sql: str, types: list[pa.DataType]
 ) -> None:
-    before = {table: lake.rows(table) for table in TABLES}
-    statement = prepared(lake, sql)
+    before = {table: unchanged.rows(table) for table in TABLES}
+    statement = prepared(unchanged, sql)
     assert statement.parameter_schema.types == types
     assert statement.target in TABLES
-    assert {table: lake.rows(table) for table in TABLES} == before
+    assert {table: unchanged.rows(table) for table in TABLES} == before
 
 
-def test_what_is_returned_is_known_before(lake: Lake) -> None:
+def test_what_is_returned_is_known_before(unchanged: Lake) -> None:
     statement = prepared(
-        lake, "UPDATE people AS p SET age = 1 WHERE id = 1 RETURNING p.id, age * 2.5 AS more"
+        unchanged, "UPDATE people AS p SET age = 1 WHERE id = 1 RETURNING p.id, age * 2.5 AS more"
     )
     assert statement.schema == pa.schema([("id", pa.int64()), ("more", pa.float64())])
-    nothing = prepared(lake, "UPDATE people SET age = 1 WHERE id = 1")
+    nothing = prepared(unchanged, "UPDATE people SET age = 1 WHERE id = 1")
     assert nothing.schema == pa.schema([])
     assert nothing.digest != statement.digest
 
@@ -87,15 +97,15 @@ def test_what_is_returned_is_known_before(lake: Lake) -> None:
         ),
     ],
 )
-def test_explain_shows_and_does_nothing(lake: Lake, sql: str, shown: str) -> None:
-    before = {table: lake.rows(table) for table in TABLES}
-    done = lake.write(sql)
+def test_explain_shows_and_does_nothing(unchanged: Lake, sql: str, shown: str) -> None:
+    before = {table: unchanged.rows(table) for table in TABLES}
+    done = unchanged.write(sql)
     assert done.rows is not None
     plans = dict(zip(*done.rows.to_pydict().values(), strict=True))
     assert shown in plans["write_plan"]
     assert "VALUES" in sql or "DatasetExec" in plans["physical_plan"]
     assert done.affected == -1
-    assert {table: lake.rows(table) for table in TABLES} == before
+    assert {table: unchanged.rows(table) for table in TABLES} == before
 
 
 def test_a_statement_is_prepared_once(lake: Lake) -> None:
@@ -118,8 +128,8 @@ def test_a_statement_is_prepared_anew_for_a_table_with_other_columns(lake: Lake)
 
 
 @pytest.mark.parametrize("values", [[], [pa.scalar(1)], [pa.scalar(1)] * 3], ids=len)
-def test_as_many_values_as_parameters_are_bound(lake: Lake, values: list[Any]) -> None:
-    statement = prepared(lake, "UPDATE people SET age = $1 WHERE id = $2")
+def test_as_many_values_as_parameters_are_bound(unchanged: Lake, values: list[Any]) -> None:
+    statement = prepared(unchanged, "UPDATE people SET age = $1 WHERE id = $2")
     with pytest.raises(InvalidInputError, match="2 parameter"):
         statement.execute(values)
 
@@ -143,13 +153,13 @@ def test_sets_of_parameters_are_done_one_after_another(lake: Lake) -> None:
         "MERGE INTO people USING news n ON people.id = n.id WHEN MATCHED THEN DELETE",
     ],
 )
-def test_what_is_stopped_before_it_writes_writes_nothing(lake: Lake, sql: str) -> None:
-    before = lake.rows("people")
+def test_what_is_stopped_before_it_writes_writes_nothing(unchanged: Lake, sql: str) -> None:
+    before = unchanged.rows("people")
     control = RunControl()
     control.cancel(UnavailableError("stopped by somebody"))
     with pytest.raises(UnavailableError, match="stopped by somebody"):
-        prepared(lake, sql).execute((), control)
-    assert lake.rows("people") == before
+        prepared(unchanged, sql).execute((), control)
+    assert unchanged.rows("people") == before
 
 
 def test_prepared_statements_are_shared_by_threads(lake: Lake) -> None:
