@@ -14,7 +14,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.layout import wal_entry_path
 from memwal.writing.atomic import append_atomically
 from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
-from memwal.writing.claim import Claim, InDoubtError
+from memwal.writing.claim import Claim, ContestedError, InDoubtError
 from memwal.writing.counting import Counters
 from memwal.writing.log import Arrival, arrival
 from memwal.writing.observing import RegionStats
@@ -232,6 +232,11 @@ class RegionWriter:
             except InDoubtError as doubt:
                 if self._arrived(group, doubt, deadline):
                     break
+            except ContestedError:
+                # Several claimed it at once, and nothing was written.
+                if group[0].holder is not None or time.monotonic() > deadline:
+                    raise
+                self._stopped.wait(_FIRST_PAUSE)
             else:
                 break
             finally:
