@@ -96,6 +96,7 @@ def test_of_a_group_only_the_bad_request_fails(root: Path, open_gateway: OpenGat
     assert values(gateway) == dict.fromkeys(range(12), "good")
 
 
+@pytest.mark.slow
 def test_a_huge_row(root: Path, open_gateway: OpenGateway):
     create(root)
     gateway = open_gateway()

@@ -54,7 +54,7 @@ def test_reads_and_writes_through_two_gateways_are_linearizable(
 ):
     create_registers(root, regions)
     recorder = Recorder()
-    run_all([one.step for one in clients(open_gateways(2), 6, recorder, seed=regions)], rounds=40)
+    run_all([one.step for one in clients(open_gateways(2), 6, recorder, seed=regions)], rounds=30)
     recorder.check()
 
 
@@ -64,7 +64,7 @@ def test_flushes_merges_and_clean_ups_change_no_answer(root: Path, open_gateways
     gateways = open_gateways(2)
     recorder = Recorder()
     with meanwhile(Disturber(table, gateways, seed=1).step):
-        run_all([one.step for one in clients(gateways, 4, recorder, seed=2)], rounds=30)
+        run_all([one.step for one in clients(gateways, 4, recorder, seed=2)], rounds=20)
     recorder.check()
 
 
