@@ -96,6 +96,7 @@ class History:
         self.moments[now()] = dict(self.flushed)
 
 
+@pytest.mark.slow
 def test_every_version_and_moment_shows_what_was_flushed_by_then(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
