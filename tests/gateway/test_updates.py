@@ -329,6 +329,44 @@ def test_a_client_that_gave_up_waiting_has_written_nothing_or_everything(root: P
         assert count(client, notes) == 0
 
 
+def test_a_client_that_sends_slowly_does_not_keep_others_waiting(
+    root: Path, notes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.queries._STALL_SECONDS", 0.2)
+    with observed(root, max_concurrent_queries=1) as (server, client, observer):
+        handle = rpc.prepare(client, f"INSERT INTO {notes} (id, text) VALUES (?, ?)")
+        command = sql.CommandPreparedStatementUpdate(
+            prepared_statement_handle=handle.prepared_statement_handle
+        )
+        writer, reader = client.do_put(rpc.descriptor(command), bound(1).schema)
+        writer.write_table(bound(1))
+        observer.await_start()
+        assert rpc.query(client, "SELECT 1 AS one").to_pydict() == {"one": [1]}
+        assert len(server.queries.active()) == 1
+        with writer:
+            writer.write_table(bound(3))
+            writer.done_writing()
+            assert sql.DoPutUpdateResult.FromString(reader.read().to_pybytes()).record_count == 4
+
+
+def test_an_upload_that_is_killed_ends_with_its_next_batch_and_writes_nothing(root: Path, notes: str) -> None:
+    with observed(root) as (server, client, observer):
+        handle = rpc.prepare(client, f"INSERT INTO {notes} (id, text) VALUES (?, ?)")
+        command = sql.CommandPreparedStatementUpdate(
+            prepared_statement_handle=handle.prepared_statement_handle
+        )
+        writer, _ = client.do_put(rpc.descriptor(command), bound(1).schema)
+        writer.write_table(bound(3))
+        observer.await_start()
+        (query,) = server.queries.active()
+        assert update(client, f"KILL QUERY '{query.id}'") == 1
+        writer.done_writing()
+        with pytest.raises(flight.FlightCancelledError, match="was killed"):
+            writer.close()
+        assert observer.await_end().state is QueryState.CANCELLED
+        assert count(client, notes) == 0
+
+
 class _Headers(flight.ClientMiddlewareFactory):
     """Remembers what a server sends back."""
 
