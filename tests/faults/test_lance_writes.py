@@ -47,14 +47,11 @@ def open_gateway() -> Iterator[Callable[[Path], EngineGateway]]:
 
 
 OpenGateway = Callable[[Path], EngineGateway]
-BLOCKS = (
-    pytest.param(in_the_way, id="the log can't be reached"),
-    pytest.param(immutable, id="the log can't be added to", marks=pytest.mark.soak),
-)
+BLOCKS = {"the log can't be reached": in_the_way, "the log can't be added to": immutable}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.soak
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_an_insert_that_the_log_does_not_take(root: Path, open_gateway: OpenGateway, block: Callable):
     table = create(root)
     gateway = open_gateway(root)

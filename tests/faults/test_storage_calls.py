@@ -62,7 +62,7 @@ def test_without_failures_the_script_has_one_outcome(root: Path):
 @pytest.mark.slow
 def test_any_call_may_fail(root: Path):
     """All that write, and some of those that read."""
-    _fail_calls(root, "before", lambda number, name: name.startswith("put") or number % 120 == 1)
+    _fail_calls(root, "before", lambda number, name: name.startswith("put") or number % 200 == 1)
 
 
 @pytest.mark.slow
