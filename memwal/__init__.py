@@ -14,7 +14,7 @@ State of a table
 
 Making tables
 
-- `creating`: a base table and its MemWAL in one step, region specs as text, what schemas say of keys and NULL.
+- `creating`: a base table and its MemWAL in one step, region specs as text, keys and NOT NULL of schemas.
 
 Keys
 
