@@ -78,18 +78,18 @@ def test_every_way_to_read_equals_the_replay_of_short_histories(writers: WriterP
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineExecutor, examples=60, steps=25, kind=ManyReaders, derandomize=True)
+    run_histories(writers, EngineExecutor, examples=24, steps=18, kind=ManyReaders, derandomize=True)
 
 
 @pytest.mark.slow
 def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, GatewayExecutor, examples=6, steps=12, derandomize=True)
+    run_histories(writers, GatewayExecutor, examples=3, steps=12, derandomize=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_read_through_two_gateways_by_turns_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, TwoGatewaysExecutor, examples=6, steps=12, derandomize=True)
+    run_histories(writers, TwoGatewaysExecutor, examples=3, steps=12, derandomize=True)
 
 
 @pytest.mark.soak

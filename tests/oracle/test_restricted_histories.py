@@ -85,4 +85,4 @@ def test_short_histories_show_what_the_policy_says(writers: WriterProcess):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_show_what_the_policy_says(writers: WriterProcess):
-    run(writers, 30, 20)
+    run(writers, 12, 16)
