@@ -32,6 +32,8 @@ line.
 
 import os
 
-# Lance reads it as it is imported. Else it tells of every text search that the MemWAL index has no fields,
-# and of every table that is made that it was not there.
-os.environ.setdefault("LANCE_LOG", "warn,lance::index=off,lance::dataset::write::insert=error")
+# Lance reads it as it is imported. Else it tells of every text search that the MemWAL index has no fields, of
+# every table that is made that it was not there, and of every region that another writer took over.
+os.environ.setdefault(
+    "LANCE_LOG", "warn,lance::index=off,lance::dataset::write::insert=error,lance::dataset::mem_wal=error"
+)
