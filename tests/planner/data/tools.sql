@@ -72,7 +72,7 @@ HAVING (COUNT(1) > 0)
 ## Tableau: does the database have temporary tables
 CREATE LOCAL TEMPORARY TABLE "#Tableau_1_1_Connect_CheckCreateTempTableCap" ("COL" INTEGER) ON COMMIT PRESERVE ROWS
 --
-refused: read-only
+refused: temporary tables
 
 ## Tableau: does the database have SELECT INTO
 SELECT 1 AS "COL" INTO "#Tableau_1_2_Connect_CheckSelectIntoCap"
