@@ -34,6 +34,7 @@ DEFAULTS = {
     "endpoints": "1",
     "query_timeout_ms": "0",
     "types": "auto",
+    "durable_writes": "true",
 }
 
 
@@ -118,6 +119,7 @@ EVERY_KIND = [
 ]  # fmt: skip
 TAKEN = {
     "region_pruning": [FLAG],
+    "durable_writes": [FLAG],
     "max_staleness_ms": [WHOLE, DIGITS],
     "query_timeout_ms": [WHOLE, DIGITS],
     "endpoints": [WHOLE, DIGITS],
