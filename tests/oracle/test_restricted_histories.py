@@ -79,10 +79,10 @@ def run(writers: WriterProcess, examples: int, steps: int, **more: Any) -> None:
 
 
 def test_short_histories_show_what_the_policy_says(writers: WriterProcess):
-    run(writers, 5, 6, phases=(Phase.explicit, Phase.generate))
+    run(writers, 3, 6, phases=(Phase.explicit, Phase.generate))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_show_what_the_policy_says(writers: WriterProcess):
-    run(writers, 12, 16)
+    run(writers, 6, 16)

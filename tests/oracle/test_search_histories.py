@@ -63,7 +63,7 @@ def test_short_histories_are_searched_like_the_replay(writers: WriterProcess):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_histories_are_searched_like_the_replay(writers: WriterProcess, family: str):
-    run_histories(writers, EngineExecutor, family, examples=5, steps=12, derandomize=True)
+    run_histories(writers, EngineExecutor, family, examples=3, steps=12, derandomize=True)
 
 
 @pytest.mark.slow
