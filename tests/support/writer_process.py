@@ -59,7 +59,7 @@ class WriterProcess:
         self._names += 1
         name = f"writer-{self._names}"
         dataset = lance.dataset(str(uri))
-        settings = {"max_wal_flush_interval_ms": 1, **config}
+        settings = {"max_wal_buffer_size": 1, **config}
         answer = self.command(do="open", name=name, uri=str(uri), region=region, config=settings)
         field_ids = {column.name(): column.id() for column in dataset.lance_schema.fields()}
         return RegionWriter(self, name, region, dataset.schema, field_ids, answer["current_generation"])
