@@ -1,18 +1,16 @@
 """Random histories against the oracle: in seconds, in minutes, and for as long as one likes."""
 
-import os
+from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import Phase
 
 from tests.oracle.executors import EngineExecutor, GatewayExecutor, TwoGatewaysExecutor
 from tests.oracle.machine import Executor, Histories
 from tests.oracle.readers import ManyReaders
+from tests.oracle.running import run_machine, soak
 from tests.support.writer_process import WriterProcess
-
-SIZES = {"HISTORIES": "200", "STEPS": "60"}
 
 
 def run_histories(
@@ -32,24 +30,6 @@ def run_histories(
             return executor(root)
 
     run_machine(Run, examples=examples, steps=steps, **more)
-
-
-def run_machine(machine: type[Histories], *, examples: int, steps: int, **more: object) -> None:
-    """Run so many histories of at most so many steps."""
-    if "seed" in more:
-        seed(more.pop("seed"))(machine)
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            report_multiple_bugs=False,
-            **more,
-        ),
-    )
 
 
 def test_short_histories_equal_the_replay(writers: WriterProcess):
@@ -95,11 +75,4 @@ def test_histories_read_through_two_gateways_by_turns_equal_the_replay(writers: 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_long_histories_equal_the_replay(writers: WriterProcess):
-    """``SOAK_HISTORIES`` and ``SOAK_STEPS`` set the size, ``SOAK_SEED`` repeats a run."""
-    number = int(os.environ.get("SOAK_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
-    histories, steps = (int(os.environ.get(f"SOAK_{name}", size)) for name, size in SIZES.items())
-    try:
-        run_histories(writers, EngineExecutor, examples=histories, steps=steps, kind=ManyReaders, seed=number)
-    except BaseException as failure:
-        failure.add_note(f"SOAK_SEED={number} repeats this run")
-        raise
+    soak(partial(run_histories, writers, EngineExecutor, kind=ManyReaders), histories=200, steps=60)

@@ -6,15 +6,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from datafusion import SessionConfig, SessionContext
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase
 from hypothesis import strategies as st
-from hypothesis.stateful import run_state_machine_as_test
 
 from planner.access import TableAccess
 from tests.oracle import queries
 from tests.oracle.executors import EngineExecutor
 from tests.oracle.machine import Histories
 from tests.oracle.predicates import predicate
+from tests.oracle.running import run_machine
 from tests.support.principals import Principal
 from tests.support.writer_process import WriterProcess
 
@@ -63,19 +63,7 @@ def run(writers: WriterProcess, examples: int, steps: int, **more: Any) -> None:
         def open_executor(root: Path) -> EngineExecutor:
             return EngineExecutor(root)
 
-    run_state_machine_as_test(
-        Run,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-            report_multiple_bugs=False,
-            **more,
-        ),
-    )
+    run_machine(Run, examples=examples, steps=steps, derandomize=True, **more)
 
 
 def test_short_histories_show_what_the_policy_says(writers: WriterProcess):

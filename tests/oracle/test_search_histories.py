@@ -1,7 +1,7 @@
 """Random histories of searched tables against brute force and a freshly indexed table."""
 
-import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,13 @@ from tests.oracle.executors import EngineExecutor, GatewayExecutor, TwoGatewaysE
 from tests.oracle.hybrid_answers import found_by_both
 from tests.oracle.machine import Executor
 from tests.oracle.predicates import Draw
+from tests.oracle.running import run_machine, soak
 from tests.oracle.search_machine import SearchHistories
 from tests.oracle.searched import Question, Searched
-from tests.oracle.test_histories import run_machine
 from tests.oracle.text_answers import found_text
 from tests.oracle.vector_answers import Recall, nearest, ordered_by_distance
 from tests.support.writer_process import WriterProcess
 
-SIZES = {"HISTORIES": "100", "STEPS": "40"}
 FAMILIES: dict[str, tuple[Callable[[Draw, Searched, Recall], Question], ...]] = {
     "vectors": (nearest, nearest, ordered_by_distance),
     "texts": (found_text,),
@@ -76,13 +75,4 @@ def test_histories_are_searched_over_the_wire(writers: WriterProcess, executor: 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_long_histories_are_searched_like_the_replay(writers: WriterProcess):
-    """``SOAK_HISTORIES`` and ``SOAK_STEPS`` set the size, ``SOAK_SEED`` repeats a run."""
-    number = int(os.environ.get("SOAK_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
-    histories, steps = (int(os.environ.get(f"SOAK_{name}", size)) for name, size in SIZES.items())
-    try:
-        run_histories(
-            writers, EngineExecutor, examples=histories, steps=steps, seed=number, phases=tuple(Phase)
-        )
-    except BaseException as failure:
-        failure.add_note(f"SOAK_SEED={number} repeats this run")
-        raise
+    soak(partial(run_histories, writers, EngineExecutor, phases=tuple(Phase)), histories=100, steps=40)

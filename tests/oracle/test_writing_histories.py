@@ -1,18 +1,16 @@
 """Random histories of tables that SQL writes, against the oracle."""
 
-import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import Phase
 
-from tests.oracle.test_histories import run_machine
+from tests.oracle.running import run_machine, soak
 from tests.oracle.writing_machine import WritingHistories
 from tests.support.gateways import EngineGateway, Gateway, served
 from tests.support.writer_process import WriterProcess
-
-SIZES = {"HISTORIES": "200", "STEPS": "40"}
 
 
 def run_histories(
@@ -48,13 +46,4 @@ def test_histories_written_over_adbc_equal_the_replay(writers: WriterProcess):
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_long_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
-    """``SOAK_HISTORIES`` and ``SOAK_STEPS`` set the size, ``SOAK_SEED`` repeats a run."""
-    number = int(os.environ.get("SOAK_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
-    histories, steps = (int(os.environ.get(f"SOAK_{name}", size)) for name, size in SIZES.items())
-    try:
-        run_histories(
-            writers, EngineGateway, examples=histories, steps=steps, seed=number, phases=tuple(Phase)
-        )
-    except BaseException as failure:
-        failure.add_note(f"SOAK_SEED={number} repeats this run")
-        raise
+    soak(partial(run_histories, writers, EngineGateway, phases=tuple(Phase)), histories=200, steps=40)
