@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.keys import Key, KeySet, key_rows
-from execnodes.node import TOMBSTONE, ExecNode, TaskContext
+from execnodes.node import ExecNode, TaskContext
 from execnodes.row_filter import RowFilter
+from memwal.stored_fields import TOMBSTONE
 
 
 @dataclass(frozen=True, eq=False)

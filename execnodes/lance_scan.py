@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, TOMBSTONE, TaskContext, rows_without_columns
+from execnodes.node import ROW_ADDRESS, TaskContext, rows_without_columns
 from execnodes.row_filter import RowFilter
 from execnodes.row_mask import CHUNK_ROWS, RowMask, shown
 from execnodes.scan import ScanExec
 from execnodes.source import ColumnCache, KeyLocator, LanceSource, read_as
+from memwal.stored_fields import TOMBSTONE
 
 RUN_ROWS = 1 << 23
 """A scan that may find nothing is begun anew after so many rows: in between it can be stopped."""

@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import TOMBSTONE, TaskContext, rows_without_columns
+from execnodes.node import TaskContext, rows_without_columns
 from execnodes.row_filter import RowFilter
 from execnodes.row_mask import RowMask, shown
 from execnodes.scan import ScanExec
 from execnodes.source import MemTableSource
+from memwal.stored_fields import TOMBSTONE
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 ROW_ADDRESS = "_rowaddr"
 """Lance's row address, uint64: fragment id in the upper 32 bits, offset within the fragment in the lower."""
 
-TOMBSTONE = "_tombstone"
-"""Bool column of fresh rows: true marks a deleted key."""
-
 
 @dataclass(slots=True)
 class Metrics:

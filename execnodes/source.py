@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.keys import KeySet
-from execnodes.node import TOMBSTONE
 from execnodes.row_mask import FragmentMask
+from memwal.stored_fields import TOMBSTONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ State of a table
 - `manifest`: a region's versioned state; finding the newest version, committing the next.
 - `index_details`: the base table's MemWAL index: region specs, merge and index progress, region snapshots.
 - `wal`: durable rows that no flush has covered yet.
+- `stored_fields`: columns by field id, whatever they were called when rows were stored.
 
 Making tables
 

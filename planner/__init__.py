@@ -21,7 +21,7 @@ A statement passes through these modules, in this order:
 `catalog`, `table`, `snapshot`              tables under a root, and one consistent state of each
 `newest_base`, `known_state`                its newest version, and what is kept while it is the same table
 `as_of`, `past_tables`, `past_table`        tables as they were: by version, tag and time
-`base_table`, `stored_fields`,              base table and flushed generations of a snapshot, their columns
+`base_table`,                               base table and flushed generations of a snapshot, their columns
 `fresh_rows`, `dataset_indexes`             matched by field id, and their indexes
 `log_reading`, `region_log`, `tail`         unflushed rows, which grow entry by entry
 `key_column`, `key_probe`, `key_history`,   which rows newer ones supersede, kept as masks: of files, and of

@@ -17,8 +17,8 @@ from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, Un
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
 from memwal.layout import base_manifest_paths
 from memwal.storage import FileIdentity, Storage
+from memwal.stored_fields import StoredField, fields_of_dataset
 from planner.dataset_indexes import DatasetIndex, dataset_indexes
-from planner.stored_fields import StoredField, fields_of_dataset
 
 Place = tuple[str, int]
 """Names a table in caches: its directory, and how often another table was found there before."""

@@ -11,13 +11,13 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, TOMBSTONE
+from execnodes.node import ROW_ADDRESS
 from execnodes.source import LanceSource
 from memwal.errors import CorruptDataError
+from memwal.stored_fields import TOMBSTONE, StoredField, fields_of_dataset
 from planner.base_table import BaseTable, brief
 from planner.dataset_indexes import DatasetIndex, dataset_indexes
 from planner.key_column import key_column
-from planner.stored_fields import StoredField, fields_of_dataset
 
 
 class GenerationVanishedError(CorruptDataError):

@@ -17,14 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.node import TOMBSTONE
 from execnodes.source import MemTableSource, StoredColumn, read_as
+from memwal.stored_fields import TOMBSTONE, fields_of_entry
 from memwal.wal import WalEntry
 from planner.base_table import BaseTable
 from planner.fresh_rows import LayerKeys
 from planner.key_column import key_column
 from planner.key_history import KeyHistory
-from planner.stored_fields import fields_of_entry
 
 Find = Callable[[pa.Array], np.ndarray]
 

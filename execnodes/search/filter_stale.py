@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.keys import Key, KeySet, key_rows
-from execnodes.node import TOMBSTONE, ExecNode, TaskContext
+from execnodes.node import ExecNode, TaskContext
 from execnodes.search.knn import KnnExec, candidates
 from execnodes.search.nearest import Found
 from execnodes.search.request import Staleness
@@ -19,6 +19,7 @@ from execnodes.search.side_by_side import helpers_for, side_by_side
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
 from execnodes.search.taken_rows import taken_rows
 from execnodes.source import LanceSource
+from memwal.stored_fields import TOMBSTONE
 
 OVER_FETCH = 2
 """So many times k rows are asked for where nothing more can be fetched later."""

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, TOMBSTONE
+from execnodes.node import ROW_ADDRESS
 from execnodes.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.search.source import SearchSource
 from execnodes.search.vector_blocks import Keep
 from execnodes.source import LanceSource, read_as
+from memwal.stored_fields import TOMBSTONE
 
 MAX_ROWS = 1 << 16
 """Of a fragment whose columns are kept."""

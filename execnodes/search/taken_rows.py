@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import TOMBSTONE
 from execnodes.search.kept_columns import kept_columns
 from execnodes.search.row_ids import row_ids
 from execnodes.search.source import SearchSource
 from execnodes.search.vector_blocks import Keep
 from execnodes.source import LanceSource, read_as
 from memwal.errors import CorruptDataError
+from memwal.stored_fields import TOMBSTONE
 
 
 def taken_rows(

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
+from memwal.stored_fields import FIELD_ID, TOMBSTONE
 
-TOMBSTONE = "_tombstone"
-_FIELD_ID = b"lance:field_id"
 _MANY_BYTES = 1 << 20
 _ALIGNMENT = 16
 
@@ -109,7 +108,7 @@ def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
 def entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
     """Schema of WAL entries, with field ids as Lance notes them there."""
     fields = [
-        field.with_metadata({**(field.metadata or {}), _FIELD_ID: str(field_id).encode()})
+        field.with_metadata({**(field.metadata or {}), FIELD_ID: str(field_id).encode()})
         for field, field_id in zip(schema, field_ids, strict=True)
     ]
     if keyed:

@@ -16,13 +16,13 @@ import pyarrow as pa
 from memwal.creating import declared_schema, region_columns
 from memwal.creating.fields import last_field_id, record_last_field_id, with_fields, without_field
 from memwal.errors import AlreadyExistsError, PreconditionError, UnsupportedError
+from memwal.stored_fields import fields_of_dataset, fields_of_entry
 from planner.base_table import BaseTable
 from planner.ddl.columns import read_column
 from planner.ddl.committing import committed
 from planner.ddl.indexes import check_column
 from planner.ddl.reader import Reader
 from planner.ddl.types import read_type
-from planner.stored_fields import fields_of_dataset, fields_of_entry
 from planner.table import Table
 
 

@@ -11,11 +11,12 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, TOMBSTONE, MetricsSet, TaskContext
+from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext
 from execnodes.row_mask import OFFSET_MASK, RowMask, fragment_mask
 from execnodes.search.source import SCORE, SOURCE, IndexDescription, SearchSource
 from execnodes.source import LanceSource, MemTableSource, StoredColumn
 from execnodes.text.query import TextQuery, lance_query
+from memwal.stored_fields import TOMBSTONE
 from planner.byte_cache import ByteCache
 from planner.column_cache import DecodedColumns
 from planner.search.text import plan_text

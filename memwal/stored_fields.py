@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from execnodes.node import TOMBSTONE
-
+TOMBSTONE = "_tombstone"
+"""Column of a generation or log entry that says whether the row deletes its key."""
 FIELD_ID = b"lance:field_id"
 
 
