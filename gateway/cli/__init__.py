@@ -4,6 +4,7 @@
 - `querying`: `lance-gateway sql`
 - `configuring`: `lance-gateway config check | show | reference`
 - `securing`: `lance-gateway user add | remove`, `token create | revoke` and `policy check`
+- `pipeline.cli`: `lance-gateway pipeline ...`
 - `failing`: what a command that fails says
 """
 
@@ -13,6 +14,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli import configuring, querying, securing, serving
+from pipeline.cli import app as pipeline_app
 
 app = typer.Typer(
     name="lance-gateway",
@@ -45,6 +47,7 @@ app.add_typer(configuring.app, name="config")
 app.add_typer(securing.users, name="user")
 app.add_typer(securing.tokens, name="token")
 app.add_typer(securing.policies, name="policy")
+app.add_typer(pipeline_app, name="pipeline")
 
 
 def main() -> None:
