@@ -10,7 +10,6 @@ import pyarrow as pa
 from planner.control import RunControl
 from planner.dml.assignment import assigned
 from planner.dml.changing import Compute, PreparedChange, deleted, no_change
-from planner.dml.computing import prepared_read
 from planner.dml.key_conditions import point_rows
 from planner.dml.lookup import last_of_key, strong
 from planner.dml.prepared import parameter_schema
@@ -59,9 +58,7 @@ def prepare_delete(
     splice.add(", ".join(f"{quote(name)}.{quote(one)}" for one in wanted))
     add_source(splice, target, name, others, condition)
     chosen = strong(settings)
-    planned = PlannedRows(
-        engine, target, prepared_read(engine, splice.query(), chosen, access), chosen, access
-    )
+    planned = PlannedRows.of(engine, target, splice.query(), chosen, access)
     rows: Rows = planned
     if condition and not others and not common_tables:
         rows = point_rows(statement, name, condition, SetColumns(target), "", planned) or planned

@@ -53,9 +53,7 @@ def prepare_merge(engine: QueryEngine, sql: str, settings: SessionSettings, acce
     clauses = read_clauses(statement, text, target, name, given)
     splice = Splice(statement).copy(text.common_tables)
     splice = joined_query(splice, target, name, text.source, text.source_name, text.condition, clauses)
-    planned = PlannedRows(
-        engine, target, prepared_read(engine, splice.query(), chosen, access), chosen, access
-    )
+    planned = PlannedRows.of(engine, target, splice.query(), chosen, access)
     for clause in clauses:
         clause.columns.check_types(planned.read.schema, clause.prefix)
     answered = returning(statement, text.returning, target, text.alias, settings)

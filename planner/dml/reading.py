@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from planner.control import RunControl
 from planner.dml.collecting import collected
-from planner.dml.computing import Read
+from planner.dml.computing import Read, prepared_read
 from planner.dml.evaluating import RowsQuery
+from planner.dml.splice import SplicedQuery
 from planner.dml.target import Target
 
 if TYPE_CHECKING:
@@ -52,15 +53,29 @@ class PlannedRows:
         engine: that runs it.
         target: table that is written.
         read: the query.
-        settings: it runs with.
         access: rights of the principal.
     """
 
     engine: QueryEngine
     target: Target
     read: Read
-    settings: SessionSettings
     access: Access
+
+    @staticmethod
+    def of(
+        engine: QueryEngine, target: Target, query: SplicedQuery, settings: SessionSettings, access: Access
+    ) -> PlannedRows:
+        """Check the query.
+
+        Raises:
+            LanceGatewayError: what is wrong with it, shown in the statement.
+        """
+        return PlannedRows(engine, target, prepared_read(engine, query, settings, access), access)
+
+    @property
+    def settings(self) -> SessionSettings:
+        """It runs with."""
+        return self.read.settings
 
     @property
     def reads(self) -> tuple[Read, ...]:

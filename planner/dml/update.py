@@ -11,7 +11,6 @@ from memwal.errors import InvalidInputError
 from memwal.writing import Changes
 from planner.control import RunControl
 from planner.dml.changing import Compute, PreparedChange, no_change
-from planner.dml.computing import prepared_read
 from planner.dml.key_conditions import point_rows
 from planner.dml.lookup import key_text, repeated_key, strong
 from planner.dml.prepared import parameter_schema
@@ -64,9 +63,7 @@ def prepare_update(
     columns.add_to(splice, _SET)
     add_source(splice, target, name, others, condition)
     chosen = strong(settings)
-    planned = PlannedRows(
-        engine, target, prepared_read(engine, splice.query(), chosen, access), chosen, access
-    )
+    planned = PlannedRows.of(engine, target, splice.query(), chosen, access)
     columns.check_types(planned.read.schema, _SET)
     rows: Rows = planned
     if condition and not others and not common_tables:
