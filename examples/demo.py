@@ -23,7 +23,7 @@ os.environ.setdefault("LANCE_LOG", "warn,lance::index=off")
 import lance
 import pyarrow as pa
 from demo_articles import QUESTION, create_articles, embed, plain_search
-from demo_children import DemoError, Gateway, Writer
+from demo_children import DemoError, Gateway, Writer, run_pipeline
 from demo_tables import ORDER_COUNT, create_tables
 from rich.console import Console
 from rich.syntax import Syntax
@@ -56,6 +56,7 @@ CHANGES = (
     (MERGE, 4, 134.0),
 )
 """Statements, with the visits and seconds that there are afterwards."""
+PENDING = "SELECT count(*) AS generations FROM system.generations WHERE table_name = 'orders' AND NOT merged"
 SEEN = "SELECT count(*) AS visits, sum(seconds) AS seconds FROM visits"
 
 Rows = list[dict[str, Any]]
@@ -206,6 +207,33 @@ class Demo:
             for row in rows:
                 console.print(Text(row["plan"].rstrip()), soft_wrap=True)
 
+    def show_merge(self) -> None:
+        """Merge what is flushed, while the writer writes on: plain Lance lacks the last moments only."""
+        command = ("merge", "orders")
+        heading("7. Merge it, while it is written")
+        console.print(f"lance-gateway pipeline {' '.join(command)}")
+        shown = Table("", "pending generations", "plain Lance", "Lance Gateway", "acknowledged")
+        missing = [self._add_lag(shown, "before")]
+        said = run_pipeline(self.root, *command)
+        missing.append(self._add_lag(shown, "after"))
+        console.print(shown)
+        console.print(said, markup=False)
+        if missing[1] >= missing[0]:
+            raise DemoError(
+                f"plain Lance lacked {missing[0]} orders before the merge, and {missing[1]} after"
+            )
+
+    def _add_lag(self, shown: Table, when: str) -> int:
+        """Compare both with the writer's ledger, in one row; returns how many orders plain Lance lacks."""
+        with self.writer.paused() as acknowledged:
+            (stale,), _ = self.ask_plain_lance(TOTALS)
+            (fresh,), _ = self.ask(TOTALS.format(table="orders"))
+            (pending,), _ = self.ask(PENDING)
+        counts = (stale["orders"], fresh["orders"], acknowledged["orders"])
+        shown.add_row(when, str(pending["generations"]), *(f"{one:,}" for one in counts))
+        expect(f"orders {when} the merge", fresh["orders"], acknowledged["orders"])
+        return abs(int(acknowledged["orders"]) - int(stale["orders"]))
+
 
 def timed(answer: Callable[[], Answer]) -> tuple[Answer, float]:
     """Wait for an answer; return it with the milliseconds that it took."""
@@ -235,7 +263,7 @@ def expect(what: str, got: object, acknowledged: object) -> None:
 
 def show_connection(uri: str) -> None:
     """Print lines to paste."""
-    heading("7. Connect")
+    heading("8. Connect")
     program = Path(sys.executable).with_name("lance-gateway")
     if program.is_relative_to(Path.cwd()):
         program = program.relative_to(Path.cwd())
@@ -272,6 +300,7 @@ def run(root: Path, *, once: bool) -> None:
         demo.show_search()
         demo.show_writes(gateway)
         demo.show_lookup()
+        demo.show_merge()
         show_connection(gateway.uri)
         elapsed = time.perf_counter() - started
         console.print(f"\nEvery answer equals the acknowledged writes. The demo took {elapsed:.0f} s.")

@@ -115,3 +115,13 @@ def start_gateway(root: Path, port: int, log: Path) -> "subprocess.Popen[str]":
             stderr=errors,
             text=True,
         )
+
+
+def run_pipeline(root: Path, *command: str) -> str:
+    """Run `lance-gateway pipeline ...` on a root; returns what it says."""
+    program = Path(sys.executable).with_name("lance-gateway")
+    arguments = [program, "pipeline", *command, "--root", root]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DemoError(f"pipeline {' '.join(command)} ended with code {done.returncode}: {done.stderr}")
+    return done.stdout.rstrip()
