@@ -227,6 +227,9 @@ class TestCommands:
                 str(lake),
                 "--set",
                 f"server.port={port}",
+                # By default the port after that one, which may be anybody's.
+                "--set",
+                "observability.http_port=0",
                 "--set",
                 f"auth.users_file={missing}",
             )
