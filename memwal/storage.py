@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from memwal.backends import Answer, Entry, FileIdentity, Item, LocalBackend, S3Backend
 from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.layout import MEM_WAL
 
 __all__ = ["Backend", "Entry", "FileIdentity", "Storage"]
 
@@ -60,22 +61,25 @@ class Storage:
     Two storages are equal when they name the same directory with the same options.
 
     Attributes:
-        uri: what pylance takes: an absolute path or `s3://bucket/key`.
+        uri: what pylance takes: an absolute path, `s3://bucket/key` or `s3+ddb://bucket/key?ddbTableName=name`.
         options: storage options as pylance takes them (`aws_endpoint`, `aws_region`, `allow_http`, ...).
+        committed_by: what names the DynamoDB table that decides which commits to a base table count, as in
+            the URI behind its `?`; empty where files alone decide.
     """
 
     uri: str
     options: Mapping[str, str] = field(hash=False)
     root: str = field(repr=False)
     backend: Backend = field(repr=False, compare=False)
+    committed_by: str = field(default="", repr=False)
 
     @staticmethod
     def open(uri: str, options: Mapping[str, str] | None = None) -> "Storage":
         """Opens a directory; nothing is read, and it need not exist.
 
         Raises:
-            InvalidInputError: the URI is empty or names no bucket.
-            UnsupportedError: the URI's scheme is neither a local path, `file` nor `s3`.
+            InvalidInputError: the URI is empty, or names no bucket or no DynamoDB table.
+            UnsupportedError: the URI's scheme is neither a local path, `file`, `s3` nor `s3+ddb`.
         """
         if not uri:
             msg = "A table location is empty: give a directory or s3://bucket/path"
@@ -86,24 +90,38 @@ class Storage:
             path = os.path.abspath(uri if "://" not in uri else unquote(parts.path))  # noqa: PTH100 - text stays text
             return Storage(path, kept, path, LocalBackend())
         if parts.scheme == "s3":
-            if not parts.netloc:
-                msg = f"{uri} names no bucket: write s3://bucket/path"
+            return _on_s3(uri, uri.removeprefix("s3://"), kept, committed_by="")
+        if parts.scheme == "s3+ddb":
+            place, _, committed_by = uri.removeprefix("s3+ddb://").rpartition("?")
+            if not any(table for table in parse_qs(committed_by).get("ddbTableName", ())):
+                msg = f"{uri} names no DynamoDB table: write s3+ddb://bucket/path?ddbTableName=name"
                 raise InvalidInputError(msg)
-            # The text behind the bucket is the key as it stands: '#' and '?' have no meaning there.
-            bucket, _, key = uri.removeprefix("s3://").partition("/")
-            root = "/".join([bucket, *(part for part in key.split("/") if part)])
-            return Storage(f"s3://{root}", kept, root, S3Backend(bucket, kept))
-        msg = f"{uri}: storage of kind {parts.scheme!r} is not supported; use a local path or s3://"
+            return _on_s3(uri, place, kept, committed_by)
+        msg = (
+            f"{uri}: storage of kind {parts.scheme!r} is not supported; use a local path, s3:// or s3+ddb://"
+        )
         raise UnsupportedError(msg)
 
+    @property
+    def files_uri(self) -> str:
+        """What pylance takes where nothing is committed to a base table: the files as they are."""
+        return f"s3://{self.root}" if self.committed_by else self.uri
+
     def child(self, *parts: str) -> "Storage":
-        """Returns the directory below this one that `parts` lead to; it shares connections with this one."""
+        """Returns the directory below this one that `parts` lead to; it shares connections with this one.
+
+        Flushed generations are no tables that anybody commits to: the DynamoDB table knows nothing of them.
+        """
         suffix = "/".join(_checked(part) for part in parts)
-        return Storage(f"{self.uri}/{suffix}", self.options, f"{self.root}/{suffix}", self.backend)
+        committed_by = "" if MEM_WAL in suffix.split("/") else self.committed_by
+        uri = (
+            f"s3+ddb://{self.root}/{suffix}?{committed_by}" if committed_by else f"{self.files_uri}/{suffix}"
+        )
+        return Storage(uri, self.options, f"{self.root}/{suffix}", self.backend, committed_by)
 
     def locate(self, path: str) -> str:
         """Returns the full URI of a file below this directory, for messages and for pylance."""
-        return f"{self.uri}/{path}" if path else self.uri
+        return f"{self.files_uri}/{path}" if path else self.uri
 
     def read(self, path: str) -> bytes:
         """Returns the bytes of a file.
@@ -194,6 +212,17 @@ class Storage:
 
     def _absolute(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
+
+
+def _on_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) -> Storage:
+    # The text behind the bucket is the key as it stands: '#' and '?' have no meaning there.
+    bucket, _, key = place.partition("/")
+    if not bucket:
+        msg = f"{uri} names no bucket: write s3://bucket/path"
+        raise InvalidInputError(msg)
+    root = "/".join([bucket, *(part for part in key.split("/") if part)])
+    uri = f"s3+ddb://{root}?{committed_by}" if committed_by else f"s3://{root}"
+    return Storage(uri, options, root, S3Backend(bucket, options), committed_by)
 
 
 def _checked(part: str) -> str:

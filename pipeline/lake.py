@@ -33,7 +33,7 @@ class LakeTable:
     def at(uri: str, options: Mapping[str, str] | None = None) -> LakeTable:
         """The table in a directory, wherever it is."""
         storage = Storage.open(uri, options)
-        return LakeTable(storage.uri.rsplit("/", 1)[-1].removesuffix(_SUFFIX), storage)
+        return LakeTable(storage.root.rsplit("/", 1)[-1].removesuffix(_SUFFIX), storage)
 
     @property
     def uri(self) -> str:

@@ -13,6 +13,7 @@ from tests.support.servers import GatewayProcess
 from tests.support.writer_process import WriterProcess
 
 BUCKET = "tables"
+COMMITS = "commits"
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +82,39 @@ def s3_server() -> Iterator[dict[str, str]]:
     ).create_dir(BUCKET)
     yield options
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def commits_server(s3_server: dict[str, str]) -> dict[str, str]:
+    """The same server with a DynamoDB table that decides about commits to tables on its S3."""
+    import boto3  # noqa: PLC0415 - takes a second, for S3 tests only
+
+    client = boto3.client(
+        "dynamodb",
+        endpoint_url=s3_server["aws_endpoint"],
+        aws_access_key_id=s3_server["aws_access_key_id"],
+        aws_secret_access_key=s3_server["aws_secret_access_key"],
+        region_name=s3_server["aws_region"],
+    )
+    client.create_table(
+        TableName=COMMITS,
+        KeySchema=[
+            {"AttributeName": "base_uri", "KeyType": "HASH"},
+            {"AttributeName": "version", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "base_uri", "AttributeType": "S"},
+            {"AttributeName": "version", "AttributeType": "N"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return {**s3_server, "dynamodb_endpoint": s3_server["aws_endpoint"]}
+
+
+@pytest.fixture
+def commits_location(commits_server: dict[str, str], tmp_path: Path) -> tuple[str, dict[str, str]]:
+    """An S3 prefix of the test's own whose commits go through DynamoDB, and its storage options."""
+    return f"s3+ddb://{BUCKET}/{tmp_path.name}?ddbTableName={COMMITS}", commits_server
 
 
 @pytest.fixture

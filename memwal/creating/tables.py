@@ -153,11 +153,19 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
 
     Raises:
         UnavailableError: storage failed; what is left is no table if the manifests are gone.
+        UnsupportedError: a DynamoDB table knows its versions.
     """
     for _ in range(_SWEEPS):
         manifests = [one.name for one in storage.list(VERSIONS) if one.name.endswith(_MANIFEST)]
         if not manifests:
             break
+        if storage.committed_by:
+            msg = (
+                f"{storage.uri} can't be dropped here: Lance leaves its versions in the DynamoDB table, and "
+                "no table of that name could be made again. Delete the items whose base_uri is "
+                f"{storage.root.partition('/')[2]!r} and then the files"
+            )
+            raise UnsupportedError(msg)
         # A commit that was under way may add one while this runs.
         for name in sorted(manifests, key=_version_of):
             storage.delete(f"{VERSIONS}/{name}")

@@ -202,7 +202,7 @@ def claimed(
     """
     before = read_latest_manifest(table.storage, region_id, known=known)
     try:
-        writer = table.dataset.mem_wal_writer(region_id, **settings)
+        writer = table.written.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:
         if _SEALED in str(error):
             msg = (

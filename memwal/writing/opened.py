@@ -102,6 +102,18 @@ class OpenTable:
         return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watched)
 
     @cached_property
+    def written(self) -> Any:  # noqa: ANN401 (lance types)
+        """The dataset as Lance's writers take it.
+
+        They flush into datasets below its URI, so that must not be one of a DynamoDB table, which knows
+        nothing of them.
+        """
+        if not self.storage.committed_by:
+            return self.dataset
+        options = dict(self.storage.options)
+        return lance.dataset(self.storage.files_uri, version=self.dataset.version, storage_options=options)
+
+    @cached_property
     def key_schema(self) -> pa.Schema:
         """Key columns, in key order."""
         return pa.schema([self.schema.field(name) for name in self.key])

@@ -115,7 +115,14 @@ def test_local_locations_may_be_relative_or_file_uris(tmp_path: Path, monkeypatc
     [
         ("", InvalidInputError, "empty"),
         ("s3:///t.lance", InvalidInputError, "names no bucket"),
-        ("gs://bucket/t.lance", UnsupportedError, "'gs' is not supported; use a local path or s3://"),
+        ("gs://bucket/t.lance", UnsupportedError, "'gs' is not supported; use a local path, s3://"),
+        ("s3+ddb:///t.lance?ddbTableName=commits", InvalidInputError, "names no bucket"),
+        (
+            "s3+ddb://bucket/t.lance",
+            InvalidInputError,
+            r"names no DynamoDB table: write s3\+ddb://bucket/path",
+        ),
+        ("s3+ddb://bucket/t.lance?ddbTableName=", InvalidInputError, "names no DynamoDB table"),
     ],
 )
 def test_a_senseless_location_is_refused(uri: str, error: type[Exception], message: str):
