@@ -1,0 +1,158 @@
+"""Finds or starts a Spark session."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memwal.errors import PreconditionError, UnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+_OLDEST_JDK = 17
+_TRIES = 4
+"""Of a task on a local master, which Spark would not try again; as clusters do."""
+_INSTALL = "install a JDK of version 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless)"
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
+_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+_LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def find_session(
+    master: str | None = None, *, settings: Mapping[str, str] | None = None, app: str = "lance-gateway"
+) -> SparkSession:
+    """The session that is there, or a new one.
+
+    Args:
+        master: of a new session; None for what spark-submit says, else all cores of this machine.
+        settings: of a new session, over what is set here.
+        app: its name.
+
+    Raises:
+        PreconditionError: pyspark or a JDK is missing, or the session is one of Spark Connect.
+        UnavailableError: Spark does not start.
+    """
+    check_pyspark()
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - optional
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return _classic(active)
+    builder = SparkSession.builder.appName(app)
+    for key, value in {**_SETTINGS, **_of_master(master), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    try:
+        with warnings.catch_warnings():
+            # The JVM's process is forked, and becomes another program at once: nothing of Lance runs there.
+            warnings.filterwarnings("ignore", "lance is not fork-safe")
+            return _classic(builder.getOrCreate())
+    except PreconditionError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().split("\n", 1)[0][:500]
+        msg = f"Spark does not start on {master or 'the master that spark-submit names'}: {reason}"
+        raise UnavailableError(msg) from error
+
+
+@contextmanager
+def opened_session(
+    master: str | None = None, *, settings: Mapping[str, str] | None = None, app: str = "lance-gateway"
+) -> Iterator[SparkSession]:
+    """As `find_session`; a session that was not there before ends with the block.
+
+    Raises:
+        PreconditionError: as `find_session`.
+        UnavailableError: as `find_session`.
+    """
+    is_new = not _is_running()
+    found = find_session(master, settings=settings, app=app)
+    try:
+        yield found
+    finally:
+        if is_new:
+            found.stop()
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit started this process, and a JVM with it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def check_pyspark() -> None:
+    """Make sure that pyspark is there.
+
+    Raises:
+        PreconditionError: it is not.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        msg = "this needs Spark, but pyspark is not installed: pip install 'lance-gateway[spark]'"
+        raise PreconditionError(msg)
+
+
+def check_java() -> None:
+    """Make sure that a JVM for Spark can be started.
+
+    Raises:
+        PreconditionError: there is none, or it is not one for Spark.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    if java is None:
+        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java in PATH"
+        raise PreconditionError(f"Spark needs a JDK, but {where}: {_INSTALL}, or set JAVA_HOME")
+    told = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False)  # noqa: S603
+    found = re.search(r"java\.base@(\d+)", told.stdout)
+    if found is None or int(found[1]) < _OLDEST_JDK:
+        which = f"version {found[1]}" if found else "too old, or does not start"
+        raise PreconditionError(f"Spark needs a newer JDK, but {java} is {which}: {_INSTALL}")
+    if "jdk.incubator.vector@" not in told.stdout:
+        raise PreconditionError(
+            f"Spark needs the module jdk.incubator.vector, which {java} lacks: {_INSTALL}"
+        )
+
+
+def _of_master(master: str | None) -> dict[str, str]:
+    """Settings that follow from where Spark runs; checks that a JVM can be started."""
+    if is_submitted():
+        return {} if master is None else {"spark.master": master}
+    check_java()
+    master = master or DEFAULT_MASTER
+    local = _LOCAL.fullmatch(master)
+    if local is None:
+        return {"spark.master": master}
+    # Read when the JVM binds its ports: a machine's own name may not resolve.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return {"spark.master": f"local[{local[1] or 1},{_TRIES}]", **_LOCAL_SETTINGS}
+
+
+def _is_running() -> bool:
+    check_pyspark()
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - optional
+
+    return SparkSession.getActiveSession() is not None
+
+
+def _classic(found: SparkSession) -> SparkSession:
+    if not hasattr(found, "_jsparkSession"):
+        msg = "jobs need a classic Spark session, and this is one of Spark Connect: run them by spark-submit"
+        raise PreconditionError(msg)
+    return found

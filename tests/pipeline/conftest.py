@@ -1,0 +1,44 @@
+"""One Spark session for all tests of the pipeline, started when the first of them asks for it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memwal.errors import PreconditionError
+from pipeline.spark.session import check_java, find_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.worker.reuse": "true",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """Spark on two cores of this machine; skips the test, loudly, where a JDK is missing."""
+    try:
+        check_java()
+    except PreconditionError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true, and the tests on Spark cannot run: {error}", pytrace=False)
+        pytest.skip(f"the tests on Spark cannot run: {error}")
+    folder = tmp_path_factory.mktemp("spark")
+    # Executors are children of this process: they have its Python and find the tests' own modules.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(folder), "spark.local.dir": str(folder)}
+    session = find_session("local[2]", settings=settings, app="tests")
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    jvm = session.sparkContext._gateway.proc
+    session.stop()
+    session.sparkContext._gateway.shutdown()
+    jvm.stdin.close()
+    jvm.wait(timeout=60)

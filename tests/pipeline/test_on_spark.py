@@ -1,0 +1,78 @@
+"""What jobs may expect of Spark as the place where their parts run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
+from memwal.writing import FencedError
+from pipeline.spark.runner import OnSpark
+from pipeline.spark.versions import Versions, versions
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Fails with an error until it was tried as often as asked for, and notes each try."""
+
+    notes: Path
+    error: LanceGatewayError
+    tries: int = 100
+
+    def __call__(self, part: int) -> int:
+        attempt = TaskContext.get().attemptNumber()
+        Path(self.notes, f"{part}-{attempt}").touch()
+        if attempt < self.tries:
+            raise self.error
+        return part
+
+
+def broken(part: int) -> float:
+    return part / 0
+
+
+def test_every_part_has_its_result(spark: SparkSession):
+    assert sorted(OnSpark(spark).run(square, range(5), name="squares")) == [0, 1, 4, 9, 16]
+
+
+def test_no_parts_need_no_spark(spark: SparkSession):
+    assert list(OnSpark(spark).run(square, [], name="nothing")) == []
+
+
+def test_an_error_comes_out_as_it_went_in_and_is_not_tried_again(spark: SparkSession, tmp_path: Path):
+    failing = Failing(tmp_path, InvalidInputError("table 't': no\nsuch 'thing'"))
+    with pytest.raises(InvalidInputError, match=r"^table 't': no\nsuch 'thing'$"):
+        list(OnSpark(spark).run(failing, [7], name="fails"))
+    assert [one.name for one in tmp_path.iterdir()] == ["7-0"]
+
+
+def test_what_may_pass_is_tried_again(spark: SparkSession, tmp_path: Path):
+    failing = Failing(tmp_path, FencedError("fenced"), tries=2)
+    assert list(OnSpark(spark).run(failing, [7], name="fails")) == [7]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["7-0", "7-1", "7-2"]
+
+
+def test_what_does_not_pass_comes_out_as_that_error(spark: SparkSession, tmp_path: Path):
+    with pytest.raises(FencedError, match=r"^fenced by 'é'$"):
+        list(OnSpark(spark).run(Failing(tmp_path, FencedError("fenced by 'é'")), [7], name="fails"))
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_bug_is_told_in_one_line(spark: SparkSession):
+    with pytest.raises(
+        LanceGatewayError, match=r"^quotients: a task failed on Spark: ZeroDivisionError: .*zero$"
+    ):
+        list(OnSpark(spark).run(broken, [7], name="quotients"))
+
+
+def test_another_version_on_an_executor_is_refused():
+    wanted = Versions("0.4.0", "14.0.2", "26.0", "3.11")
+    with pytest.raises(PreconditionError, match=r"has pylance 13.0.0, but the driver has 14.0.2: install"):
+        wanted.check(Versions("0.4.0", "13.0.0", "26.0", "3.11"))
+    versions().check()
