@@ -13,9 +13,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from pipeline.lake import LakeTable
 from tests.oracle import queries
 from tests.oracle.answers import Oracle
 from tests.oracle.flavours import FLAVOURS, Flavour
+from tests.oracle.jobs import MERGES, Job
 from tests.oracle.model import Column, TableModel
 from tests.oracle.predicates import Draw, value_of
 from tests.support import manifests
@@ -190,8 +192,13 @@ class Histories(RuleBasedStateMachine):
         subject.fenced.append(first)
         self.check(data)
 
+    @rule(data=st.data(), name=st.sampled_from(sorted(MERGES)))
+    def merge(self, data: Any, name: str) -> None:
+        self._run_job(data, MERGES[name])
+
     @rule(data=st.data())
-    def merge(self, data: Any) -> None:
+    def merge_by_hand(self, data: Any) -> None:
+        """Up to any generation, by other means than ours."""
         subject = data.draw(st.sampled_from(self.subjects))
         candidates = [
             (region, write.generation)
@@ -258,6 +265,21 @@ class Histories(RuleBasedStateMachine):
     def drop_column(self, data: Any) -> None:
         subject = data.draw(st.sampled_from(self.subjects))
         self._change_schema(data, subject, lambda dataset, name: dataset.drop_columns([name]))
+        self.check(data)
+
+    # Jobs
+
+    def _run_job(self, data: Any, job: Job) -> None:
+        subject = data.draw(st.sampled_from(self.subjects))
+        before = manifests.merged_generations(subject.table.path)
+        job(data.draw, LakeTable.at(str(subject.table.path)))
+        merged = manifests.merged_generations(subject.table.path)
+        for region, history in sorted(subject.model.regions.items()):
+            up_to = merged.get(region, 0)
+            assert before.get(region, 0) <= up_to < history.current_generation, (
+                f"{region}: {before}, {merged}"
+            )
+            subject.model.merged(region, up_to)
         self.check(data)
 
     # Checks
