@@ -9,7 +9,9 @@ State of a table
 
 - `layout`: where files are below a table's directory, and how they are named.
 - `manifest`: a region's versioned state; finding the newest version, committing the next.
-- `index_details`: the base table's MemWAL index: region specs, merge and index progress, region snapshots.
+- `index_details`: the base table's MemWAL index: region specs, merge and index progress.
+- `base_versions`: versions of a base table that are committed on one version and on no other.
+- `region_snapshots`: all regions as that index remembers them.
 - `wal`: durable rows that no flush has covered yet.
 - `stored_fields`: columns by field id, whatever they were called when rows were stored.
 

@@ -1,4 +1,4 @@
-"""The MemWAL index of a base table: region specs, merge and index progress, region snapshots.
+"""The MemWAL index of a base table: region specs, merge and index progress.
 
 Lance keeps all of it inside the base table's manifest. pylance shows the configuration but not the progress,
 so the manifest file itself is read here.
@@ -6,21 +6,17 @@ so the manifest file itself is read here.
 
 import hashlib
 import struct
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-import pyarrow as pa
+import lance
 from google.protobuf.message import DecodeError
-from lance.file import LanceFileReader
 
-from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, NotFoundError
+from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.layout import base_manifest_paths
-from memwal.manifest import FlushedGeneration, RegionManifest
-from memwal.raw_values import encode_raw, parse_result_type
 from memwal.storage import Storage
 from protos import mem_wal_pb2
 
@@ -79,7 +75,8 @@ class MemWalIndexDetails:
     Attributes:
         snapshot_ts_millis: when the region snapshots were taken (Unix time in ms); 0 for never.
         num_regions: as recorded; with bucket regions the number of buckets.
-        inline_snapshots: a Lance file with one row per region, see `decode_region_snapshots`.
+        inline_snapshots: a Lance file with one row per region, see `memwal.region_snapshots`; None where they
+            are in a file of their own, or were never taken.
         region_specs: every spec that a region may refer to.
         maintained_indexes: names of the indexes that flushed generations carry too.
         maintain_all_indexes: whether every index of the table is maintained, named or not.
@@ -97,6 +94,8 @@ class MemWalIndexDetails:
     merged_generations: Mapping[str, int] = field(default_factory=dict, hash=False)
     index_catchup: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
     writer_config_defaults: Mapping[str, str] = field(default_factory=dict, hash=False)
+    # The message this was decoded from.
+    origin: bytes = field(default=b"", repr=False, compare=False)
 
     def region_spec(self, spec_id: int) -> RegionSpec | None:
         """Returns the spec of that id; None for 0, which stands for regions made by hand."""
@@ -118,6 +117,22 @@ class MemWalIndexDetails:
         for name, generations in self.index_catchup.items():
             catchup = message.index_catchup.add(index_name=name)
             catchup.caught_up_generations.extend(_progress_messages(generations))
+        return message.SerializeToString()
+
+    def encode_with_snapshots(
+        self, snapshot_ts_millis: int, num_regions: int, inline_snapshots: bytes | None
+    ) -> bytes:
+        """Returns the wire form that this was decoded from, with other region snapshots.
+
+        Everything else stays as it is: progress, and fields that we don't know.
+        """
+        message = mem_wal_pb2.MemWalIndexDetails.FromString(self.origin or self.encode())
+        message.snapshot_ts_millis = snapshot_ts_millis
+        message.num_regions = num_regions
+        if inline_snapshots is None:
+            message.ClearField("inline_snapshots")
+        else:
+            message.inline_snapshots = inline_snapshots
         return message.SerializeToString()
 
     @staticmethod
@@ -142,6 +157,7 @@ class MemWalIndexDetails:
                     for catchup in message.index_catchup
                 },
                 writer_config_defaults=dict(message.writer_config_defaults),
+                origin=data,
             )
         except (DecodeError, InvalidInputError, ValueError) as error:
             msg = (
@@ -151,33 +167,20 @@ class MemWalIndexDetails:
 
 
 @dataclass(frozen=True)
-class RegionSnapshot:
-    """A region as a base version remembers it.
-
-    Attributes:
-        region_id: UUID in its usual text form.
-        region_spec_id: spec that governs the region; 0 for a region made by hand.
-        region_values: raw value by field id, as in a manifest; NULL values are left out.
-        manifest: the region's state at that time; None where the snapshot records identity only.
-    """
-
-    region_id: str
-    region_spec_id: int
-    region_values: Mapping[str, bytes] = field(hash=False)
-    manifest: RegionManifest | None
-
-
-@dataclass(frozen=True)
 class BaseManifest:
     """What the manifest file of one version of a base table tells.
 
     Attributes:
         details: the MemWAL index, or None when that version has none.
         digest: of the whole file, 16 bytes; it has the time of its writing in it.
+        path: of the file, below the table's directory.
+        index_id: UUID of the MemWAL index; None when there is none.
     """
 
     details: MemWalIndexDetails | None
     digest: bytes
+    path: str
+    index_id: str | None
 
 
 def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
@@ -193,7 +196,8 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
         CorruptDataError: the manifest file is not a whole base table manifest.
         UnavailableError: storage failed to answer.
     """
-    data, source = _read_base_manifest(table, version)
+    data, path = _read_base_manifest(table, version)
+    source = table.locate(path)
     try:
         section = _index_section(data)
     except (DecodeError, ValueError, struct.error) as error:
@@ -202,42 +206,35 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
             "16-byte footer that leads to its messages. Restore the file, or check out another version"
         )
         raise CorruptDataError(msg) from error
-    found = (index.index_details.value for index in section.indices if index.name == MEM_WAL_INDEX)
-    encoded = next(found, None)
-    details = None if encoded is None else MemWalIndexDetails.decode(encoded, source=source)
-    return BaseManifest(details, hashlib.blake2b(data, digest_size=16).digest())
-
-
-def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot, ...]:
-    """Returns the region snapshots that index details carry inline; () where there are none.
-
-    Columns named after regions and, as newer writers have them, after shards are both understood.
-
-    Raises:
-        CorruptDataError: the snapshots are no Lance file with the columns of a region snapshot.
-    """
-    if not details.inline_snapshots:
-        return ()
-    try:
-        rows = _read_lance_file(details.inline_snapshots).to_pylist()
-        return tuple(_region_snapshot(row, details) for row in rows)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException, LanceGatewayError) as error:
-        msg = (
-            f"The inline region snapshots of {MEM_WAL_INDEX} ({len(details.inline_snapshots)} bytes) cannot "
-            f"be read: {error}. Read with consistency 'flushed' or 'strong', or take a new snapshot"
-        )
-        raise CorruptDataError(msg) from error
+    digest = hashlib.blake2b(data, digest_size=16).digest()
+    index = next((one for one in section.indices if one.name == MEM_WAL_INDEX), None)
+    if index is None:
+        return BaseManifest(None, digest, path, None)
+    details = MemWalIndexDetails.decode(index.index_details.value, source=source)
+    return BaseManifest(details, digest, path, str(UUID(bytes=index.uuid.uuid)))
 
 
 def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:
     paths = base_manifest_paths(version)
-    for path in paths:
-        try:
-            return table.read(path), table.locate(path)
-        except FileNotFoundError:
-            continue
+    found = _read_first(table, paths)
+    if found is None and table.committed_by:
+        # Decided on, but not under its own name yet: Lance renames it for whoever opens that version.
+        with suppress(ValueError, OSError):
+            lance.dataset(table.uri, version=version, storage_options=dict(table.options))
+        found = _read_first(table, paths)
+    if found is not None:
+        return found
     msg = f"{table.uri} has no version {version} (neither {paths[0]} nor {paths[1]} exists): use a newer one"
     raise NotFoundError(msg)
+
+
+def _read_first(table: Storage, paths: Iterable[str]) -> tuple[bytes, str] | None:
+    for path in paths:
+        try:
+            return table.read(path), path
+        except FileNotFoundError:
+            continue
+    return None
 
 
 def _index_section(data: bytes) -> mem_wal_pb2.IndexSection:
@@ -304,49 +301,3 @@ def _progress_messages(generations: Mapping[str, int]) -> list[mem_wal_pb2.Merge
 
 def _progress(message: mem_wal_pb2.MergedGeneration) -> tuple[str, int]:
     return str(UUID(bytes=message.region_id.uuid)), message.generation
-
-
-def _read_lance_file(data: bytes) -> pa.Table:
-    # Lance reads files by name only.
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch, "snapshots.lance")
-        path.write_bytes(data)
-        return LanceFileReader(str(path)).read_all().to_table()
-
-
-def _region_snapshot(row: Mapping[str, Any], details: MemWalIndexDetails) -> RegionSnapshot:
-    def column(*names: str) -> Any:  # noqa: ANN401 - what a row holds
-        for name in names:
-            if name in row:
-                return row[name]
-        msg = f"there is no column {names[0]}; the columns are {', '.join(row)}"
-        raise ValueError(msg)
-
-    identifier = column("region_id", "shard_id")
-    region_id = str(UUID(bytes=identifier) if isinstance(identifier, bytes) else UUID(identifier))
-    spec_id = column("region_spec_id", "shard_spec_id")
-    spec = details.region_spec(spec_id)
-    values = {
-        one.field_id: encode_raw(
-            parse_result_type(one.result_type), value, source=f"field {one.field_id} of region {region_id}"
-        )
-        for one in (spec.fields if spec else ())
-        if (value := row.get(f"region_field_{one.field_id}", row.get(f"shard_field_{one.field_id}")))
-        is not None
-    }
-    if "version" not in row:
-        return RegionSnapshot(region_id, spec_id, values, None)
-    manifest = RegionManifest(
-        region_id=region_id,
-        version=column("version"),
-        writer_epoch=column("writer_epoch"),
-        replay_after_wal_entry_position=column("replay_after_wal_entry_position", "replay_after_wal_id"),
-        wal_entry_position_last_seen=column("wal_entry_position_last_seen", "wal_id_last_seen"),
-        current_generation=column("current_generation"),
-        flushed_generations=tuple(
-            FlushedGeneration(one["generation"], one["path"]) for one in column("flushed_generations")
-        ),
-        region_spec_id=spec_id,
-        region_values=values,
-    )
-    return RegionSnapshot(region_id, spec_id, values, manifest)

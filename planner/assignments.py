@@ -13,8 +13,9 @@ from functools import cached_property
 from itertools import product
 from typing import Any, TypeAlias
 
-from memwal.index_details import RegionSnapshot, RegionSpec
+from memwal.index_details import RegionSpec
 from memwal.manifest import RegionManifest
+from memwal.region_snapshots import RegionSnapshot
 from planner.region_fields import recorded_keys
 
 __all__ = ["Keys", "RecordedValues", "RegionAssignment", "RegionAssignments"]

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from memwal.index_details import MemWalIndexDetails
 from memwal.manifest import RegionManifest
+from memwal.region_snapshots import RegionSnapshot
 from planner.assignments import RegionAssignments
 from planner.base_table import Place
 from planner.region_log import RegionLog
 from planner.snapshot import Consistency, TableSnapshot
+
+
+@dataclass(frozen=True, eq=False)
+class RememberedRegions:
+    """Regions as one version of the MemWAL index remembers them.
+
+    Attributes:
+        details: the index.
+        regions: its snapshots of them.
+    """
+
+    details: MemWalIndexDetails
+    regions: tuple[RegionSnapshot, ...]
+
+    @cached_property
+    def manifests(self) -> Mapping[str, RegionManifest | None]:
+        """Region id -> manifest; None where the index remembers no more than that the region is there."""
+        return {one.region_id: one.manifest for one in self.regions}
+
+    @cached_property
+    def assignments(self) -> RegionAssignments:
+        """What the regions record."""
+        return RegionAssignments.of(self.regions)
 
 
 @dataclass(eq=False, slots=True)
@@ -24,7 +51,7 @@ class KnownState:
         last: the snapshots taken last.
         recorded_state: another object whenever what regions record has changed.
         assigned: what regions record, and for which `recorded_state` that was found out.
-        remembered: the same by the index, and for which index details.
+        remembered: what the MemWAL index remembers of regions.
     """
 
     place: Place
@@ -33,7 +60,7 @@ class KnownState:
     last: dict[Consistency, TableSnapshot] = field(default_factory=dict)
     recorded_state: object = field(default_factory=object)
     assigned: tuple[object, RegionAssignments] = (None, RegionAssignments())
-    remembered: tuple[object, RegionAssignments] = (None, RegionAssignments())
+    remembered: RememberedRegions | None = None
 
     def forget(self, region_id: str) -> None:
         """Have a region read anew."""

@@ -18,8 +18,9 @@ from memwal.errors import (
     PreconditionError,
     UnavailableError,
 )
-from memwal.index_details import MemWalIndexDetails, decode_region_snapshots
+from memwal.index_details import MemWalIndexDetails
 from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
+from memwal.region_snapshots import read_region_snapshots
 from memwal.storage import Storage
 from memwal.wal import WalEntry
 from memwal.writing import OwnTail, TableWriter, WriteOptions
@@ -29,7 +30,7 @@ from planner.byte_cache import ByteCache
 from planner.described import DescribedSnapshots
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError, open_generation
 from planner.key_places import KeyPlaces
-from planner.known_state import KnownState
+from planner.known_state import KnownState, RememberedRegions
 from planner.log_reading import LogReader
 from planner.newest_base import NewestBase
 from planner.region_log import RegionLog
@@ -182,11 +183,7 @@ class Table:
             return RegionAssignments()
         kept = self._newest.known
         if consistency == "snapshot":
-            source, assigned = kept.remembered
-            if source is not details:
-                assigned = RegionAssignments.of(decode_region_snapshots(details))
-                kept.remembered = details, assigned
-            return assigned
+            return self._remembered(kept, details).assignments
         state = kept.recorded_state
         region_ids = list_regions(self.storage)
         source, assigned = kept.assigned
@@ -295,8 +292,7 @@ class Table:
         started = time.monotonic()
         if consistency == "snapshot":
             base = self.base()
-            remembered = decode_region_snapshots(base.details) if base.details else ()
-            manifests = {one.region_id: one.manifest for one in remembered}
+            manifests = self._remembered(kept, base.details).manifests if base.details else {}
             logs: Mapping[str, RegionLog] = {}
         else:
             manifests = self._newest_manifests(kept, needed)
@@ -328,6 +324,14 @@ class Table:
             tail = None if log is None else log.tail(base, partial(self._entry, kept, region_id))
             regions[region_id] = RegionSnapshot(region_id, generations, tail, merged_generations)
         return TableSnapshot(base, regions, started)
+
+    def _remembered(self, kept: KnownState, details: MemWalIndexDetails) -> RememberedRegions:
+        """What the index remembers of regions; read once for each version of it."""
+        found = kept.remembered
+        if found is None or found.details is not details:
+            found = RememberedRegions(details, read_region_snapshots(self.storage, details))
+            kept.remembered = found
+        return found
 
     def _newest_manifests(
         self, kept: KnownState, region_ids: Sequence[str]

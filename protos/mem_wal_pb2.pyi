@@ -447,20 +447,24 @@ Global___SchemaField: _TypeAlias = SchemaField  # noqa: Y015
 class IndexMetadata(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    UUID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     INDEX_DETAILS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    @_builtins.property
+    def uuid(self) -> Global___Uuid: ...
     @_builtins.property
     def index_details(self) -> _any_pb2.Any: ...
     def __init__(
         self,
         *,
+        uuid: Global___Uuid | None = ...,
         name: _builtins.str = ...,
         index_details: _any_pb2.Any | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["index_details", b"index_details"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["index_details", b"index_details", "uuid", b"uuid"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["index_details", b"index_details", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index_details", b"index_details", "name", b"name", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

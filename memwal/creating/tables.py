@@ -7,7 +7,6 @@ with becomes version 1 of the table: a file that one process alone can create.
 
 from __future__ import annotations
 
-import struct
 import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ import pyarrow as pa
 from lance.dataset import Index
 from lance.fragment import FragmentMetadata
 
+from memwal.base_versions import renumbered
 from memwal.creating.columns import key_columns
 from memwal.creating.options import MemWalOptions
 from memwal.creating.region_by import region_columns, region_fields
@@ -27,12 +27,9 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
 from memwal.layout import MEM_WAL, VERSIONS, base_manifest_paths
 from memwal.storage import Storage
-from protos import mem_wal_pb2
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
-_FOOTER: Final = struct.Struct("<QHH4s")
-_LENGTH: Final = struct.Struct("<I")
 _SWEEPS: Final = 10
 
 
@@ -103,7 +100,7 @@ def create_dataset(
         manifest = (scratch / base_manifest_paths(dataset.version)[0]).read_bytes()
         for transaction in (scratch / _TRANSACTIONS).iterdir():
             storage.put(f"{_TRANSACTIONS}/{transaction.name}", transaction.read_bytes())
-    return storage.put_if_absent(base_manifest_paths(1)[0], _with_version(manifest, 1))
+    return storage.put_if_absent(base_manifest_paths(1)[0], renumbered(manifest, 1, source=directory))
 
 
 def mem_wal_index(dataset: Any, options: MemWalOptions, spec_id: int = 1) -> Index:  # noqa: ANN401 (lance types)
@@ -191,18 +188,6 @@ def _version_of(name: str) -> int:
         return 0  # Of a detached version, which is never the newest.
     number = int(digits)
     return (1 << 64) - 1 - number if number >= 1 << 63 else number
-
-
-def _with_version(data: bytes, version: int) -> bytes:
-    """A manifest file that says to be another version; its manifest is the last of the messages in it."""
-    position, major, minor, magic = _FOOTER.unpack(data[-_FOOTER.size :])
-    start = position + _LENGTH.size
-    (length,) = _LENGTH.unpack_from(data, position)
-    manifest = mem_wal_pb2.BaseManifest.FromString(data[start : start + length])
-    manifest.version = version  # All fields that are not known here stay as they are.
-    encoded = manifest.SerializeToString()
-    footer = _FOOTER.pack(position, major, minor, magic)
-    return data[:position] + _LENGTH.pack(len(encoded)) + encoded + footer
 
 
 def _reason(error: Exception) -> str:

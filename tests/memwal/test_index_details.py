@@ -16,11 +16,11 @@ from memwal.index_details import (
     MemWalIndexDetails,
     RegionField,
     RegionSpec,
-    decode_region_snapshots,
     read_index_details,
 )
 from memwal.layout import generation_directory
 from memwal.manifest import FlushedGeneration
+from memwal.region_snapshots import decode_region_snapshots
 from memwal.storage import Storage
 from tests.memwal.written import WrittenTable, keyed_schema
 

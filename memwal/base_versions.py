@@ -1,0 +1,96 @@
+"""Versions of a base table that are committed on one version and on no other.
+
+Lance commits an index on whatever version is the newest by then: one that was made from an older version
+replaces what a merge recorded in between. So the manifest is made by Lance as a detached version, which nobody
+sees, and becomes the next version of the table by a file that one process alone can create.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import Any, Final
+
+import lance
+
+from memwal.errors import CorruptDataError, UnavailableError, UnsupportedError
+from memwal.layout import VERSIONS, base_manifest_paths
+from memwal.storage import Storage
+from protos import mem_wal_pb2
+
+_FOOTER: Final = struct.Struct("<QHH4s")
+_LENGTH: Final = struct.Struct("<I")
+_HINT: Final = f"{VERSIONS}/latest_version_hint.json"
+
+
+def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: ANN401 (lance types)
+    """Commit an operation as the version that follows another, unless there is one.
+
+    Args:
+        table: directory of the table.
+        version: that the operation was made from.
+        operation: a `lance.LanceOperation`.
+
+    Returns:
+        True when this call made the next version; False when somebody else did: look at the table again.
+
+    Raises:
+        UnsupportedError: a DynamoDB table decides which versions count.
+        UnavailableError: storage failed; after the last step it is unknown whether the version was made.
+    """
+    if table.committed_by:
+        msg = (
+            f"{table.uri}: which of its versions count is decided in a DynamoDB table, where a version can't "
+            "be committed on one other alone. Keep the table under s3://, which needs no such table any more"
+        )
+        raise UnsupportedError(msg)
+    options = dict(table.options) or None
+    try:
+        made = lance.LanceDataset.commit(
+            lance.dataset(table.uri, version=version, storage_options=options),
+            operation,
+            read_version=version,
+            storage_options=options,
+            detached=True,
+        )
+    except (OSError, ValueError) as error:
+        msg = f"{table.uri}: a version on top of {version} can't be made: {_reason(error)}"
+        raise UnavailableError(msg) from error
+    draft = f"{VERSIONS}/d{made.version}.manifest"
+    try:
+        data = renumbered(table.read(draft), version + 1, source=table.locate(draft))
+        # The newer naming scheme comes first; a table keeps to one.
+        scheme = 0 if table.exists(base_manifest_paths(version)[0])[0] else 1
+        is_made = table.put_if_absent(base_manifest_paths(version + 1)[scheme], data)
+    finally:
+        with suppress(UnavailableError):
+            table.delete(draft)
+    if is_made:
+        with suppress(UnavailableError):  # Lance looks upward from any hint.
+            table.put(_HINT, b'{"version":%d}' % (version + 1))
+    return is_made
+
+
+def renumbered(data: bytes, version: int, *, source: str) -> bytes:
+    """A manifest file that says to be another version; its manifest is the last of the messages in it.
+
+    Raises:
+        CorruptDataError: it is not a whole manifest file.
+    """
+    try:
+        position, major, minor, magic = _FOOTER.unpack(data[-_FOOTER.size :])
+        start = position + _LENGTH.size
+        (length,) = _LENGTH.unpack_from(data, position)
+    except struct.error as error:
+        msg = f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}"
+        raise CorruptDataError(msg) from error
+    manifest = mem_wal_pb2.BaseManifest.FromString(data[start : start + length])
+    manifest.version = version  # All fields that are not known here stay as they are.
+    encoded = manifest.SerializeToString()
+    return (
+        data[:position] + _LENGTH.pack(len(encoded)) + encoded + _FOOTER.pack(position, major, minor, magic)
+    )
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split(", /")[0].split(", rust/")[0].strip()
