@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import re
-import socket
 import subprocess
 import sys
 import tomllib
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 from dockerfile_parse import DockerfileParser
 
+from tests.support.ports import free_port
 from tests.support.servers import connected, fetch
 
 FOLDER = Path(__file__).parents[2]
@@ -45,12 +45,6 @@ def command_of(value: str) -> list[str]:
     """The words of the exec form."""
     words = re.findall(r'"((?:[^"\\]|\\.)*)"', value[value.index("[") :])
     return [word.replace('\\"', '"') for word in words]
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
 
 
 def environment(dockerfile: DockerfileParser) -> Mapping[str, str]:
@@ -108,7 +102,7 @@ def test_the_start_command_serves_and_the_health_check_agrees(
     dockerfile: DockerfileParser, tmp_path: Path
 ) -> None:
     lance.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path / "orders.lance")
-    port, http_port = free_ports(2)
+    port, http_port = free_port(), free_port()
     variables = {
         **environment(dockerfile),
         "LANCE_GATEWAY_ROOT": str(tmp_path),

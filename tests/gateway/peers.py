@@ -1,6 +1,5 @@
 """Gateways in the test process that know each other: an engine, a server and a way to forward each."""
 
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from memwal.writing.observing import RegionStats
 from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine
 from tests.support import manifests
+from tests.support.ports import free_port
 from tests.support.tables import key_field
 
 TOKEN = PeerToken("the-secret-of-these-gateways")
@@ -63,14 +63,6 @@ class Peer:
             self.engine.execute(f"SELECT id FROM {TABLE} ORDER BY id").read_all()["id"].to_pylist()
         )
         return found
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

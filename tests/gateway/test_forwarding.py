@@ -23,7 +23,8 @@ from memwal.writing.forwarding import UnreachableError
 from protos import flight_sql_pb2 as sql
 from protos import forwarding_pb2 as wire
 from tests.gateway.auth.conftest import write_tls
-from tests.gateway.peers import TABLE, TOKEN, Peer, epochs, free_port, make_table, peer
+from tests.gateway.peers import TABLE, TOKEN, Peer, epochs, make_table, peer
+from tests.support.ports import free_port
 
 ID = b"0123456789abcdef"
 CLAIM = OwnershipPolicy.CLAIM

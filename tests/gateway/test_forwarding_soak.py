@@ -13,8 +13,9 @@ from pyarrow import flight
 
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.peers import TABLE, free_port, make_table
+from tests.gateway.peers import TABLE, make_table
 from tests.support.gateways import EngineGateway
+from tests.support.ports import free_port
 from tests.support.servers import GatewayProcess
 
 ROUNDS = 30

@@ -14,8 +14,9 @@ import pytest
 
 from memwal.errors import UnavailableError
 from memwal.writing import NotOwnerError, OwnershipPolicy
-from tests.gateway.peers import TABLE, Peer, epochs, free_port, make_table, peer
+from tests.gateway.peers import TABLE, Peer, epochs, make_table, peer
 from tests.support import manifests
+from tests.support.ports import free_port
 
 CLAIM, FORWARD, REFUSE = OwnershipPolicy.CLAIM, OwnershipPolicy.FORWARD, OwnershipPolicy.REFUSE
 Open = Callable[..., Peer]

@@ -16,9 +16,10 @@ from memwal.writing import OwnershipPolicy
 from protos import flight_sql_pb2 as sql
 from protos import mem_wal_pb2
 from tests.gateway import rpc
-from tests.gateway.peers import TABLE, epochs, free_port, make_table, peer
+from tests.gateway.peers import TABLE, epochs, make_table, peer
 from tests.support import manifests
 from tests.support.gateways import EngineGateway, ServedGateway
+from tests.support.ports import free_port
 
 # Whoever waits for that has waited in vain.
 HOUR = ("--set", "writes.hold=1h", "--http-port", "off")
