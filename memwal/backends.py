@@ -4,9 +4,9 @@ import contextlib
 import functools
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import obstore
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 REQUESTS_IN_PARALLEL: Final = 16
+KEYS_OF_A_DELETE: Final = 1000
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -33,11 +34,13 @@ class Entry:
         name: last part of the path.
         is_dir: whether it is a directory (on S3: a common prefix).
         size: bytes; 0 for a directory.
+        written: when, in nanoseconds since 1970; 0 for a directory.
     """
 
     name: str
     is_dir: bool
     size: int
+    written: int = field(default=0, compare=False)
 
 
 class FileIdentity(NamedTuple):
@@ -101,6 +104,16 @@ class LocalBackend:
         except OSError as error:
             raise _unavailable(path, error) from error
 
+    def files(self, path: str) -> Iterator[Entry]:
+        """Walks the tree; files that vanish meanwhile are left out."""
+        for directory, _, names in os.walk(path):
+            for name in names:
+                one = f"{directory}/{name}"
+                found = _stat(one)
+                if found is not None:
+                    below = one[len(path) + 1 :]
+                    yield Entry(below, is_dir=False, size=found.st_size, written=found.st_mtime_ns)
+
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Calls a function for every item in turn: local files answer faster than a thread starts."""
         return tuple(map(function, items))
@@ -121,6 +134,11 @@ class LocalBackend:
             return
         except OSError as error:
             raise _unavailable(path, error) from error
+
+    def delete_each(self, paths: Sequence[str]) -> None:
+        """Unlinks one file after the other."""
+        for path in paths:
+            self.delete(path)
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
         """Walks the tree from its leaves."""
@@ -171,12 +189,25 @@ class S3Backend:
         selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
         directory = pyarrow.fs.FileType.Directory
         infos = _answered(path, lambda: self._filesystem.get_file_info(selector))
-        entries = (Entry(info.base_name, info.type == directory, info.size or 0) for info in infos)
+        entries = (
+            Entry(info.base_name, info.type == directory, info.size or 0, info.mtime_ns or 0)
+            for info in infos
+        )
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def directories(self, path: str) -> tuple[str, ...]:
         """Returns the last parts of the common prefixes below a prefix."""
         return tuple(entry.name for entry in self.list(path) if entry.is_dir)
+
+    def files(self, path: str) -> Iterator[Entry]:
+        """Lists all objects below a prefix, page by page."""
+        prefix = f"{self._key(path)}/"
+        pages = iter(obstore.list(self._store, prefix))
+        while (page := _answered(path, lambda: next(pages, None))) is not None:
+            for one in page:
+                written = int(one["last_modified"].timestamp() * 1_000_000_000)
+                name = one["path"].removeprefix(prefix)
+                yield Entry(name, is_dir=False, size=one["size"], written=written)
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Calls a function for every item, several at a time."""
@@ -193,6 +224,12 @@ class S3Backend:
     def delete(self, path: str) -> None:
         """Deletes an object; S3 does not tell whether it was there."""
         _write(path, lambda: obstore.delete(self._store, self._key(path)))
+
+    def delete_each(self, paths: Sequence[str]) -> None:
+        """Deletes objects, a thousand by one request."""
+        for first in range(0, len(paths), KEYS_OF_A_DELETE):
+            keys = [self._key(path) for path in paths[first : first + KEYS_OF_A_DELETE]]
+            _write(paths[first], functools.partial(obstore.delete, self._store, keys))
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
         """Deletes all objects below a prefix, in batches."""
@@ -233,7 +270,8 @@ def _local_entry(found: "os.DirEntry[str]") -> Entry | None:
     if found.is_dir():
         return Entry(found.name, is_dir=True, size=0)
     try:
-        return Entry(found.name, is_dir=False, size=found.stat().st_size)
+        status = found.stat()
+        return Entry(found.name, is_dir=False, size=status.st_size, written=status.st_mtime_ns)
     except FileNotFoundError:
         return None  # Renamed or removed since it was listed, as files being written are.
 

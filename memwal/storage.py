@@ -4,7 +4,7 @@ Files are read through `pyarrow.fs` and written, atomically and on condition, th
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -38,6 +38,9 @@ class Backend(Protocol):
     def directories(self, path: str) -> tuple[str, ...]:
         """Returns the names of a directory's directories; () when it is absent."""
 
+    def files(self, path: str) -> Iterator[Entry]:
+        """Yields all files in a directory and below, named by their paths below it; none when it is absent."""
+
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Calls a function for every item; in parallel where storage is slow to answer."""
 
@@ -49,6 +52,9 @@ class Backend(Protocol):
 
     def delete(self, path: str) -> None:
         """Removes a file; nothing happens when it is absent."""
+
+    def delete_each(self, paths: Sequence[str]) -> None:
+        """Removes files in order, as `delete` does, with few requests; after an error some may be left."""
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
         """Removes everything in a directory but the files to keep, and the directory if nothing is left."""
@@ -166,6 +172,14 @@ class Storage:
         """
         return self.backend.directories(self._absolute(path))
 
+    def files(self, path: str = "") -> Iterator[Entry]:
+        """Yields all files in a directory and below it, in no order; an entry's name is its path below it.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        return self.backend.files(self._absolute(path))
+
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Returns `function(item)` for every item, in order; several run at a time where storage is remote.
 
@@ -198,6 +212,14 @@ class Storage:
             UnavailableError: storage failed to answer.
         """
         self.backend.delete(self._absolute(path))
+
+    def delete_each(self, paths: Sequence[str]) -> None:
+        """Removes files, as `delete` does, by as few requests as storage allows.
+
+        Raises:
+            UnavailableError: storage failed to answer; some of the files may be left.
+        """
+        self.backend.delete_each(tuple(map(self._absolute, paths)))
 
     def delete_all(self, keep: Iterable[str] = ()) -> None:
         """Removes everything in this directory, and the directory; safe to repeat.

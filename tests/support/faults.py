@@ -11,8 +11,8 @@ from memwal.storage import Storage
 How: TypeAlias = Literal["before", "after"]
 """Whether a call fails before it does anything, or its answer is lost."""
 
-_READS = ("read", "exists", "identity", "list", "directories")
-_WRITES = ("put", "put_if_absent", "delete", "delete_below")
+_READS = ("read", "exists", "identity", "list", "directories", "files")
+_WRITES = ("put", "put_if_absent", "delete", "delete_each", "delete_below")
 
 
 class FaultyBackend:
