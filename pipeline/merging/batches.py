@@ -2,74 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from memwal.errors import InvalidInputError
 from memwal.manifest import FlushedGeneration
-from pipeline.state import RegionState, TableState
-
-
-@dataclass(frozen=True, slots=True)
-class MergePolicy:
-    """When generations are merged, and how many of them at once.
-
-    Attributes:
-        min_generations: a table with fewer pending generations is left alone.
-        batch_rows: a commit takes about so many rows, or a single generation that has more.
-    """
-
-    min_generations: int = 1
-    batch_rows: int = 5_000_000
-
-    def __post_init__(self) -> None:
-        for name in ("min_generations", "batch_rows"):
-            if getattr(self, name) < 1:
-                msg = f"{name} is {getattr(self, name)}, but must be 1 or more"
-                raise InvalidInputError(msg)
+from pipeline.lake import LakeTable
+from pipeline.merging.extents import agree
+from pipeline.merging.policy import MergePolicy
+from pipeline.merging.weighing import Pending, Weight, Weights
+from pipeline.merging.winners import Prefix
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Generations that one commit merges: of each region the oldest that are pending.
+    """What one commit merges.
 
     Attributes:
-        uri: of the table.
-        options: of its storage.
-        generations: region id -> generations, ascending.
+        prefixes: of different regions.
+        weight: of all of it.
     """
 
-    uri: str
-    options: Mapping[str, str]
-    generations: Mapping[str, tuple[FlushedGeneration, ...]]
+    prefixes: tuple[Prefix, ...]
+    weight: Weight
 
     def __post_init__(self) -> None:
-        if not all(self.generations.values()):
-            msg = "a batch has at least one generation of each of its regions"
+        regions = {one.region_id for one in self.prefixes}
+        if not regions or len(regions) != len(self.prefixes):
+            msg = f"a batch has one prefix of each of its regions, but this one has {len(self.prefixes)}"
             raise InvalidInputError(msg)
 
 
-def batches(state: TableState, policy: MergePolicy) -> tuple[Batch, ...]:
-    """Divide what is pending into batches that touch different regions each."""
-    pending = [one for one in state.regions.values() if one.pending]
-    if sum(len(one.pending) for one in pending) < policy.min_generations:
-        return ()
-    table = state.table
-    return tuple(
-        Batch(table.uri, dict(table.options), {one.region_id: one.pending for one in group})
-        for group in _grouped(pending, policy.batch_rows)
-    )
+def batches(table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy) -> tuple[Batch, ...]:
+    """Divide what is pending into batches; they are to be committed in this order.
+
+    Small generations of many regions share a commit. The generations of a large region are spread over
+    several, ascending.
+
+    Raises:
+        LanceGatewayError: storage failed to answer.
+    """
+    cut = table.storage.each(lambda one: tuple(_cut(table, *one, weights, policy)), pending.items())
+    found: list[Batch] = []
+    for nth in zip_longest(*cut):
+        found += _grouped([one for one in nth if one is not None], weights, policy)
+    return tuple(found)
 
 
-def _grouped(regions: Iterable[RegionState], batch_rows: int) -> Iterable[list[RegionState]]:
-    group: list[RegionState] = []
-    rows = 0
-    for region in regions:
-        more = sum(one.physical_rows or 0 for one in region.pending)
-        if group and rows + more > batch_rows:
-            yield group
-            group, rows = [], 0
-        group.append(region)
-        rows += more
+def _cut(
+    table: LakeTable,
+    region_id: str,
+    pending: Sequence[FlushedGeneration],
+    weights: Weights,
+    policy: MergePolicy,
+) -> Iterator[Prefix]:
+    """A region's generations as prefixes that are small enough, one after the other."""
+    rest = tuple(pending)
+    while rest:
+        fits = 1
+        while fits < len(rest) and _fits(_weight(region_id, rest[: fits + 1], weights), policy):
+            fits += 1
+        through = agree(table.storage, region_id, rest[0].generation, rest[fits - 1].generation)
+        prefix = tuple(one for one in rest if one.generation <= through)
+        if prefix[-1].generation != through:
+            return  # Another merger has seen a generation that is newer than this look at the table.
+        yield Prefix(table.uri, dict(table.options), region_id, prefix)
+        rest = rest[len(prefix) :]
+
+
+def _grouped(prefixes: Iterable[Prefix], weights: Weights, policy: MergePolicy) -> Iterator[Batch]:
+    group: list[Prefix] = []
+    weight = Weight(0, 0)
+    for prefix in prefixes:
+        own = _weight(prefix.region_id, prefix.generations, weights)
+        together = Weight.total((weight, own))
+        if group and not _fits(together, policy):
+            yield Batch(tuple(group), weight)
+            group, together = [], own
+        group.append(prefix)
+        weight = together
     if group:
-        yield group
+        yield Batch(tuple(group), weight)
+
+
+def _weight(region_id: str, generations: Iterable[FlushedGeneration], weights: Weights) -> Weight:
+    return Weight.total(weights[region_id, one.generation] for one in generations)
+
+
+def _fits(weight: Weight, policy: MergePolicy) -> bool:
+    return weight.rows <= policy.batch_rows and weight.bytes <= policy.batch_bytes

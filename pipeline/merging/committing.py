@@ -1,18 +1,33 @@
-"""One batch of generations into the base table, with its progress in the same commit."""
+"""One batch into the base table, with its progress in the same commit.
+
+Two passes over the newest version: deletes, then upserts that carry the progress. Until the second is
+committed the generations stay pending, and readers take their rows from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
 from memwal.creating import key_columns
-from memwal.errors import UnavailableError
+from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.stored_fields import fields_of_dataset
 from pipeline.lake import LakeTable
-from pipeline.merging.batches import Batch
-from pipeline.merging.newest import newest
+from pipeline.merging.generations import MergedMeanwhileError, Reader, brief, recorded
+from pipeline.merging.winners import Winners
+
+_ATTEMPTS = 12
+_LONGEST_PAUSE = 5.0
+_FEW_ROWS = 20_000
+_LARGE_BASE = 100
+"""So many times the rows of a batch; reading all keys of a smaller one costs less than looking them up."""
+_CONFLICTS = ("concurrent writers", "conflict", "preempted", "concurrent transaction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,45 +36,159 @@ class MergedBatch:
 
     Attributes:
         generations: region id -> newest generation that is merged now.
+        count: generations that were merged.
         upserted: rows inserted or updated.
         deleted: rows deleted.
     """
 
     generations: Mapping[str, int]
+    count: int
     upserted: int
     deleted: int
 
 
-def commit(batch: Batch) -> MergedBatch:
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a batch is written.
+
+    Attributes:
+        in_memory: whether its rows are read into memory first: Lance then joins the smaller side with the
+            larger one. A stream keeps the keys of the base table in memory instead.
+        use_key_index: whether an index on the key may be used.
+    """
+
+    in_memory: bool
+    use_key_index: bool
+
+
+def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> MergedBatch:
     """Merge a batch.
 
-    Deletes go first. They are committed on the very version that they were computed from, and never tried
-    again on a newer one: a merger that lags would delete what a faster one has merged since.
-
     Raises:
-        UnavailableError: others changed the same rows; look at the table again.
+        MergedMeanwhileError: another merger was faster; nothing is left to do, or less.
+        UnavailableError: storage failed, or others change the table all the time; the merge can be repeated.
+        LanceGatewayError: a generation can't be read.
     """
-    table = LakeTable.at(batch.uri, batch.options)
-    base = table.dataset()
-    key = list(key_columns(base.schema))
-    parts = [newest(table.storage, one, found, base, key) for one, found in batch.generations.items()]
-    rows = pa.concat_tables([part.rows for part in parts])
-    deleted = pa.concat_tables([part.deleted for part in parts])
-    merged = {one: found[-1].generation for one, found in batch.generations.items()}
-    marks = [CompactedSsTable(one, generation) for one, generation in merged.items()]
-    removed = upserted = 0
-    try:
-        if deleted.num_rows or not rows.num_rows:
-            delete = base.merge_insert(key).when_matched_delete().conflict_retries(0)
-            if not rows.num_rows:
-                delete.mark_sstables_as_compacted(marks)
-            removed = delete.execute(deleted)["num_deleted_rows"]
-        if rows.num_rows:
-            upsert = table.dataset().merge_insert(key).when_matched_update_all()
-            upsert.when_not_matched_insert_all().mark_sstables_as_compacted(marks)
-            done = upsert.execute(rows)
-            upserted = done["num_inserted_rows"] + done["num_updated_rows"]
-    except OSError as error:
-        msg = f"table {table.name!r}: the merge was not committed: {error}"
+    work = _Work(table, found, manner)
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.05 * 2**attempt)))  # noqa: S311 - no secret
+        if work.attempt():
+            return work.merged()
+    msg = (
+        f"table {table.name!r}: others changed it during each of {_ATTEMPTS} attempts to merge: merge again "
+        "when fewer jobs run"
+    )
+    raise UnavailableError(msg)
+
+
+class _Work:
+    """A batch, and which of its passes are done."""
+
+    def __init__(self, table: LakeTable, found: Sequence[Winners], manner: Manner) -> None:
+        self._table = table
+        self._found = found
+        self._in_memory = manner.in_memory
+        self._use_key_index = manner.use_key_index
+        self._rows = sum(one.rows for one in found)
+        self._keys = sum(one.deleted.num_rows for one in found)
+        self._deleted: int | None = 0 if self._rows and not self._keys else None
+        self._upserted = 0
+
+    def merged(self) -> MergedBatch:
+        prefixes = [one.prefix for one in self._found]
+        through = {one.region_id: one.through for one in prefixes}
+        count = sum(len(one.generations) for one in prefixes)
+        return MergedBatch(through, count, self._upserted, self._deleted or 0)
+
+    def attempt(self) -> bool:
+        """Do what is left; whether that is all."""
+        failed: list[LanceGatewayError] = []
+        try:
+            if self._deleted is None:
+                self._deleted = self._delete(self._pinned())
+            if self._rows:
+                self._upserted = self._upsert(self._pinned(), failed)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            if failed:
+                raise failed[0] from error
+            self._explain(error)
+            return False
+        return True
+
+    def _pinned(self) -> Any:  # noqa: ANN401 (lance types)
+        """The newest version, which has merged nothing of this batch."""
+        base = self._table.dataset()
+        merged = recorded(self._table, base)
+        for one in self._found:
+            if merged.get(one.prefix.region_id, 0) >= one.prefix.first:
+                msg = (
+                    f"table {self._table.name!r}: region {one.prefix.region_id} was merged by another merger"
+                )
+                raise MergedMeanwhileError(msg)
+        return base
+
+    def _delete(self, base: Any) -> int:  # noqa: ANN401 (lance types)
+        key = key_columns(base.schema)
+        ids = {field.name: str(field.field_id) for field in fields_of_dataset(base)}
+        schema = pa.schema([base.schema.field(name) for name in key])
+        parts = [one.deleted.select([ids[name] for name in key]) for one in self._found]
+        keys = pa.concat_tables(parts).rename_columns(list(key)).cast(schema)
+        job = base.merge_insert(list(key)).when_matched_delete()
+        # Were it planned again on a newer version, it would delete what another merger merged since.
+        job = job.conflict_retries(0).use_index(self._may_look_up(base, self._keys))
+        if not self._rows:
+            job.mark_sstables_as_compacted(self._marks())
+        return int(job.execute(keys)["num_deleted_rows"])
+
+    def _upsert(self, base: Any, failed: list[LanceGatewayError]) -> int:  # noqa: ANN401 (lance types)
+        reader = Reader.of(self._table, base)
+        job = base.merge_insert(list(key_columns(base.schema)))
+        job = job.when_matched_update_all().when_not_matched_insert_all()
+        # Our own attempts read the generations again under the columns of the newest version.
+        job = job.conflict_retries(0).use_index(self._may_look_up(base, self._rows))
+        job.mark_sstables_as_compacted(self._marks())
+        batches = self._read(reader, failed)
+        if self._in_memory:
+            done = job.execute(pa.Table.from_batches(batches, reader.schema))
+        else:
+            done = job.execute(pa.RecordBatchReader.from_batches(reader.schema, batches))
+        return int(done["num_inserted_rows"] + done["num_updated_rows"])
+
+    def _read(self, reader: Reader, failed: list[LanceGatewayError]) -> Iterator[pa.RecordBatch]:
+        """Rows to upsert; Lance shows the text of an error only, so the error itself is kept."""
+        try:
+            for one in self._found:
+                yield from one.read(reader)
+        except LanceGatewayError as error:
+            failed.append(error)
+            raise
+
+    def _marks(self) -> list[CompactedSsTable]:
+        return [CompactedSsTable(one.prefix.region_id, one.prefix.through) for one in self._found]
+
+    def _may_look_up(self, base: Any, rows: int) -> bool:  # noqa: ANN401 (lance types)
+        """Whether an index on the key, if there is one, is to be used."""
+        return self._use_key_index and rows <= _FEW_ROWS and rows * _LARGE_BASE <= base.count_rows()
+
+    def _explain(self, error: Exception) -> None:
+        """Return where another attempt may succeed.
+
+        Raises:
+            MergedMeanwhileError: the progress was recorded by another merger.
+            UnavailableError: storage failed.
+        """
+        text = str(error)
+        if "Stale SSTable" in text:
+            msg = f"table {self._table.name!r}: another merger recorded the same generations"
+            raise MergedMeanwhileError(msg) from error
+        if "Resources exhausted" in text and self._use_key_index:
+            self._use_key_index = False  # Lookups keep their rows in a pool of fixed size.
+            return
+        if any(word in text.lower() for word in _CONFLICTS):
+            return
+        msg = (
+            f"table {self._table.name!r}: a merge was not committed: {brief(error)}. Nothing is lost; merge "
+            "again once storage answers"
+        )
         raise UnavailableError(msg) from error
-    return MergedBatch(merged, upserted, removed)

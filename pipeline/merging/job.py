@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memwal.errors import NotFoundError, UnavailableError
 from pipeline.lake import LakeTable
-from pipeline.merging.batches import MergePolicy, batches
-from pipeline.merging.committing import MergedBatch, commit
+from pipeline.merging.batches import Batch, batches
+from pipeline.merging.committing import Manner, MergedBatch, commit
+from pipeline.merging.extents import forget, forget_merged
+from pipeline.merging.generations import MergedMeanwhileError
+from pipeline.merging.policy import MergePolicy
+from pipeline.merging.weighing import Pending, Weights, due, weigh
+from pipeline.merging.winners import Prefix, Winners, check_key, winners
 from pipeline.progress import Progress, silent
 from pipeline.runners import Runner, Threads
 from pipeline.state import TableState
+
+_FRUITLESS_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,33 +30,156 @@ class MergeReport:
     Attributes:
         table: its name.
         batches: one for each commit.
+        left: generations that are pending because the policy leaves them.
+        seconds: how long it took.
     """
 
     table: str
     batches: tuple[MergedBatch, ...]
+    left: int
+    seconds: float
 
     @property
     def generations(self) -> int:
+        """How many were merged."""
+        return sum(one.count for one in self.batches)
+
+    @property
+    def regions(self) -> int:
         """Regions that advanced."""
-        return sum(len(one.generations) for one in self.batches)
+        return len({region for one in self.batches for region in one.generations})
+
+    @property
+    def upserted(self) -> int:
+        """Rows inserted or updated."""
+        return sum(one.upserted for one in self.batches)
+
+    @property
+    def deleted(self) -> int:
+        """Rows deleted."""
+        return sum(one.deleted for one in self.batches)
 
 
 def merge(
     table: LakeTable,
     policy: MergePolicy | None = None,
     *,
+    regions: Collection[str] = (),
     runner: Runner | None = None,
     progress: Progress = silent,
 ) -> MergeReport:
-    """Merge a table's pending generations.
+    """Merge the generations that are pending when the job begins.
+
+    Newest rows are found region by region, where the runner says; commits are made by this process, one
+    after the other. It may be run again after it failed, and beside others.
+
+    Args:
+        table: which one.
+        policy: when, and how much at once.
+        regions: ids of those to merge; all of them where none is given.
+        runner: where the newest rows are found.
+        progress: is told of generations.
 
     Raises:
+        NotFoundError: there is no such region.
+        UnsupportedError: the table has no key, or one that can't be compared.
         LanceGatewayError: why it could not be done; what was committed stays.
     """
-    found = batches(TableState.read(table), policy or MergePolicy())
-    done = []
-    with progress(f"merge {table.name}", len(found)) as advance:
-        for one in (runner or Threads()).run(commit, found, name="merge"):
-            done.append(one)
-            advance(1)
-    return MergeReport(table.name, tuple(done))
+    began = time.monotonic()
+    policy = policy or MergePolicy()
+    state = TableState.read(table)
+    _check_regions(state, regions)
+    pending = _pending(state, regions)
+    if not pending:
+        return MergeReport(table.name, (), 0, time.monotonic() - began)
+    check_key(table, table.dataset(state.version).schema)
+    forget_merged(table.storage, state.details.merged_generations)
+    weights = weigh(table, pending)
+    if due(table, pending, weights, policy) is None:
+        return MergeReport(table.name, (), len(weights), time.monotonic() - began)
+    until = {region_id: found[-1].generation for region_id, found in pending.items()}
+    done: list[MergedBatch] = []
+    rounds = _rounds(table, state, pending, until, regions)
+    with progress(f"merge {table.name}", len(weights)) as advance:
+        for rest in rounds:
+            if rest is not pending:
+                weights = weigh(table, rest)
+            for one in _merged(table, rest, weights, policy, runner or Threads()):
+                done.append(one)
+                advance(one.count)
+    return MergeReport(table.name, tuple(done), 0, time.monotonic() - began)
+
+
+def _check_regions(state: TableState, regions: Collection[str]) -> None:
+    for region_id in regions:
+        if region_id not in state.regions:
+            known = ", ".join(list(state.regions)[:3]) or "none yet"
+            msg = f"table {state.table.name!r} has no region {region_id!r}; it has {known}"
+            raise NotFoundError(msg + (" ..." if len(state.regions) > 3 else ""))
+
+
+def _pending(state: TableState, regions: Collection[str], until: Mapping[str, int] | None = None) -> Pending:
+    """What the chosen regions could merge, as long as that begins with certain generations or older ones."""
+    return {
+        region_id: region.pending
+        for region_id, region in state.regions.items()
+        if region.pending
+        and (not regions or region_id in regions)
+        and (until is None or region.pending[0].generation <= until.get(region_id, 0))
+    }
+
+
+def _rounds(
+    table: LakeTable,
+    state: TableState,
+    pending: Pending,
+    until: Mapping[str, int],
+    regions: Collection[str],
+) -> Iterator[Pending]:
+    """What is still pending, again and again until nothing is.
+
+    Raises:
+        UnavailableError: nothing moves any more.
+    """
+    fruitless = 0
+    while pending:
+        yield pending
+        known = {region_id: one.manifest for region_id, one in state.regions.items()}
+        state = TableState.read(table, known=known)
+        before, pending = pending, _pending(state, regions, until)
+        fruitless = fruitless + 1 if pending == before else 0
+        if fruitless > _FRUITLESS_ROUNDS:
+            msg = f"table {table.name!r}: merges make no progress, since others change it: merge again later"
+            raise UnavailableError(msg)
+        if fruitless:
+            time.sleep(random.uniform(0, min(5.0, 0.05 * 2**fruitless)))  # noqa: S311 - no secret
+
+
+def _merged(
+    table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy, runner: Runner
+) -> Iterator[MergedBatch]:
+    """Commit batches in their order, each as soon as its newest rows are known."""
+    rest = list(batches(table, pending, weights, policy))
+    prefixes = [prefix for batch in rest for prefix in batch.prefixes]
+    known: dict[tuple[str, int], Winners] = {}
+    for found in runner.run(winners, prefixes, name=f"merge {table.name}"):
+        if found is None:
+            return  # Another merger was faster: look at the table again.
+        known[_id(found.prefix)] = found
+        while rest and all(_id(one) in known for one in rest[0].prefixes):
+            batch = rest.pop(0)
+            try:
+                yield _committed(table, batch, [known.pop(_id(one)) for one in batch.prefixes], policy)
+            except MergedMeanwhileError:
+                return
+
+
+def _committed(table: LakeTable, batch: Batch, found: Sequence[Winners], policy: MergePolicy) -> MergedBatch:
+    manner = Manner(batch.weight.bytes <= policy.batch_bytes, policy.use_key_index)
+    merged = commit(table, found, manner)
+    table.storage.each(lambda one: forget(table.storage, one.region_id, one.first), batch.prefixes)
+    return merged
+
+
+def _id(prefix: Prefix) -> tuple[str, int]:
+    return prefix.region_id, prefix.first

@@ -1,0 +1,160 @@
+"""A flushed generation, opened, and read in the base table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.index_details import read_index_details
+from memwal.layout import generation_directory
+from memwal.manifest import FlushedGeneration
+from memwal.stored_fields import StoredField, fields_of_dataset
+from pipeline.lake import LakeTable
+
+_BATCH_ROWS = 65_536
+_DAMAGE = ("corrupt", "invalid", "magic", "decode", "does not match")
+
+
+class MergedMeanwhileError(UnavailableError):
+    """Another merger was faster: look at the table again."""
+
+
+def open_generation(table: LakeTable, region_id: str, generation: FlushedGeneration) -> Any:  # noqa: ANN401 (lance types)
+    """The generation as a `lance.LanceDataset`.
+
+    Raises:
+        MergedMeanwhileError: it is gone because it was merged, and cleaned up after.
+        CorruptDataError: it is gone or damaged, and was not merged.
+        UnavailableError: storage failed to answer.
+    """
+    uri = table.storage.locate(generation_directory(region_id, generation.path))
+    try:
+        return lance.dataset(uri, storage_options=dict(table.options) or None)
+    except (OSError, ValueError) as error:
+        raise unreadable(table, region_id, generation, error) from error
+
+
+def unreadable(
+    table: LakeTable, region_id: str, generation: FlushedGeneration, error: Exception
+) -> LanceGatewayError:
+    """What it means that a generation can't be read."""
+    reason = brief(error)
+    where = f"table {table.name!r}: generation {generation.generation} of region {region_id}"
+    place = table.storage.locate(generation_directory(region_id, generation.path))
+    if "not found" in reason.lower():
+        if recorded(table, table.dataset()).get(region_id, 0) >= generation.generation:
+            return MergedMeanwhileError(f"{where} was merged and cleaned up meanwhile")
+        return CorruptDataError(
+            f"{where} is missing, though it was never merged: restore {place} from a backup ({reason}). "
+            "Nothing of it was marked as merged"
+        )
+    if any(word in reason.lower() for word in _DAMAGE):
+        return CorruptDataError(f"{where} is damaged: restore {place} from a backup ({reason})")
+    return UnavailableError(f"{where} can't be read now: {reason}. Merge again later")
+
+
+def recorded(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
+    """Newest generation by region that a version of the base table contains."""
+    details = read_index_details(table.storage, base.version)
+    return {} if details is None else details.merged_generations
+
+
+def brief(error: BaseException) -> str:
+    """What Lance says, without the place in its source code."""
+    return str(error).split(", /")[0].split(", rust/")[0].strip()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads generations in the columns of one version of the base table.
+
+    Columns are matched by field id: they may have been renamed, added, dropped, or dropped and added again
+    since a generation was flushed. What a generation never had is NULL.
+
+    Attributes:
+        table: which one.
+        schema: of the base table.
+        fields: its top-level fields with their ids.
+        names: field id -> name, on all levels.
+    """
+
+    table: LakeTable
+    schema: pa.Schema
+    fields: tuple[StoredField, ...]
+    names: Mapping[int, str]
+
+    @staticmethod
+    def of(table: LakeTable, base: Any) -> Reader:  # noqa: ANN401 (lance types)
+        """For the columns of an open base table."""
+        fields = fields_of_dataset(base)
+        names = {one.field_id: one.name for field in fields for one in field.walk()}
+        return Reader(table, base.schema, fields, names)
+
+    def read(
+        self, region_id: str, generation: FlushedGeneration, kept: np.ndarray | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a generation in the base table's columns.
+
+        Args:
+            region_id: of the region.
+            generation: of it.
+            kept: which of its rows, one bool for each in order; None for all.
+
+        Raises:
+            LanceGatewayError: as `open_generation`.
+        """
+        dataset = open_generation(self.table, region_id, generation)
+        stored = {field.field_id: field for field in fields_of_dataset(dataset)}
+        columns = [stored[field.field_id].name for field in self.fields if field.field_id in stored]
+        start = 0
+        for batch in scan(self.table, region_id, generation, dataset, columns):
+            rows = batch
+            if kept is not None:
+                rows = batch.filter(pa.array(kept[start : start + batch.num_rows]))
+            start += batch.num_rows
+            if rows.num_rows:
+                arrays = [self._column(rows, field, stored.get(field.field_id)) for field in self.fields]
+                yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, rows: pa.RecordBatch, field: StoredField, stored: StoredField | None) -> pa.Array:
+        if stored is None:
+            return pa.nulls(rows.num_rows, field.type)
+        array = rows.column(stored.name)
+        if array.type.equals(field.type):
+            return array
+        # Children are matched by name here, so they must first bear the table's names.
+        renamed = array.view(stored.named_as(self.names)) if pa.types.is_nested(array.type) else array
+        try:
+            return renamed.cast(field.type)
+        except pa.ArrowException as error:
+            msg = (
+                f"table {self.table.name!r}: column {field.name!r} was flushed as {stored.type} and is now "
+                f"{field.type}: {error}. Change its type so that it holds these values, then merge again"
+            )
+            raise InvalidInputError(msg) from error
+
+
+def scan(
+    table: LakeTable,
+    region_id: str,
+    generation: FlushedGeneration,
+    dataset: Any,  # noqa: ANN401 (lance types)
+    columns: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    """Stored columns of a generation's rows that Lance shows, in the order in which they were written.
+
+    Raises:
+        LanceGatewayError: as `open_generation`.
+    """
+    try:
+        yield from dataset.scanner(
+            columns=list(columns), batch_size=_BATCH_ROWS, scan_in_order=True
+        ).to_batches()
+    except (OSError, ValueError) as error:
+        raise unreadable(table, region_id, generation, error) from error

@@ -1,0 +1,170 @@
+"""Which rows of a region's generations are the newest of their keys, and which keys are deleted.
+
+Only key columns and tombstones are read, and only the keys of one prefix are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from memwal.creating import key_columns
+from memwal.errors import CorruptDataError, UnsupportedError
+from memwal.manifest import FlushedGeneration
+from memwal.stored_fields import TOMBSTONE, fields_of_dataset
+from pipeline.lake import LakeTable
+from pipeline.merging.generations import MergedMeanwhileError, Reader, open_generation, scan
+
+_ROW = "row"
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Generations of one region that are merged by one commit: the oldest that are pending.
+
+    Attributes:
+        uri: of the table.
+        options: of its storage.
+        region_id: of the region.
+        generations: ascending.
+    """
+
+    uri: str
+    options: Mapping[str, str]
+    region_id: str
+    generations: tuple[FlushedGeneration, ...]
+
+    @property
+    def first(self) -> int:
+        """The oldest generation."""
+        return self.generations[0].generation
+
+    @property
+    def through(self) -> int:
+        """The newest generation."""
+        return self.generations[-1].generation
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """What a prefix amounts to.
+
+    Attributes:
+        prefix: of which region.
+        kept: for each generation which of its rows are to be upserted, in order, eight to a byte; None for
+            all of them.
+        sizes: rows of each generation.
+        rows: how many that are.
+        deleted: keys whose newest row is a tombstone; columns are named by the key's field ids.
+    """
+
+    prefix: Prefix
+    kept: tuple[np.ndarray | None, ...]
+    sizes: tuple[int, ...]
+    rows: int
+    deleted: pa.Table
+
+    def read(self, reader: Reader) -> Iterator[pa.RecordBatch]:
+        """Rows to upsert, oldest generation first.
+
+        Raises:
+            LanceGatewayError: a generation can't be read.
+        """
+        for one, kept, size in zip(self.prefix.generations, self.kept, self.sizes, strict=True):
+            mask = None if kept is None else np.unpackbits(kept, count=size).astype(bool)
+            if mask is None or mask.any():
+                yield from reader.read(self.prefix.region_id, one, mask)
+
+
+def winners(prefix: Prefix) -> Winners | None:
+    """Find the newest row of each key.
+
+    Returns:
+        None where another merger was faster.
+
+    Raises:
+        UnsupportedError: the table has no key, or one that can't be compared.
+        LanceGatewayError: a generation can't be read.
+    """
+    try:
+        return _winners(LakeTable.at(prefix.uri, prefix.options), prefix)
+    except MergedMeanwhileError:
+        return None
+
+
+def _winners(table: LakeTable, prefix: Prefix) -> Winners:
+    base = table.dataset()
+    key = check_key(table, base.schema)
+    by_name = {field.name: field for field in fields_of_dataset(base)}
+    key_fields = [pa.field(str(by_name[name].field_id), by_name[name].type) for name in key]
+    schema = pa.schema([*key_fields, pa.field(TOMBSTONE, pa.bool_())])
+    parts = [_keys(table, prefix.region_id, one, schema) for one in prefix.generations]
+    sizes = tuple(part.num_rows for part in parts)
+    rows = pa.concat_tables(parts)
+    newest = _newest(rows, schema.names[:-1]) if rows.num_rows else np.zeros(0, dtype=bool)
+    dead = rows.column(TOMBSTONE).to_numpy()
+    live = newest & ~dead
+    deleted = rows.select(schema.names[:-1]).filter(pa.array(newest & dead))
+    kept = tuple(None if part.all() else np.packbits(part) for part in np.split(live, np.cumsum(sizes)[:-1]))
+    return Winners(prefix, kept, sizes, int(live.sum()), deleted)
+
+
+def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
+    """The key of a table that can be merged.
+
+    Raises:
+        UnsupportedError: there is none, or it can't be compared.
+    """
+    key = key_columns(schema)
+    if not key:
+        msg = (
+            f"table {table.name!r} has no primary key, so its generations can't be merged: Lance commits "
+            "rows and how far a merge is in one step only where rows are matched by a key. They stay "
+            "readable; to have them in the base table, copy the table into one with a key"
+        )
+        raise UnsupportedError(msg)
+    for name in key:
+        kind = schema.field(name).type
+        if kinds.is_floating(kind) or kinds.is_nested(kind):
+            msg = (
+                f"table {table.name!r}: key column {name!r} has type {kind}, whose values are not always "
+                "equal to themselves or can't be compared, so its generations can't be merged"
+            )
+            raise UnsupportedError(msg)
+    return key
+
+
+def _keys(table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema) -> pa.Table:
+    """Keys and tombstones of a generation in order, under the schema's names."""
+    dataset = open_generation(table, region_id, generation)
+    stored = {str(field.field_id): field.name for field in fields_of_dataset(dataset)}
+    missing = [name for name in schema.names[:-1] if name not in stored]
+    if missing or TOMBSTONE not in dataset.schema.names:
+        msg = (
+            f"table {table.name!r}: generation {generation.generation} of region {region_id} has no column "
+            f"for {'the field ids ' + ', '.join(missing) + ' of the key' if missing else TOMBSTONE}"
+        )
+        raise CorruptDataError(msg)
+    names = [*(stored[name] for name in schema.names[:-1]), TOMBSTONE]
+    batches = [
+        pa.RecordBatch.from_arrays(
+            [batch.column(name).cast(field.type) for name, field in zip(names, schema, strict=True)],
+            schema=schema,
+        )
+        for batch in scan(table, region_id, generation, dataset, names)
+    ]
+    return pa.Table.from_batches(batches, schema)
+
+
+def _newest(rows: pa.Table, key: Sequence[str]) -> np.ndarray:
+    """Which rows are the last of their key."""
+    numbers = pa.array(np.arange(rows.num_rows))
+    last = rows.select(key).append_column(_ROW, numbers).group_by(list(key)).aggregate([(_ROW, "max")])
+    found = np.zeros(rows.num_rows, dtype=bool)
+    found[pc.cast(last.column(f"{_ROW}_max"), pa.int64()).to_numpy()] = True
+    return found
