@@ -1,0 +1,158 @@
+"""While a job runs, others do as they like: that changes no answer and loses no acknowledged row."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from memwal.errors import LanceGatewayError
+from pipeline.lake import LakeTable
+from pipeline.merging import merge
+from pipeline.progress import Advance, silent
+from pipeline.runners import Threads
+from tests.pipeline.scenario import Rows, Scenario, built, shown
+from tests.support.gateways import EngineGateway
+from tests.support.interrupting import Call, When, watched
+from tests.support.writer_process import WriterProcess
+
+Change = Callable[[LakeTable, Rows], Rows]
+"""What somebody else does meanwhile: to a table of these rows; those that it has then."""
+
+
+def _merge(table: LakeTable) -> None:
+    merge(table, runner=Threads(1))
+
+
+def _write(table: LakeTable, rows: Rows) -> Rows:
+    """Rows that were deleted are there again, others go, all in generations that nobody has seen."""
+    gateway = EngineGateway(Path(table.uri).parent)
+    try:
+        gateway.write(
+            "INSERT INTO t VALUES (1, 'again'), (4, 'again'), (5, 'again'), (8, 'again'), (2, 'other')"
+        )
+        gateway.write("DELETE FROM t WHERE id IN (3, 10, 6)")
+        gateway.flush("t")
+    finally:
+        gateway.close()
+    gone = {3, 6, 10}
+    written = {**dict.fromkeys((1, 4, 5, 8), "again"), 2: "other"}
+    return {key: value for key, value in (rows | written).items() if key not in gone}
+
+
+def _merged(table: LakeTable, rows: Rows) -> Rows:
+    _merge(table)
+    return rows
+
+
+def _write_and_merge(table: LakeTable, rows: Rows) -> Rows:
+    return _merged(table, _write(table, rows))
+
+
+def _compacted(table: LakeTable, rows: Rows) -> Rows:
+    table.dataset().optimize.compact_files()
+    return rows
+
+
+def _column_added(table: LakeTable, rows: Rows) -> Rows:
+    table.dataset().add_columns(pa.schema([pa.field("more", pa.int64())]))
+    return rows
+
+
+def _changed_in_base(table: LakeTable, rows: Rows) -> Rows:
+    """By somebody who bypasses MemWAL: rows that nothing fresh supersedes."""
+    table.dataset().update({"v": "'by hand'"}, where="id = 7")
+    return {**rows, 7: "by hand"}
+
+
+JOBS = {"merge": _merge}
+CHANGES: dict[str, Change] = {
+    "a writer": _write,
+    "another merger": _merged,
+    "a writer and another merger": _write_and_merge,
+    "compaction": _compacted,
+    "another column": _column_added,
+    "an update of the base table": _changed_in_base,
+}
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess) -> Scenario:
+    return built(tmp_path_factory.mktemp("scenario"), shared_writers)
+
+
+def _meanwhile(
+    scenario: Scenario, root: Path, job: Callable[[LakeTable], object], change: Change, at: int
+) -> str:
+    """Run a job, and the change before its call of that number; tells how the job failed, if it did."""
+    table = scenario.copied(root)
+    rows = scenario.rows
+    where = "after its last call"
+
+    def happens(number: int, call: Call, when: When) -> None:
+        nonlocal rows, where
+        if (number, when) == (at, "before"):
+            where = f"before call {at}, {call.name}"
+            rows = change(table, rows)
+
+    told = ""
+    try:
+        with watched(happens) as calls:
+            try:
+                job(table)
+            except LanceGatewayError as error:
+                told = f"{type(error).__name__}: {error}"
+        assert shown(table) == rows
+        job(table)
+        assert shown(table) == rows
+        assert len(calls.made) > at, "there is no such call"
+    except Exception as error:
+        error.add_note(f"the change came {where}; {told or 'the job did not fail'}")
+        raise
+    return told
+
+
+def _calls(scenario: Scenario, root: Path, job: Callable[[LakeTable], object]) -> list[Call]:
+    table = scenario.copied(root)
+    with watched() as calls:
+        job(table)
+    return calls.made
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_whatever_comes_between_looking_and_merging(tmp_path: Path, scenario: Scenario, change: Change):
+    """A merger looks at the table, then reads generations, deletes, and writes."""
+    table = scenario.copied(tmp_path)
+    rows = scenario.rows
+
+    def overtaken(_title: str, _total: int) -> AbstractContextManager[Advance]:
+        nonlocal rows
+        rows = change(table, rows)
+        return silent(_title, _total)
+
+    merge(table, runner=Threads(1), progress=overtaken)
+    assert shown(table) == rows
+    _merge(table)
+    assert shown(table) == rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_somebody_comes_before_something_is_written(
+    tmp_path: Path, scenario: Scenario, job: Callable[[LakeTable], object], change: Change
+):
+    for number, call in enumerate(_calls(scenario, tmp_path / "whole", job)):
+        if call.writes:
+            _meanwhile(scenario, tmp_path / str(number), job, change, number)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_somebody_comes_between_any_two_calls(
+    tmp_path: Path, scenario: Scenario, job: Callable[[LakeTable], object], change: Change
+):
+    for number, _ in enumerate(_calls(scenario, tmp_path / "whole", job)):
+        _meanwhile(scenario, tmp_path / str(number), job, change, number)
