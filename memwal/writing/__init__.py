@@ -34,6 +34,7 @@ from memwal.writing.changes import (
 from memwal.writing.exclusive import ExclusiveRegions
 from memwal.writing.forwarding import Forwarder, UnreachableError
 from memwal.writing.observing import RegionStats, WriteObserver
+from memwal.writing.opened import OpenTable
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.own_tail import OwnTail
 from memwal.writing.table_writer import TableWriter
@@ -44,6 +45,7 @@ __all__ = [
     "FencedError",
     "Forwarder",
     "NotOwnerError",
+    "OpenTable",
     "OutcomeUnknownError",
     "OwnTail",
     "OwnershipPolicy",

@@ -50,6 +50,14 @@ class ExclusiveRegions:
         """Ids of the regions that are held."""
         return frozenset(self._held)
 
+    def epoch(self, region_id: str) -> int:
+        """Of the newest claim of a region that is held.
+
+        Raises:
+            KeyError: it is not held.
+        """
+        return self._held[region_id][0].last_epoch
+
     def write(self, changes: Changes, *, durable: bool = True) -> WriteReceipt:
         """Write what was computed from rows that were read since the regions are held.
 

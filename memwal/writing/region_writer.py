@@ -177,6 +177,13 @@ class RegionWriter:
             raise UnavailableError(msg)
         self.raise_failure()
 
+    def give_back(self) -> None:
+        """Let go of the region without a flush; others need not wait for it."""
+        claim = self._claim
+        if claim is not None and not claim.is_lost:
+            self.ownership.release(claim)
+        self.abandon()
+
     def abandon(self) -> None:
         """Forget the region without a flush: its table is gone, or another."""
         self.losses += 1

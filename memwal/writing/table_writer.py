@@ -193,6 +193,11 @@ class TableWriter:
         if failed:
             raise next(iter(failed.values()))
 
+    def let_go(self) -> None:
+        """Let all regions go without a flush: their rows are in their logs; the next write claims again."""
+        for one in list(self._regions.values()):
+            one.queue.run_alone(one.give_back, time.monotonic() + _LATE_SECONDS)
+
     def stop_taking(self) -> None:
         """Refuse rows from now on."""
         self._is_closing = True

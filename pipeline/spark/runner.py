@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pipeline.spark.carrying import Carried, told
 from pipeline.spark.versions import versions
@@ -50,7 +50,7 @@ class OnSpark:
                 raise told(error, name) from error
             if failed is not None:
                 raise failed.error()
-            return result
+            return cast("Result", result)
 
         at_a_time = min(max(context.defaultParallelism, _LEAST_AT_A_TIME), max(len(parts), 1))
         with ThreadPoolExecutor(at_a_time, thread_name_prefix=name) as pool:
