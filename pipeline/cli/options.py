@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
@@ -17,6 +18,20 @@ Root: TypeAlias = Annotated[
         envvar="LANCE_GATEWAY_ROOT", help="Directory or s3://bucket/prefix with <name>.lance tables."
     ),
 ]
+RootOrFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--root", help="Directory or s3://bucket/prefix with <name>.lance tables; the file may name it."
+    ),
+]
+ConfigFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="TOML file, which may be the gateway's; LANCE_GATEWAY_CONFIG may name it.",
+    ),
+]
 StorageOptions: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -27,17 +42,26 @@ StorageOptions: TypeAlias = Annotated[
 ]
 
 
-def storage_options(pairs: list[str] | None) -> dict[str, str]:
-    """The pairs as a mapping.
+def storage_options(given: list[str] | None) -> dict[str, str]:
+    """The storage options of a command.
+
+    Raises:
+        InvalidInputError: a pair without "=".
+    """
+    return pairs("--storage-option", given)
+
+
+def pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    """What an option that may be repeated says, as a mapping.
 
     Raises:
         InvalidInputError: a pair without "=".
     """
     found = {}
-    for pair in pairs or []:
+    for pair in given or []:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            msg = f"--storage-option {pair!r} is no pair: write it as KEY=VALUE"
+            msg = f"{option} {pair!r} is no pair: write it as KEY=VALUE"
             raise InvalidInputError(msg)
         found[key] = value
     return found

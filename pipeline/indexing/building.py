@@ -1,0 +1,180 @@
+"""A new index: at once where there is little, in segments side by side where there is much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memwal.errors import AlreadyExistsError, PreconditionError
+from pipeline.indexing.committing import committed
+from pipeline.indexing.indexes import Fragment, TableIndexes
+from pipeline.indexing.models import shared_model
+from pipeline.indexing.optimising import optimise
+from pipeline.indexing.planning import catching_up
+from pipeline.indexing.spec import IndexSpec
+from pipeline.indexing.training import record
+from pipeline.indexing.verifying import refusal
+from pipeline.lake import LakeTable
+from pipeline.progress import Progress, silent
+from pipeline.runners import Runner, Threads
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What was built.
+
+    Attributes:
+        table: its name.
+        index: name of the index.
+        segments: that were built side by side; they are merged into one.
+        rows: that it covers.
+        version: of the base table afterwards.
+        is_maintained: whether flushed generations will carry it too.
+    """
+
+    table: str
+    index: str
+    segments: int
+    rows: int
+    version: int
+    is_maintained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPart:
+    """Fragments whose rows make one segment.
+
+    Attributes:
+        uri: of the table.
+        options: of its storage.
+        version: of the base table.
+        spec: of the index.
+        fragments: ids, ascending.
+        arguments: as Lance takes them.
+    """
+
+    uri: str
+    options: Mapping[str, str]
+    version: int
+    spec: IndexSpec
+    fragments: tuple[int, ...]
+    arguments: Mapping[str, Any] = field(hash=False, repr=False)
+
+
+def build(
+    table: LakeTable, spec: IndexSpec, *, runner: Runner | None = None, progress: Progress = silent
+) -> BuildReport:
+    """Build an index of a table.
+
+    Rows that are merged while it is built are added to it afterwards. It is built again from the beginning
+    where files were put together in the meantime.
+
+    Args:
+        table: with MemWAL or without.
+        spec: what is to be built.
+        runner: where segments are built.
+        progress: who is told.
+
+    Raises:
+        NotFoundError: there is no such table or column.
+        UnsupportedError: the column can't have such an index.
+        AlreadyExistsError: there is an index of that name.
+        PreconditionError: Lance refuses it; says why.
+        UnavailableError: others were first, time after time.
+    """
+    runner = runner or Threads()
+    segments = committed(table, f"build index {spec.name!r}", lambda: _built(table, spec, runner, progress))
+    after = TableIndexes.read(table)
+    upkeep = [one for one in catching_up(after) if one.name == spec.name]
+    if upkeep:
+        failed = tuple(one for one in optimise(table, upkeep, runner, progress) if one.error is not None)
+        if failed:
+            raise refusal(table, failed, ())
+        after = TableIndexes.read(table)
+    index = after.index(spec.name)
+    if index is None:
+        msg = f"table {table.name!r}: index {spec.name!r} was dropped as soon as it was built"
+        raise PreconditionError(msg)
+    if index.is_vector:
+        record(table.storage, None, index, after.rows, added=False)
+    details = after.details
+    is_maintained = details is not None and (
+        details.maintain_all_indexes or spec.name in details.maintained_indexes
+    )
+    rows = after.rows - index.unindexed_rows
+    return BuildReport(table.name, spec.name, segments, rows, after.version, is_maintained)
+
+
+def segment_part(part: SegmentPart) -> Any:  # noqa: ANN401 (lance types)
+    """Build a segment, which belongs to no version yet; safe to repeat."""
+    dataset = LakeTable.at(part.uri, part.options).dataset(part.version)
+    return dataset.create_index_uncommitted(
+        part.spec.column,
+        part.spec.type,
+        name=part.spec.name,
+        replace=part.spec.replaces,
+        fragment_ids=list(part.fragments),
+        **part.arguments,
+    )
+
+
+def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress) -> int:
+    """Build and commit; returns how many segments it took."""
+    indexes = TableIndexes.read(table)
+    dataset = indexes.dataset
+    spec.check(table, dataset.schema)
+    if indexes.index(spec.name) is not None and not spec.replaces:
+        msg = (
+            f"table {table.name!r} has an index {spec.name!r} already: give another name, or say that it "
+            "is to be replaced (--replace)"
+        )
+        raise AlreadyExistsError(msg)
+    if spec.kind.is_vector and not indexes.rows:
+        msg = (
+            f"table {table.name!r}: an index of type {spec.type} is trained on rows of the base table, and "
+            f"it has none yet: merge its generations first (lance-gateway pipeline merge {table.name})"
+        )
+        raise PreconditionError(msg)
+    groups = _groups(indexes.fragments, spec.segment_rows)
+    arguments: dict[str, Any] = dict(spec.parameters)
+    if spec.kind.is_vector:
+        arguments.setdefault("metric", "l2")
+    model: Mapping[str, Any] | None = {}
+    if len(groups) > 1 and spec.kind.is_vector:
+        with progress(f"train {spec.name} of {table.name}", 1):
+            model = shared_model(dataset, spec, indexes.rows)
+    if len(groups) < 2 or model is None:
+        create = dataset.create_index if spec.kind.is_vector else dataset.create_scalar_index
+        create(spec.column, spec.type, name=spec.name, replace=spec.replaces, **arguments)
+        return 1
+    parts = [
+        SegmentPart(table.uri, dict(table.options), indexes.version, spec, group, {**arguments, **model})
+        for group in groups
+    ]
+    segments = []
+    with progress(f"build {spec.name} of {table.name}", len(parts)) as advance:
+        for segment in runner.run(segment_part, parts, name=f"build {spec.name} of {table.name}"):
+            segments.append(segment)
+            advance(1)
+    with progress(f"merge segments of {spec.name}", 1):
+        whole = dataset.merge_existing_index_segments(segments)
+    # On the version that it was built from: Lance refuses it if one of its fragments is gone since.
+    dataset.commit_existing_index_segments(spec.name, spec.column, [whole])
+    return len(parts)
+
+
+def _groups(fragments: Sequence[Fragment], segment_rows: int) -> tuple[tuple[int, ...], ...]:
+    """Neighbours of about so many rows together."""
+    groups: list[tuple[int, ...]] = []
+    group: list[int] = []
+    rows = 0
+    for one in fragments:
+        group.append(one.fragment_id)
+        rows += one.rows
+        if rows >= segment_rows:
+            groups.append(tuple(group))
+            group, rows = [], 0
+    if group:
+        groups.append(tuple(group))
+    return tuple(groups)

@@ -1,0 +1,83 @@
+"""Small fragments put together, and deleted rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lance.optimize import Compaction
+
+from pipeline.indexing.committing import committed
+from pipeline.indexing.policy import IndexPolicy
+from pipeline.lake import LakeTable
+from pipeline.progress import Progress
+from pipeline.runners import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePart:
+    """Fragments that are written anew as others.
+
+    Attributes:
+        uri: of the table.
+        options: of its storage.
+        version: of the base table that they belong to.
+        task: Lance's `CompactionTask`.
+    """
+
+    uri: str
+    options: Mapping[str, str]
+    version: int
+    task: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What was put together.
+
+    Attributes:
+        removed: fragments that are gone.
+        added: fragments that have their rows.
+    """
+
+    removed: int = 0
+    added: int = 0
+
+
+def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Progress) -> Compacted:
+    """Write small fragments, and those with many deleted rows, anew; all in one commit.
+
+    A merge that deletes from one of these fragments in the meantime makes it begin again.
+
+    Raises:
+        PreconditionError: Lance refuses it; says why.
+        UnavailableError: others were first, time after time.
+    """
+    options: dict[str, Any] = {
+        "target_rows_per_fragment": policy.target_rows,
+        "materialize_deletions": policy.deleted_fraction is not None,
+    }
+    if policy.deleted_fraction is not None:
+        options["materialize_deletions_threshold"] = policy.deleted_fraction
+
+    def change() -> Compacted:
+        dataset = table.dataset()
+        plan = Compaction.plan(dataset, options)
+        parts = [RewritePart(table.uri, dict(table.options), plan.read_version, task) for task in plan.tasks]
+        if not parts:
+            return Compacted()
+        rewrites = []
+        with progress(f"compact {table.name}", len(parts)) as advance:
+            for rewrite in runner.run(rewrite_part, parts, name=f"compact {table.name}"):
+                rewrites.append(rewrite)
+                advance(1)
+        done = Compaction.commit(dataset, rewrites, options)
+        return Compacted(done.fragments_removed, done.fragments_added)
+
+    return committed(table, "put its files together", change)
+
+
+def rewrite_part(part: RewritePart) -> Any:  # noqa: ANN401 (lance types)
+    """Write the rows of a task to new files, which belong to no version yet; safe to repeat."""
+    return part.task.execute(LakeTable.at(part.uri, part.options).dataset(part.version))

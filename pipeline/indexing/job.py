@@ -1,0 +1,146 @@
+"""A table's indexes brought up to date, its files put together, and both looked at afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.indexing.compacting import Compacted, compact
+from pipeline.indexing.indexes import TableIndexes
+from pipeline.indexing.optimising import Optimised, optimise
+from pipeline.indexing.planning import Needs, Upkeep, catching_up, gathering, needed
+from pipeline.indexing.policy import IndexPolicy
+from pipeline.indexing.training import record
+from pipeline.indexing.verifying import lacking, lagging, refusal
+from pipeline.lake import LakeTable
+from pipeline.progress import Progress, silent
+from pipeline.runners import Runner, Threads
+
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What a job did.
+
+    Attributes:
+        table: its name.
+        reasons: why it did something; empty if nothing was needed, and nothing was done.
+        version: of the base table afterwards.
+        optimised: indexes that were brought up to date.
+        retrained: vector indexes that were trained and built anew.
+        fragments_removed: fragments that were put together, or freed of deleted rows.
+        fragments_added: fragments that have their rows.
+        lagging: what indexes lack of what was merged in the meantime, for people.
+    """
+
+    table: str
+    reasons: tuple[str, ...]
+    version: int
+    optimised: tuple[str, ...] = ()
+    retrained: tuple[str, ...] = ()
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    lagging: tuple[str, ...] = ()
+
+
+def maintain(
+    table: LakeTable,
+    policy: IndexPolicy | None = None,
+    *,
+    runner: Runner | None = None,
+    progress: Progress = silent,
+) -> IndexReport:
+    """Do what a table's indexes and files need: indexes first, then files, then indexes again.
+
+    Files that different indexes cover are not put together, and putting files together makes Lance forget how
+    far indexes have caught up with merges. Whatever is interrupted leaves a table that answers as before;
+    files without a version are left to Lance's clean-up.
+
+    Args:
+        table: with MemWAL or without.
+        policy: what may be put up with.
+        runner: where indexes and files are worked on.
+        progress: who is told.
+
+    Raises:
+        PreconditionError: an index can't catch up; names it. All others have, and files are put together.
+        UnavailableError: others were first, time after time; what was committed stays.
+        LanceGatewayError: a file can't be read.
+    """
+    policy = policy or IndexPolicy()
+    found = needed(TableIndexes.read(table), policy)
+    if not found.reasons:
+        return IndexReport(table.name, (), found.indexes.version, lagging=lagging(found.indexes))
+    return _Maintenance(table, policy, runner or Threads(), progress).of(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Maintenance:
+    table: LakeTable
+    policy: IndexPolicy
+    runner: Runner
+    progress: Progress
+
+    def of(self, found: Needs) -> IndexReport:
+        done = list(self._optimise(found.upkeep))
+        compacted = Compacted()
+        if found.compaction:
+            done += self._optimise(self._before_compaction())
+            compacted = compact(self.table, self.policy, self.runner, self.progress)
+        done += self._caught_up(after_compaction=bool(compacted.removed), due=found.upkeep)
+        after = TableIndexes.read(self.table)
+        worked = {one.upkeep.name for one in done if one.error is None}
+        retrained = {one.upkeep.name for one in done if one.upkeep.retrain and one.error is None}
+        for index in after.indexes:
+            if index.is_vector:
+                before = found.trainings.get(index.name)
+                record(self.table.storage, before, index, after.rows, added=index.name in worked)
+        return IndexReport(
+            self.table.name,
+            found.reasons,
+            after.version,
+            tuple(sorted(worked - retrained)),
+            tuple(sorted(retrained)),
+            compacted.removed,
+            compacted.added,
+            lagging(after),
+        )
+
+    def _optimise(self, upkeep: Sequence[Upkeep]) -> tuple[Optimised, ...]:
+        return optimise(self.table, upkeep, self.runner, self.progress)
+
+    def _before_compaction(self) -> tuple[Upkeep, ...]:
+        """Every index covers everything, and what is to be put together lies in one of its segments."""
+        indexes = TableIndexes.read(self.table)
+        wanted = {one.name: one for one in catching_up(indexes)}
+        for one in gathering(indexes, self.policy.target_rows):
+            if one.name not in wanted or wanted[one.name].fold < one.fold:
+                wanted[one.name] = one
+        return tuple(wanted.values())
+
+    def _caught_up(self, *, after_compaction: bool, due: Sequence[Upkeep]) -> list[Optimised]:
+        """Bring indexes up to date until they have what the table has now.
+
+        Raises:
+            PreconditionError: one can't be.
+        """
+        goal = TableIndexes.read(self.table)
+        names = {one.name for one in (goal.indexes if after_compaction else due)}
+        done: list[Optimised] = []
+        latest = goal
+        for _ in range(_ROUNDS):
+            missing = names.intersection(lacking(goal, latest))
+            if not missing:
+                return done
+            upkeep = [one for one in catching_up(latest) if one.name in missing]
+            outcome = self._optimise(upkeep)
+            failed = tuple(one for one in outcome if one.error is not None)
+            if failed:
+                raise refusal(self.table, failed, ())
+            done += outcome
+            latest = TableIndexes.read(self.table)
+        stuck = tuple(sorted(names.intersection(lacking(goal, latest))))
+        if stuck:
+            raise refusal(self.table, (), stuck)
+        return done
