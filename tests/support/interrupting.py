@@ -25,9 +25,11 @@ _STORAGE = {
     "identity": False,
     "list": False,
     "directories": False,
+    "files": False,
     "put": True,
     "put_if_absent": True,
     "delete": True,
+    "delete_each": True,
     "delete_below": True,
 }
 _DATASET = {
