@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -116,7 +117,8 @@ class _Plan:
 
     def frame(self, rows: DataFrame, job: str, batch: int) -> DataFrame:
         """Rows of `WRITTEN`, when it is collected."""
-        from pyspark.sql.types import LongType, StringType, StructField, StructType  # noqa: PLC0415 - optional
+        from pyspark.sql import functions as f  # noqa: PLC0415 - optional
+        from pyspark.sql.types import LongType, StringType, StructField, StructType  # noqa: PLC0415
 
         kept = [*self.columns.given, *self._extras()]
         fields, output = [], []
@@ -143,12 +145,15 @@ class _Plan:
             ]
         )
         routed = local_times(rows, self.columns).select(*map(quoted, kept))
-        return (
-            routed.mapInArrow(router, StructType(fields))
-            .repartitionById(self.tasks, REGION)
-            .sortWithinPartitions(*order)
-            .mapInArrow(writer, result)
-        )
+        with warnings.catch_warnings():
+            # Spark warns of pandas where it looks for its version; for Arrow it uses none of it.
+            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+            return (
+                routed.mapInArrow(router, StructType(fields))
+                .repartitionById(self.tasks, f.expr(f"cast({REGION} % {self.tasks} as int)"))
+                .sortWithinPartitions(*order)
+                .mapInArrow(writer, result)
+            )
 
     def _extras(self) -> list[str]:
         named = (*self.options.order_by, self.options.deleted_column)

@@ -98,14 +98,15 @@ def is_submitted() -> bool:
 
 
 def check_pyspark() -> None:
-    """Make sure that pyspark is there.
+    """Make sure that pyspark is there, and pandas, without which it takes no Arrow.
 
     Raises:
         PreconditionError: it is not.
     """
-    if importlib.util.find_spec("pyspark") is None:
-        msg = "this needs Spark, but pyspark is not installed: pip install 'lance-gateway[spark]'"
-        raise PreconditionError(msg)
+    for name in ("pyspark", "pandas"):
+        if importlib.util.find_spec(name) is None:
+            msg = f"this needs Spark, but {name} is not installed: pip install 'lance-gateway[spark]'"
+            raise PreconditionError(msg)
 
 
 def check_java() -> None:
