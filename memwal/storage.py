@@ -39,7 +39,7 @@ class Backend(Protocol):
         """Returns the names of a directory's directories; () when it is absent."""
 
     def files(self, path: str) -> Iterator[Entry]:
-        """Yields all files in a directory and below, named by their paths below it; none when it is absent."""
+        """Yields all files in a directory and below it, named by their paths below it."""
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
         """Calls a function for every item; in parallel where storage is slow to answer."""

@@ -19,7 +19,7 @@ _SUFFIX = ".lance"
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table; small, and may be sent to other processes as `uri` and `options`.
+    """A table; small, and may be sent to other processes: they open it anew by `uri` and `options`.
 
     Attributes:
         name: in the lake.
@@ -34,6 +34,10 @@ class LakeTable:
         """The table in a directory, wherever it is."""
         storage = Storage.open(uri, options)
         return LakeTable(storage.root.rsplit("/", 1)[-1].removesuffix(_SUFFIX), storage)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Connections stay here."""
+        return _opened, (self.name, self.uri, dict(self.options))
 
     @property
     def uri(self) -> str:
@@ -66,6 +70,10 @@ class LakeTable:
     def primary_key(self) -> tuple[str, ...]:
         """Key columns in key order; empty where the table declares none."""
         return key_columns(self.dataset().schema)
+
+
+def _opened(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
+    return LakeTable(name, Storage.open(uri, options))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from execnodes import KeySet
 from memwal.errors import PreconditionError
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
 from memwal.layout import from_bit_reversed, manifest_directory, manifest_path
-from memwal.manifest import FlushedGeneration, RegionManifest, list_regions
+from memwal.manifest import RegionManifest, list_regions
 from planner.as_of import moment_text
 from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable
@@ -85,10 +85,14 @@ class PastTable(Table):
             listed = () if manifest is None else manifest.flushed_generations
             newest_merged = merged.get(region_id, 0)
             needed = [one for one in listed if one.generation > newest_merged]
+            flushed = range(newest_merged + 1, 1 if manifest is None else manifest.current_generation)
+            if len(needed) < len(flushed):
+                # Merged by a version that is gone, and taken out of the manifest before this moment.
+                raise self._cleaned_up(region_id, flushed)
             try:
                 generations = self.open_generations(self._base, region_id, needed)
             except GenerationVanishedError as error:
-                raise self._cleaned_up(region_id, needed) from error
+                raise self._cleaned_up(region_id, [one.generation for one in needed]) from error
             found[region_id] = RegionSnapshot(region_id, generations, None)
         return TableSnapshot(self._base, found, started)
 
@@ -109,18 +113,19 @@ class PastTable(Table):
         Raises:
             PreconditionError: the manifests of that time were cleaned up.
         """
-        names = (entry.name for entry in self.storage.list(manifest_directory(region_id)))
         versions = sorted(
             version
-            for name in names
-            if name.endswith(".binpb") and (version := from_bit_reversed(name.removesuffix(".binpb")))
+            for entry in self.storage.list(manifest_directory(region_id))
+            if entry.name.endswith(".binpb")
+            and entry.size  # Of those that were cleaned up, the names are left.
+            and (version := from_bit_reversed(entry.name.removesuffix(".binpb")))
         )
         at = bisect_right(versions, self.moment, key=lambda version: self._written(region_id, version))
-        if at:
+        if at and (at == len(versions) or versions[at] == versions[at - 1] + 1):
             path = manifest_path(region_id, versions[at - 1])
             return RegionManifest.decode(self.storage.read(path), source=self.storage.locate(path))
-        if versions and versions[0] > 1:
-            since = moment_text(self._written(region_id, versions[0]))
+        if at or (versions and versions[0] > 1):
+            since = moment_text(self._written(region_id, versions[at]))
             msg = (
                 f"table {self.name!r} {self.described_time}: what region {region_id} had flushed then is no "
                 f"longer known, since its manifests of before {since} were cleaned up. Read a version that "
@@ -134,8 +139,8 @@ class PastTable(Table):
         identity = self.storage.identity(manifest_path(region_id, version))
         return 0 if identity is None else identity.written // _NANOSECONDS
 
-    def _cleaned_up(self, region_id: str, needed: Iterable[FlushedGeneration]) -> PreconditionError:
-        numbers = [one.generation for one in needed]
+    def _cleaned_up(self, region_id: str, needed: Iterable[int]) -> PreconditionError:
+        numbers = list(needed)
         first = self._first_without(region_id, numbers[-1])
         hint = "no version is known that has its rows" if first is None else f"version {first} has their rows"
         return PreconditionError(

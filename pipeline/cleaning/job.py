@@ -1,0 +1,178 @@
+"""A table, looked through and cleaned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import TypeAlias
+
+from memwal.errors import UnavailableError
+from memwal.manifest import list_regions
+from memwal.storage import Storage
+from pipeline.cleaning.base import Base, read_base
+from pipeline.cleaning.finding import LookAtRegion
+from pipeline.cleaning.garbage import CleanReport, Found, Garbage, Kept, Kind
+from pipeline.cleaning.leftovers import markers
+from pipeline.cleaning.past import expired, list_versions, past_of
+from pipeline.cleaning.policy import CleanPolicy
+from pipeline.cleaning.removing import RemoveFromRegion
+from pipeline.cleaning.versions import old_versions, remove_versions
+from pipeline.lake import LakeTable
+from pipeline.progress import Progress, silent
+from pipeline.runners import Runner, Threads
+
+Clock: TypeAlias = Callable[[], float]
+"""Unix time in seconds."""
+NOW = "_gateway/clean/now"
+"""Is written to learn what time it is where files get their times."""
+_ORDER = tuple(Kind)
+
+
+def clean(
+    table: LakeTable,
+    policy: CleanPolicy | None = None,
+    *,
+    delete: bool = False,
+    runner: Runner | None = None,
+    progress: Progress = silent,
+    clock: Clock | None = None,
+) -> CleanReport:
+    """Find a table's garbage, and remove it if that is asked for.
+
+    Args:
+        table: which one.
+        policy: what may be removed.
+        delete: whether anything is.
+        runner: looks at regions.
+        progress: is told how far it is.
+        clock: tells the time; None for this machine's, and storage's where something is removed.
+
+    Raises:
+        LanceGatewayError: why it could not be done; the next run finds what is left.
+    """
+    policy = policy or CleanPolicy()
+    found = look_through(table, policy, runner=runner, progress=progress, clock=clock)
+    garbage = found.garbage
+    if delete:
+        garbage = remove(table, garbage, policy, runner=runner, progress=progress, clock=clock)
+    return CleanReport(table.name, delete, garbage, found.kept)
+
+
+def find(
+    table: LakeTable, policy: CleanPolicy | None = None, *, clock: Clock | None = None
+) -> tuple[Garbage, ...]:
+    """What of a table nobody needs any more; nothing is changed.
+
+    Raises:
+        LanceGatewayError: the table can't be read.
+    """
+    return look_through(table, policy or CleanPolicy(), clock=clock).garbage
+
+
+def look_through(
+    table: LakeTable,
+    policy: CleanPolicy,
+    *,
+    runner: Runner | None = None,
+    progress: Progress = silent,
+    clock: Clock | None = None,
+) -> Found:
+    """As `find`, with what has to wait.
+
+    What only versions need that will be removed is found as well: they are removed first.
+    """
+    now = int((clock or time.time)() * 1e6)
+    versions = list_versions(table.dataset())
+    gone = expired(versions, policy, now)
+    base = read_base(table, past_of(table, [one for one in versions if one not in gone]))
+    garbage = list(old_versions(table, versions, gone))
+    kept: list[Kept] = []
+    region_ids = list_regions(table.storage)
+    function = LookAtRegion(table, base, policy, now)
+    with progress(f"look through {table.name}", len(region_ids)) as advance:
+        for one in (runner or Threads()).run(function, region_ids, name="clean"):
+            garbage.extend(one.garbage)
+            kept.extend(one.kept)
+            advance(1)
+    if Kind.LEFTOVERS in policy.kinds:
+        garbage.extend(markers(table.storage, now))
+    garbage.sort(key=lambda one: (_ORDER.index(one.kind), one.path, one.first))
+    kept.sort(key=lambda one: (_ORDER.index(one.kind), one.path))
+    return Found(tuple(garbage), tuple(kept))
+
+
+def remove(
+    table: LakeTable,
+    garbage: Sequence[Garbage],
+    policy: CleanPolicy | None = None,
+    *,
+    runner: Runner | None = None,
+    progress: Progress = silent,
+    clock: Clock | None = None,
+) -> tuple[Garbage, ...]:
+    """Remove what was found, as far as all rules still call it garbage; safe to repeat.
+
+    Args:
+        table: which one.
+        garbage: from `find`.
+        policy: by which it was found.
+        runner: cleans regions.
+        progress: is told how far it is.
+        clock: tells the time; None for storage's.
+
+    Returns:
+        What was removed.
+
+    Raises:
+        LanceGatewayError: not all of it could be removed; the next run finds the rest.
+    """
+    policy = policy or CleanPolicy()
+    if not garbage:
+        return ()
+    now = int(clock() * 1e6) if clock else storage_time(table.storage)
+    removed = list(
+        _remove_versions(table, [one for one in garbage if one.kind is Kind.VERSIONS], policy, now)
+    )
+    base = _base_now(table)
+    in_regions = sorted((one for one in garbage if one.region_id), key=lambda one: one.region_id)
+    by_region = {key: tuple(found) for key, found in groupby(in_regions, key=lambda one: one.region_id)}
+    function = RemoveFromRegion(table, base, policy, now, by_region)
+    with progress(f"clean {table.name}", len(by_region)) as advance:
+        for done in (runner or Threads()).run(function, tuple(by_region), name="clean"):
+            removed.extend(done)
+            advance(1)
+    known = {one.path for one in garbage if one.kind is Kind.LEFTOVERS and not one.region_id}
+    again = [one for one in (markers(table.storage, now) if known else ()) if one.path in known]
+    table.storage.delete_each([one.path for one in again])
+    return (*sorted(removed, key=lambda one: (_ORDER.index(one.kind), one.path, one.first)), *again)
+
+
+def storage_time(storage: Storage) -> int:
+    """What time it is where files get their times, in microseconds since 1970.
+
+    Raises:
+        UnavailableError: storage does not tell.
+    """
+    storage.put(NOW, b"")
+    identity = storage.identity(NOW)
+    if identity is None:
+        msg = f"{storage.locate(NOW)} was written and is not there: retry"
+        raise UnavailableError(msg)
+    return identity.written // 1000
+
+
+def _remove_versions(
+    table: LakeTable, garbage: Sequence[Garbage], policy: CleanPolicy, now: int
+) -> tuple[Garbage, ...]:
+    if not garbage:
+        return ()
+    still = {one.number for one in expired(list_versions(table.dataset()), policy, now)}
+    again = tuple(one for one in garbage if one.first in still)
+    if again:
+        remove_versions(table, [one.first for one in again])
+    return again
+
+
+def _base_now(table: LakeTable) -> Base:
+    return read_base(table, past_of(table, list_versions(table.dataset())))
