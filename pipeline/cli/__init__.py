@@ -1,5 +1,6 @@
 """`lance-gateway pipeline`, one command per file.
 
+- `ingesting`: `ingest`
 - `merging`: `merge`; `cleaning`: `clean`
 - `indexing`: `index`
 - `runner`: where a command runs the parts of its job
@@ -9,11 +10,12 @@
 
 import typer
 
-from pipeline.cli import cleaning, indexing, merging, running, snapshotting, status
+from pipeline.cli import cleaning, indexing, ingesting, merging, running, snapshotting, status
 
 app = typer.Typer(
     help="Keep tables healthy: merge, index, clean up; bring rows in from Spark.", no_args_is_help=True
 )
+app.command("ingest")(ingesting.ingest)
 app.command("merge")(merging.merge)
 app.command("index")(indexing.index)
 app.command("clean")(cleaning.clean)

@@ -10,6 +10,8 @@ from memwal.errors import InvalidInputError
 from memwal.storage import Storage
 
 DIRECTORY = "_gateway/ingest"
+_KEPT = 3
+"""Markers of a stream that stay: one would do, the others tell whoever looks how it goes."""
 _NAME = re.compile(r"(\d{1,19})\.done")
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -73,7 +75,11 @@ class BatchMarkers:
     def complete(self, batch: int) -> None:
         """Note that all rows of a batch are durable; may be repeated.
 
+        Markers that later ones vouch for are removed, so that a long stream leaves few.
+
         Raises:
             UnavailableError: storage failed to answer.
         """
         self.storage.put_if_absent(self.path(batch), b"")
+        if batch >= _KEPT:
+            self.storage.delete(self.path(batch - _KEPT))

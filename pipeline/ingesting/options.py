@@ -26,6 +26,7 @@ class IngestOptions:
         chunk_bytes: of the same.
         memtable_rows: of one generation.
         memtable_bytes: of the same.
+        hold_ms: a region that another writer claimed is left to it for this long.
     """
 
     order_by: tuple[str, ...] = ()
@@ -36,6 +37,7 @@ class IngestOptions:
     chunk_bytes: int = 16 << 20
     memtable_rows: int = 100_000
     memtable_bytes: int = 256 << 20
+    hold_ms: int = 1000
 
     def __post_init__(self) -> None:
         for name in (*_LEAST, *(("tasks",) if self.tasks is not None else ())):

@@ -83,6 +83,7 @@ class RegionsWriter:
         at = LakeTable.at(self.uri, self.storage_options)
         markers = BatchMarkers(at.storage, self.job)
         options = WriteOptions(
+            hold_ms=self.options.hold_ms,
             claim_timeout_ms=_CLAIM_TIMEOUT_MS,
             max_memtable_rows=self.options.memtable_rows,
             max_memtable_bytes=self.options.memtable_bytes,

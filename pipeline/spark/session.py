@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memwal.errors import PreconditionError, UnavailableError
+from pipeline.spark.quiet import quiet_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LOG = "LANCE_GATEWAY_SPARK_LOG"
 DEFAULT_MASTER = "local[*]"
 _OLDEST_JDK = 17
 _TRIES = 4
@@ -77,14 +79,20 @@ def find_session(
 def opened_session(
     master: str | None = None, *, settings: Mapping[str, str] | None = None, app: str = "lance-gateway"
 ) -> Iterator[SparkSession]:
-    """As `find_session`; a session that was not there before ends with the block.
+    """As `find_session`; a session that was not there before ends with the block, and its JVM is quiet.
+
+    What that JVM would write to stderr goes to the file that `LANCE_GATEWAY_SPARK_LOG` names, or nowhere.
 
     Raises:
         PreconditionError: as `find_session`.
         UnavailableError: as `find_session`.
     """
     is_new = not _is_running()
-    found = find_session(master, settings=settings, app=app)
+    with quiet_jvm(os.environ.get(LOG, "")) as log:
+        try:
+            found = find_session(master, settings=settings, app=app)
+        except UnavailableError as error:
+            raise UnavailableError(f"{error}{log.last_words()}") from error
     try:
         yield found
     finally:

@@ -1,0 +1,120 @@
+"""`lance-gateway pipeline ingest`."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.cli.failing import failing
+from pipeline.cli.options import Root, StorageOptions, pairs, storage_options
+from pipeline.cli.runner import Master
+
+if TYPE_CHECKING:
+    from pipeline.ingesting import IngestReport
+    from pipeline.ingesting.streaming import IngestStream
+
+
+def ingest(
+    table: Annotated[str, typer.Argument(help="Table that rows go into.")],
+    root: Root,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="PATH", help="File or directory that Spark reads.")
+    ] = None,
+    source_format: Annotated[
+        str, typer.Option("--format", help="Any that Spark knows: parquet, csv, json, orc, delta, kafka..")
+    ] = "parquet",
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="Option of Spark's reader; may be repeated."),
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="Columns of the files, as SQL writes them: 'id BIGINT, text STRING'.")
+    ] = None,
+    order_by: Annotated[
+        list[str] | None,
+        typer.Option(help="Column by which the last row of a key is found; may be repeated."),
+    ] = None,
+    deleted_column: Annotated[
+        str | None, typer.Option(help="Boolean column of the rows: true deletes the row's key.")
+    ] = None,
+    stream: Annotated[  # noqa: FBT002 - typer's way
+        bool, typer.Option("--stream", help="Go on with what comes, until stopped (Ctrl-C, SIGTERM).")
+    ] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Directory in which Spark keeps how far a stream is.")
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option(help="Of a stream's batches: '10 seconds', or available-now to end with what is there."),
+    ] = None,
+    flush: Annotated[  # noqa: FBT002 - as above
+        bool, typer.Option(help="Make generations of what was written; else it stays in the log.")
+    ] = True,
+    tasks: Annotated[int | None, typer.Option(help="How many write at a time at most.")] = None,
+    master: Master = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="Setting of Spark; may be repeated."),
+    ] = None,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Upsert rows that Spark reads, each exactly once in effect; all cores of this machine by default."""
+    with failing():
+        from memwal.errors import InvalidInputError  # noqa: PLC0415 - keeps --help quick
+        from pipeline.ingesting import IngestOptions  # noqa: PLC0415
+        from pipeline.ingesting import ingest as run  # noqa: PLC0415
+        from pipeline.ingesting import stream as start  # noqa: PLC0415
+        from pipeline.ingesting.sources import Source, parse_trigger  # noqa: PLC0415
+        from pipeline.lake import Lake  # noqa: PLC0415
+        from pipeline.progress import on_terminal  # noqa: PLC0415
+        from pipeline.spark.session import opened_session  # noqa: PLC0415
+
+        if (checkpoint is not None or trigger is not None) and not stream:
+            msg = "--checkpoint and --trigger belong to a stream: give --stream too"
+            raise InvalidInputError(msg)
+        if stream and checkpoint is None:
+            msg = "--stream needs --checkpoint DIR, where Spark keeps how far it is"
+            raise InvalidInputError(msg)
+        into = Lake.open(root, storage_options(storage_option)).table(table)
+        rows = Source(source, source_format, pairs("--option", option), schema)
+        options = IngestOptions(tuple(order_by or ()), deleted_column, flush, tasks)
+        with opened_session(master, settings=pairs("--conf", conf)) as spark:
+            if stream:
+                query = start(
+                    rows.stream(spark),
+                    into,
+                    checkpoint=str(checkpoint),
+                    trigger=parse_trigger(trigger),
+                    options=options,
+                    on_batch=_tell,
+                )
+                _await(query)
+            else:
+                _tell(run(rows.batch(spark), into, options, progress=on_terminal))
+
+
+def _tell(report: IngestReport) -> None:
+    batch = f" batch {report.batch}:" if report.job.startswith("stream-") else ""
+    if report.is_skipped:
+        typer.echo(f"{report.table}:{batch} was complete before")
+        return
+    deleted = f", {report.deleted} deleted" if report.deleted else ""
+    typer.echo(f"{report.table}:{batch} {report.rows} rows{deleted} in {len(report.regions)} regions")
+
+
+def _await(query: IngestStream) -> None:
+    """Wait for the end of a stream, or end it when this process is asked to."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        query.await_end()
+    except KeyboardInterrupt:
+        query.stop()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,62 @@
+"""Attempts of tasks that bring rows in, driven step by step without Spark."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from memwal.writing import OpenTable
+from pipeline.ingesting.columns import Columns
+from pipeline.ingesting.options import IngestOptions
+from pipeline.ingesting.report import RegionReport
+from pipeline.ingesting.routing import REGION, Router
+from pipeline.ingesting.writing import RegionsWriter
+from pipeline.lake import LakeTable
+from pipeline.spark.versions import versions
+
+JOB = "stream-7"
+EAGER = IngestOptions(hold_ms=0)
+
+
+def routed(table: LakeTable, rows: pa.Table, options: IngestOptions = EAGER) -> tuple[Columns, pa.Table]:
+    """What arrives at the writers' tasks: all rows, those of one region and key after one another."""
+    opened = OpenTable.open(table.name, table.storage)
+    columns = Columns.fitting(rows.schema, opened, options)
+    output = pa.schema([*rows.schema, pa.field(REGION, pa.int64())])
+    numbers = {one: at for at, one in enumerate(opened.regions.existing())}
+    router = Router(table.uri, dict(table.options), columns, output, numbers, versions())
+    batches = list(router(rows.to_batches()))
+    found = pa.Table.from_batches(batches) if batches else output.empty_table()
+    order = [REGION, *columns.key, *options.order_by]
+    return columns, found.sort_by([(one, "ascending") for one in order])
+
+
+def task(table: LakeTable, columns: Columns, options: IngestOptions = EAGER, batch: int = 0) -> RegionsWriter:
+    """One task that writes a batch."""
+    return RegionsWriter(table.uri, dict(table.options), columns, JOB, batch, options, versions())
+
+
+def write(
+    table: LakeTable, rows: pa.Table, options: IngestOptions = EAGER, *, batch: int = 0
+) -> tuple[RegionReport, ...]:
+    """One attempt, from beginning to end."""
+    columns, found = routed(table, rows, options)
+    return task(table, columns, options, batch).written(iter(found.to_batches()))
+
+
+def write_in_steps(
+    table: LakeTable,
+    rows: pa.Table,
+    steps: Iterator[object],
+    options: IngestOptions = EAGER,
+) -> tuple[RegionReport, ...]:
+    """One attempt that appends row by row; before it takes a row, and before it ends, a step is taken."""
+    columns, found = routed(table, rows, options)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for at in range(found.num_rows):
+            next(steps, None)
+            yield found.slice(at, 1).to_batches()[0]
+        next(steps, None)
+
+    return task(table, columns, replace(options, chunk_rows=1)).written(batches())
