@@ -1,8 +1,8 @@
 """Versions of a base table that are committed on one version and on no other.
 
 Lance commits an index on whatever version is the newest by then: one that was made from an older version
-replaces what a merge recorded in between. So the manifest is made by Lance as a detached version, which nobody
-sees, and becomes the next version of the table by a file that one process alone can create.
+replaces what a merge recorded in between. So Lance makes the manifest as a detached version, which nobody
+sees, and it becomes the next version of the table by a file that one process alone can create.
 """
 
 from __future__ import annotations

@@ -175,12 +175,14 @@ class BaseManifest:
         digest: of the whole file, 16 bytes; it has the time of its writing in it.
         path: of the file, below the table's directory.
         index_id: UUID of the MemWAL index; None when there is none.
+        index_names: of the table's other indexes.
     """
 
     details: MemWalIndexDetails | None
     digest: bytes
     path: str
     index_id: str | None
+    index_names: frozenset[str]
 
 
 def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
@@ -207,11 +209,12 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
         )
         raise CorruptDataError(msg) from error
     digest = hashlib.blake2b(data, digest_size=16).digest()
+    names = frozenset(one.name for one in section.indices) - {MEM_WAL_INDEX}
     index = next((one for one in section.indices if one.name == MEM_WAL_INDEX), None)
     if index is None:
-        return BaseManifest(None, digest, path, None)
+        return BaseManifest(None, digest, path, None, names)
     details = MemWalIndexDetails.decode(index.index_details.value, source=source)
-    return BaseManifest(details, digest, path, str(UUID(bytes=index.uuid.uuid)))
+    return BaseManifest(details, digest, path, str(UUID(bytes=index.uuid.uuid)), names)
 
 
 def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:

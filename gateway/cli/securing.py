@@ -135,8 +135,8 @@ def _new_password() -> str:
 
 
 def _after(duration: str) -> dt.datetime:
-    from gateway.config.values import parse_seconds  # noqa: PLC0415
     from memwal.errors import InvalidInputError  # noqa: PLC0415
+    from memwal.quantities import parse_seconds  # noqa: PLC0415
 
     try:
         seconds = parse_seconds(duration)

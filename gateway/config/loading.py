@@ -24,6 +24,8 @@ FILE_VARIABLE = f"{ENV_PREFIX}CONFIG"
 # Those that `lance-gateway sql` reads.
 _CLIENT_VARIABLES = frozenset({f"{ENV_PREFIX}PASSWORD", f"{ENV_PREFIX}TOKEN"})
 _SECTIONS = tuple(GatewayConfig.model_fields)
+# Of the jobs that keep tables healthy, which check it themselves: one file may configure both.
+_NEIGHBOUR = "pipeline"
 # What Kubernetes sets in every pod when a service is called lance-gateway.
 _SERVICE_LINK = re.compile(r"(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)$")
 _SECRETS = frozenset({"writes.peer_token"})
@@ -144,7 +146,7 @@ def _unknown_variables() -> Iterator[str]:
         ):
             continue
         first = rest.partition(ENV_DELIMITER)[0].lower()
-        if first not in _SECTIONS:
+        if first not in {*_SECTIONS, _NEIGHBOUR}:
             hint = _close(rest.lower().replace(ENV_DELIMITER, "."), [key for key, _, _ in fields()])
             known = _variable(hint) if hint else "one of those of `lance-gateway config reference`"
             yield f"the variable {name} sets nothing: did you mean {known}?"
@@ -167,12 +169,14 @@ def _read(file: Path) -> dict[str, Any]:
         )
         raise ConfigError([msg])
     try:
-        return TomlConfigSettingsSource(GatewayConfig, file)()
+        found = TomlConfigSettingsSource(GatewayConfig, file)()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError([f"configuration file {str(file)!r} is not TOML: {error}"]) from error
     except OSError as error:
         msg = f"configuration file {str(file)!r} can't be read: {error.strerror}"
         raise ConfigError([msg]) from error
+    found.pop(_NEIGHBOUR, None)
+    return found
 
 
 def _nested(key: str, value: object) -> dict[str, Any]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
-from pydantic import BeforeValidator, ByteSize, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode
 
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*")
-_SIZE = TypeAdapter(ByteSize)
-_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+from memwal.quantities import parse_seconds, parse_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,42 +19,6 @@ class Kind:
     """What a value is, in words: part of a type's annotation, for messages and the reference."""
 
     text: str
-
-
-def parse_seconds(value: object) -> object:
-    """Reads a duration; what is no text is left to the schema.
-
-    >>> parse_seconds("1.5m"), parse_seconds("250ms"), parse_seconds(3)
-    (90.0, 0.25, 3)
-
-    Raises:
-        ValueError: the text is no duration.
-    """
-    if not isinstance(value, str):
-        return value
-    found = _DURATION.fullmatch(value)
-    if found is None:
-        msg = "it is no duration"
-        raise ValueError(msg)
-    return float(found[1]) * _UNITS[found[2]]
-
-
-def parse_size(value: object) -> object:
-    """Reads a number of bytes; what is no text is left to the schema.
-
-    >>> parse_size("64MiB"), parse_size("1.5 kB"), parse_size(3)
-    (67108864, 1500, 3)
-
-    Raises:
-        ValueError: the text is no size.
-    """
-    if not isinstance(value, str):
-        return value
-    try:
-        return int(_SIZE.validate_python(value))
-    except ValidationError:
-        msg = "it is no size"
-        raise ValueError(msg) from None
 
 
 def _split(value: object) -> object:

@@ -11,10 +11,10 @@ import pytest
 from gateway.config import Flag, load
 from gateway.config.loading import ConfigError
 from gateway.config.reference import text
-from gateway.config.values import parse_seconds, parse_size
 from gateway.limits import Limits
 from gateway.observability.observing import http_port
 from gateway.serve import limits_of
+from memwal.quantities import parse_seconds, parse_size
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))
 ROOT = Flag("--root", "root", "/tables")

@@ -1,0 +1,100 @@
+"""`lance-gateway pipeline run`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.failing import failing
+from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
+from pipeline.cli.runner import Master, opened_runner
+
+
+def run(
+    tables: Tables = None,
+    root: RootOrFile = None,
+    config: ConfigFile = None,
+    storage_option: StorageOptions = None,
+    once: Annotated[  # noqa: FBT002
+        bool, typer.Option("--once", help="Look at all tables once; status 1 if one of them failed.")
+    ] = False,
+    interval: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="From one look to the next (10s).")
+    ] = None,
+    delete: Annotated[
+        bool | None, typer.Option("--delete", help="Clean up: remove what nobody needs any more.")
+    ] = None,
+    master: Master = None,
+    spark_stream: Annotated[  # noqa: FBT002
+        bool, typer.Option("--spark-stream", help="Run as a query of Spark Structured Streaming.")
+    ] = False,
+    http_host: Annotated[str | None, typer.Option(help="Address of /metrics and /livez (127.0.0.1).")] = None,
+    http_port: Annotated[
+        int | None, typer.Option(help="Port of the same; 0 takes any free one (none is served).")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json; logs go to stderr.")] = None,
+) -> None:
+    """Keep tables healthy until SIGINT or SIGTERM: merge, index, snapshot and clean what is due.
+
+    The file's tables [pipeline.merge], [pipeline.index], [pipeline.snapshot], [pipeline.clean] and
+    [pipeline.run] say when. Several of these processes may run on one root.
+    """
+    with failing(), ExitStack() as stack:
+        from pipeline.keeping import Keeper  # noqa: PLC0415 - keeps --help quick
+        from pipeline.keeping.http import HttpServer  # noqa: PLC0415
+        from pipeline.keeping.logs import configure  # noqa: PLC0415
+        from pipeline.keeping.metrics import KeeperMetrics  # noqa: PLC0415
+        from pipeline.keeping.running import run_until, stopping  # noqa: PLC0415
+        from pipeline.lake import Lake  # noqa: PLC0415
+        from pipeline.progress import on_terminal  # noqa: PLC0415
+        from pipeline.settings import load  # noqa: PLC0415
+
+        settings = load(
+            {
+                "root": root,
+                "storage_options": storage_options(storage_option) or None,
+                "run.interval": interval,
+                "run.delete": delete,
+                "run.master": master,
+                "run.http_host": http_host,
+                "run.http_port": http_port,
+                "run.log_level": log_level,
+                "run.log_format": log_format,
+            },
+            config,
+        )
+        policy = settings.policies.run
+        configure(policy.log_format, policy.log_level)
+        lake = Lake.open(settings.root, settings.storage_options)
+        lake.tables(tables or ())  # Names that don't exist are told at once.
+        stop = stack.enter_context(stopping())
+        chosen = policy.master or ("local[*]" if spark_stream else None)
+        metrics = KeeperMetrics()
+        keeper = Keeper(
+            lake,
+            settings.policies,
+            tables or (),
+            runner=stack.enter_context(opened_runner(chosen)),
+            progress=on_terminal,
+            observers=(metrics,),
+            stop=stop,
+        )
+        if once:
+            if keeper.round(patient=False).failed:
+                raise typer.Exit(1)
+            return
+        if policy.http_port >= 0:
+            metrics.watch(lambda: keeper.tables, policy.interval_seconds)
+            server = HttpServer(metrics.registry, policy.http_host, policy.http_port)
+            stack.callback(server.close)
+            typer.echo(f"metrics at http://{policy.http_host}:{server.port}/metrics", err=True)
+        if spark_stream:
+            from pipeline.keeping.streaming import stream_until  # noqa: PLC0415
+            from pipeline.spark.session import find_session  # noqa: PLC0415
+
+            stream_until(keeper, find_session(chosen), stop, policy.interval_seconds)
+        else:
+            run_until(keeper, stop, policy.interval_seconds)

@@ -1,0 +1,206 @@
+"""One look at all tables of a root, and what is due done to each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from memwal.errors import LanceGatewayError, NotFoundError
+from pipeline.keeping.policy import Policies
+from pipeline.keeping.steps import STEPS, Done, Step
+from pipeline.keeping.tables import KeptTable
+from pipeline.lake import Lake, LakeTable
+from pipeline.progress import Progress, silent
+from pipeline.runners import Runner, Threads
+
+logger = logging.getLogger(__name__)
+
+
+class KeepObserver(Protocol):
+    """Is told what becomes of tables."""
+
+    def on_step(self, table: str, step: str, done: Done | None, seconds: float) -> None:
+        """A step has ended; None where it failed."""
+
+    def on_table(self, table: str, failures: int) -> None:
+        """A table was looked at; how often in a row that has failed."""
+
+    def on_gone(self, table: str) -> None:
+        """A table is there no more."""
+
+    def on_round(self, seconds: float) -> None:
+        """All tables were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one look at all tables amounts to.
+
+    Attributes:
+        tables: that were looked at.
+        did: steps that did something.
+        failed: table -> why it could not be kept.
+        paused: tables that were left alone, since they failed not long ago.
+    """
+
+    tables: tuple[str, ...]
+    did: int
+    failed: Mapping[str, str]
+    paused: tuple[str, ...]
+
+
+class Keeper:
+    """Keeps the tables of a root healthy. Several processes may do so at once: every job allows for others.
+
+    Args:
+        lake: the root.
+        policies: when each job has something to do.
+        names: tables to keep; all there are where none is given, those too that come later.
+        runner: where the heavy parts of jobs run.
+        progress: watches jobs.
+        observers: are told what becomes of tables.
+        stop: set when no further step shall begin.
+        steps: what is done to a table, by name and in order.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        policies: Policies,
+        names: Collection[str] = (),
+        *,
+        runner: Runner | None = None,
+        progress: Progress = silent,
+        observers: Collection[KeepObserver] = (),
+        stop: threading.Event | None = None,
+        steps: Mapping[str, Step] = STEPS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._lake = lake
+        self._policies = policies
+        self._names = tuple(names)
+        self._runner = runner or Threads()
+        self._progress = progress
+        self._observers = tuple(observers)
+        self._stop = stop or threading.Event()
+        self._steps = steps
+        self._clock = clock
+        self._kept: dict[str, KeptTable] = {}
+
+    @property
+    def tables(self) -> tuple[LakeTable, ...]:
+        """That the last round knew of."""
+        return tuple(one.table for one in list(self._kept.values()))
+
+    def round(self, *, patient: bool = True) -> Round:
+        """Look at all tables, and do what is due.
+
+        A table that fails is told of, and does not keep others from being looked at.
+
+        Args:
+            patient: leave tables alone that failed not long ago.
+
+        Raises:
+            LanceGatewayError: the root can't be listed.
+        """
+        began = self._clock()
+        self._find_tables()
+        failed: dict[str, str] = {}
+        looked_at: list[str] = []
+        paused = []
+        did = 0
+        for name, kept in list(self._kept.items()):
+            if self._stop.is_set():
+                break
+            if patient and self._clock() < kept.paused_until:
+                paused.append(name)
+                continue
+            looked_at.append(name)
+            try:
+                did += self._keep(kept)
+                kept.succeed()
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one table is not wrong with all
+                if isinstance(error, NotFoundError) and name not in self._lake.table_names():
+                    continue  # Dropped just now: the next round lets it go.
+                failed[name] = self._failed(kept, error)
+            for one in self._observers:
+                one.on_table(name, kept.failures)
+        for one in self._observers:
+            one.on_round(self._clock() - began)
+        return Round(tuple(looked_at), did, failed, tuple(paused))
+
+    def _find_tables(self) -> None:
+        there = self._lake.table_names()
+        for name in [one for one in self._kept if one not in there]:
+            del self._kept[name]
+            logger.info("table %s is gone", name, extra={"table": name})
+            for observer in self._observers:
+                observer.on_gone(name)
+        for name in there:
+            if name not in self._kept and (not self._names or name in self._names):
+                with suppress(NotFoundError):  # A directory of which the table is just being made or dropped.
+                    self._kept[name] = KeptTable(self._lake.table(name))
+
+    def _keep(self, kept: KeptTable) -> int:
+        """Do what is due to a table; how many steps did something."""
+        state = kept.look()
+        is_settled = state is not None and kept.is_settled(state)
+        due = [
+            one
+            for one in self._steps
+            if self._is_due(kept, one, has_mem_wal=state is not None, is_settled=is_settled)
+        ]
+        done = list(self._run(kept, due))
+        if state is not None and not self._stop.is_set() and not any(one.what or one.waits for one in done):
+            kept.settle(state)
+        return sum(bool(one.what) for one in done)
+
+    def _is_due(self, kept: KeptTable, step: str, *, has_mem_wal: bool, is_settled: bool) -> bool:
+        if step != "clean":
+            return not is_settled and (has_mem_wal or step == "index")
+        policy = self._policies.run
+        if not policy.delete or not has_mem_wal:
+            return False
+        return kept.cleaned_at is None or self._clock() - kept.cleaned_at >= policy.clean_interval_seconds
+
+    def _run(self, kept: KeptTable, steps: Collection[str]) -> Iterator[Done]:
+        table = kept.table
+        for name in steps:
+            if self._stop.is_set():
+                return
+            began = self._clock()
+            done: Done | None = None
+            try:
+                done = self._steps[name](table, self._policies, self._runner, self._progress)
+            finally:
+                for observer in self._observers:
+                    observer.on_step(table.name, name, done, self._clock() - began)
+            if name == "clean":
+                kept.cleaned_at = self._clock()
+            if done.what:
+                extra = {"table": table.name, "step": name, **(done.counts or {})}
+                logger.info("table %s: %s", table.name, done.what, extra=extra)
+            yield done
+
+    def _failed(self, kept: KeptTable, error: Exception) -> str:
+        """Tell of an error, and leave the table alone for a while."""
+        pause = kept.fail(self._policies.run, self._clock())
+        extra = {"table": kept.table.name, "failures": kept.failures, "pause_seconds": round(pause, 3)}
+        known = isinstance(error, LanceGatewayError)
+        reason = " ".join(str(error).split()) if known else f"{type(error).__name__}: {error}"
+        logger.log(
+            logging.WARNING if known else logging.ERROR,
+            "table %s is left alone for %.0f s: %s",
+            kept.table.name,
+            pause,
+            reason,
+            extra=extra,
+            exc_info=None if known else error,
+        )
+        return reason

@@ -1,0 +1,76 @@
+"""What is known of a table between two looks at it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memwal.errors import PreconditionError
+from memwal.manifest import RegionManifest
+from pipeline.keeping.policy import RunPolicy
+from pipeline.lake import LakeTable
+from pipeline.state import TableState
+
+_SPREAD = 0.2
+
+
+@dataclass(slots=True)
+class KeptTable:
+    """Used by one thread.
+
+    Attributes:
+        table: which one.
+        failures: rounds in a row that ended with an error on it.
+        paused_until: monotonic time before which it is left alone.
+        cleaned_at: monotonic time when it was cleaned; None for never.
+        settled: base version and manifests with which nothing was left to do; None where something was.
+    """
+
+    table: LakeTable
+    failures: int = 0
+    paused_until: float = 0.0
+    cleaned_at: float | None = None
+    settled: tuple[int, Mapping[str, RegionManifest]] | None = None
+    _known: Mapping[str, RegionManifest] = field(default_factory=dict)
+
+    def look(self) -> TableState | None:
+        """The table now, for a round trip or two where nothing has changed; None where it has no MemWAL.
+
+        Raises:
+            LanceGatewayError: it can't be read.
+        """
+        try:
+            state = TableState.read(self.table, known=self._known)
+        except PreconditionError:
+            return None
+        self._known = {region_id: one.manifest for region_id, one in state.regions.items()}
+        return state
+
+    def is_settled(self, state: TableState) -> bool:
+        """Whether nothing has happened to the table since nothing was left to do."""
+        if self.settled is None:
+            return False
+        version, manifests = self.settled
+        return version == state.version and manifests == self._known
+
+    def settle(self, state: TableState) -> None:
+        """Nothing is left to do."""
+        self.settled = (state.version, self._known)
+
+    def fail(self, policy: RunPolicy, now: float) -> float:
+        """Leave the table alone for a while, longer each time; returns for how many seconds."""
+        self.failures += 1
+        self.settled = None
+        pause: float = min(
+            policy.first_pause_seconds * 2 ** (self.failures - 1), policy.longest_pause_seconds
+        )
+        # Several processes that fail on one table shall not come back together.
+        pause *= random.uniform(1 - _SPREAD, 1)  # noqa: S311 - no secret
+        self.paused_until = now + pause
+        return pause
+
+    def succeed(self) -> None:
+        """The table is as it should be."""
+        self.failures = 0
+        self.paused_until = 0.0
