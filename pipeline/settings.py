@@ -84,7 +84,7 @@ class Key:
                 value = parse_seconds(value)
             elif self.attribute.endswith(_BYTES):
                 value = parse_size(value)
-            elif isinstance(value, str) and get_origin(self.type) is frozenset:
+            elif isinstance(value, str) and get_origin(self.type) in (frozenset, tuple):
                 value = [part.strip() for part in value.split(",") if part.strip()]
             return TypeAdapter(self.type).validate_python(value)
         except (ValidationError, ValueError) as error:
