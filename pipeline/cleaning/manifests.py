@@ -25,7 +25,8 @@ def old_manifests(view: RegionView) -> Iterator[Garbage | Kept]:
     run: list[int] = []
     shown = 0
     kept_for = ""
-    is_needed_before = False
+    # Whoever reads a time before all of them has to know that it is one.
+    is_needed_before = view.base.past.showing(0, history.written[0]) is not None
     for at, version in enumerate(history.versions[:-1]):
         until = history.superseded_at(at)
         past = view.base.past.showing(history.written[at], until)
