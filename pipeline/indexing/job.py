@@ -95,7 +95,8 @@ class _Maintenance:
         for index in after.indexes:
             if index.is_vector:
                 before = found.trainings.get(index.name)
-                record(self.table.storage, before, index, after.rows, added=index.name in worked)
+                added = index.name in worked - retrained
+                record(self.table.storage, before, index, after.rows, added=added)
         return IndexReport(
             self.table.name,
             found.reasons,

@@ -156,9 +156,11 @@ def _upkeep(
 def _lag(index: IndexState) -> str:
     found = []
     if index.uncovered:
-        found.append(f"{index.unindexed_rows} rows in {len(index.uncovered)} fragments are not in it")
+        are = "is" if index.unindexed_rows == 1 else "are"
+        fragments = _counted(len(index.uncovered), "fragment")
+        found.append(f"{_counted(index.unindexed_rows, 'row')} in {fragments} {are} not in it")
     if index.behind:
-        found.append(f"it is behind the merges of {len(index.behind)} regions")
+        found.append(f"it is behind the merges of {_counted(len(index.behind), 'region')}")
     return ", ".join(found)
 
 
@@ -173,5 +175,9 @@ def _compaction(fragments: tuple[Fragment, ...], policy: IndexPolicy) -> tuple[s
     if share is not None:
         worn = sum(one.deleted > share * one.physical_rows for one in fragments)
         if worn:
-            found.append(f"more than {share:.0%} of the rows of {worn} fragments are deleted")
+            found.append(f"more than {share:.0%} of the rows of {_counted(worn, 'fragment')} are deleted")
     return tuple(found)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

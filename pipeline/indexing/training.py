@@ -76,7 +76,7 @@ def record(storage: Storage, before: Training | None, index: IndexState, rows: i
     Raises:
         UnavailableError: storage failed to answer.
     """
-    now = Training(index.trained_at, rows)
+    now = Training(index.trained_at, rows, int(added))
     if before is not None and before.version == now.version:
         now = replace(before, additions=before.additions + added)
     if now != before:
