@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.stored_fields import fields_of_dataset
 from pipeline.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, Reader, brief, recorded
-from pipeline.merging.winners import Winners
+from pipeline.merging.winners import Part, Winners
 
 _ATTEMPTS = 12
 _LONGEST_PAUSE = 5.0
@@ -148,18 +149,22 @@ class _Work:
         # Our own attempts read the generations again under the columns of the newest version.
         job = job.conflict_retries(0).use_index(self._may_look_up(base, self._rows))
         job.mark_sstables_as_compacted(self._marks())
-        batches = self._read(reader, failed)
+        parts = (part for one in self._found for part in one.parts())
         if self._in_memory:
-            done = job.execute(pa.Table.from_batches(batches, reader.schema))
+            read = self._table.storage.each(lambda part: tuple(reader.read(*part)), parts)
+            done = job.execute(pa.Table.from_batches(chain.from_iterable(read), reader.schema))
         else:
+            batches = self._streamed(reader, parts, failed)
             done = job.execute(pa.RecordBatchReader.from_batches(reader.schema, batches))
         return int(done["num_inserted_rows"] + done["num_updated_rows"])
 
-    def _read(self, reader: Reader, failed: list[LanceGatewayError]) -> Iterator[pa.RecordBatch]:
+    def _streamed(
+        self, reader: Reader, parts: Iterable[Part], failed: list[LanceGatewayError]
+    ) -> Iterator[pa.RecordBatch]:
         """Rows to upsert; Lance shows the text of an error only, so the error itself is kept."""
         try:
-            for one in self._found:
-                yield from one.read(reader)
+            for part in parts:
+                yield from reader.read(*part)
         except LanceGatewayError as error:
             failed.append(error)
             raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,10 @@ from memwal.errors import CorruptDataError, UnsupportedError
 from memwal.manifest import FlushedGeneration
 from memwal.stored_fields import TOMBSTONE, fields_of_dataset
 from pipeline.lake import LakeTable
-from pipeline.merging.generations import MergedMeanwhileError, Reader, open_generation, scan
+from pipeline.merging.generations import MergedMeanwhileError, open_generation, scan
 
+Part: TypeAlias = tuple[str, FlushedGeneration, np.ndarray | None]
+"""Region id, generation, and which of its rows are wanted; None for all of them."""
 _ROW = "row"
 
 
@@ -69,16 +72,12 @@ class Winners:
     rows: int
     deleted: pa.Table
 
-    def read(self, reader: Reader) -> Iterator[pa.RecordBatch]:
-        """Rows to upsert, oldest generation first.
-
-        Raises:
-            LanceGatewayError: a generation can't be read.
-        """
+    def parts(self) -> Iterator[Part]:
+        """What each generation contributes, oldest first."""
         for one, kept, size in zip(self.prefix.generations, self.kept, self.sizes, strict=True):
             mask = None if kept is None else np.unpackbits(kept, count=size).astype(bool)
             if mask is None or mask.any():
-                yield from reader.read(self.prefix.region_id, one, mask)
+                yield self.prefix.region_id, one, mask
 
 
 def winners(prefix: Prefix) -> Winners | None:
@@ -103,7 +102,7 @@ def _winners(table: LakeTable, prefix: Prefix) -> Winners:
     by_name = {field.name: field for field in fields_of_dataset(base)}
     key_fields = [pa.field(str(by_name[name].field_id), by_name[name].type) for name in key]
     schema = pa.schema([*key_fields, pa.field(TOMBSTONE, pa.bool_())])
-    parts = [_keys(table, prefix.region_id, one, schema) for one in prefix.generations]
+    parts = table.storage.each(lambda one: _keys(table, prefix.region_id, one, schema), prefix.generations)
     sizes = tuple(part.num_rows for part in parts)
     rows = pa.concat_tables(parts)
     newest = _newest(rows, schema.names[:-1]) if rows.num_rows else np.zeros(0, dtype=bool)
@@ -164,7 +163,9 @@ def _keys(table: LakeTable, region_id: str, generation: FlushedGeneration, schem
 def _newest(rows: pa.Table, key: Sequence[str]) -> np.ndarray:
     """Which rows are the last of their key."""
     numbers = pa.array(np.arange(rows.num_rows))
-    last = rows.select(key).append_column(_ROW, numbers).group_by(list(key)).aggregate([(_ROW, "max")])
+    # One thread: other regions use the others, and several are not faster.
+    groups = rows.select(key).append_column(_ROW, numbers).group_by(list(key), use_threads=False)
+    last = groups.aggregate([(_ROW, "max")])
     found = np.zeros(rows.num_rows, dtype=bool)
     found[pc.cast(last.column(f"{_ROW}_max"), pa.int64()).to_numpy()] = True
     return found
