@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +67,12 @@ def exposed(root: Path) -> dict[str, set[str]]:
 
 
 def test_every_service_is_pinned_and_starts_after_what_it_needs(services: dict[str, Any]) -> None:
-    assert set(services) == {"store", "bucket", *GATEWAYS, "prometheus", "grafana", "spark"}
-    for name, service in services.items():
+    assert set(services) == {"store", "bucket", *GATEWAYS, "keeper", "prometheus", "grafana", "spark"}
+    for service in services.values():
         assert set(service.get("depends_on", ())) <= set(services)
-        if name not in GATEWAYS:
+        if "build" in service:
+            assert (FOLDER / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+        else:
             assert re.search(r":[\w.]*\d[\w.\-]*$", service["image"]), service["image"]
         for port in service.get("ports", ()):
             assert port.startswith("127.0.0.1:")
@@ -111,6 +115,22 @@ def test_gateways_share_a_root_and_a_secret(
     assert first.writes.peer_token == second.writes.peer_token != ""
 
 
+def test_the_keeper_starts_with_its_command(services: dict[str, Any], tmp_path: Path) -> None:
+    words = ["0" if word == "31338" else word for word in services["keeper"]["command"]]
+    program = Path(sys.executable).with_name("lance-gateway")
+    run = subprocess.run(
+        [program, *words, "--once", "--root", tmp_path], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_spark_has_what_the_pipeline_needs() -> None:
+    content = (FOLDER / "spark.Dockerfile").read_text()
+    assert re.search(r"^FROM python:3\.\d+\.\d+-slim-bookworm$", content, re.MULTILINE)
+    assert "'.[spark]'" in content
+    assert "USER 10001:10001" in content
+
+
 def test_files_that_are_mounted_exist(services: dict[str, Any]) -> None:
     mounted = [volume for one in services.values() for volume in one.get("volumes", ())]
     sources = [volume.partition(":")[0] for volume in mounted if volume.startswith("./")]
@@ -120,9 +140,9 @@ def test_files_that_are_mounted_exist(services: dict[str, Any]) -> None:
 
 def test_prometheus_scrapes_the_port_of_the_image() -> None:
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
-    (job,) = config["scrape_configs"]
-    hosts, _, ports = zip(*(one.partition(":") for one in job["static_configs"][0]["targets"]), strict=True)
-    assert hosts == GATEWAYS
+    targets = [one for job in config["scrape_configs"] for one in job["static_configs"][0]["targets"]]
+    hosts, _, ports = zip(*(one.partition(":") for one in targets), strict=True)
+    assert hosts == (*GATEWAYS, "keeper")
     for port in ports:
         assert f"LANCE_GATEWAY_OBSERVABILITY__HTTP_PORT={port}" in (FOLDER / "Dockerfile").read_text()
 
