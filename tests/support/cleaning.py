@@ -75,8 +75,8 @@ class Kept:
         self.table.close_writers()
         self.flushed = dict(self.rows)
 
-    def merge(self, up_to: int) -> None:
-        merge_generations(self.path, self.region, up_to)
+    def merge(self, up_to: int, region: str | None = None) -> None:
+        merge_generations(self.path, region or self.region, up_to)
         self._note()
 
     def generation(self, value: str) -> None:
