@@ -28,6 +28,10 @@ _LEAST_UNFLUSHED_BYTES = 256 << 20
 _ROOM_BYTES = 1 << 30
 _ROOM_ENTRIES = 1000
 """For what comes in while the log is measured."""
+_TICK_MS = 5_000
+"""Every put is written at once, whatever this is. This is how often Lance's writer looks whether there
+is more, and one that lost its region never stops looking: at the default of 100 ms a hundred of them fill half a
+processor."""
 _RACES = (PEER, "another writer claimed", "commit conflict")
 
 
@@ -154,6 +158,7 @@ def open_claim(
     settings = {
         "durable_write": True,
         "max_wal_buffer_size": 1,
+        "max_wal_flush_interval_ms": _TICK_MS,
         "max_memtable_rows": options.max_memtable_rows,
         "max_memtable_size": options.max_memtable_bytes,
         "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),

@@ -20,7 +20,9 @@ REGION = str(uuid.uuid4())
 
 def lance_writer(sql: Sql) -> Any:
     """Lance's own writer of a region of table t, which keeps the columns that there are now."""
-    return sql.dataset("t").mem_wal_writer(REGION, durable_write=True, max_wal_buffer_size=1)
+    return sql.dataset("t").mem_wal_writer(
+        REGION, durable_write=True, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000
+    )
 
 
 def merge_everything(root: Path) -> None:
@@ -137,7 +139,9 @@ def test_a_log_is_taken_over_when_a_column_has_come_and_gone(sql: Sql) -> None:
     lance_writer(sql).put(pa.Table.from_pylist([{"id": 2}], schema=sql.dataset("t").schema))
     sql("ALTER TABLE t DROP COLUMN extra")
     for dataset in (sql.dataset("t"), first, sql.dataset("t")):
-        writer = dataset.mem_wal_writer(REGION, durable_write=True, max_wal_buffer_size=1)
+        writer = dataset.mem_wal_writer(
+            REGION, durable_write=True, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000
+        )
         writer.put(pa.Table.from_pylist([{"id": 3, "n": 3}], schema=dataset.schema))
     assert sql("SELECT * FROM t ORDER BY id") == [(1, 1), (2, None), (3, 3)]
     assert sql.dataset("t").schema.metadata == first.schema.metadata

@@ -86,7 +86,9 @@ def test_another_gateway_that_ends_later_leaves_nothing_of_it(
 def test_a_writer_that_did_not_notice_harms_no_later_table(filled: Sql) -> None:
     dataset = filled.dataset("t")
     region = filled("SELECT region_id FROM system.regions LIMIT 1")[0][0]
-    writer = dataset.mem_wal_writer(region, durable_write=True, max_wal_buffer_size=1)
+    writer = dataset.mem_wal_writer(
+        region, durable_write=True, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000
+    )
     filled("DROP TABLE t")
     # Lance makes directories again where it does not find them.
     writer.put(dataset.schema.empty_table().from_pylist([{"id": 9, "name": "ghost"}], schema=dataset.schema))

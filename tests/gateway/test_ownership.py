@@ -209,7 +209,9 @@ class _RawWriter:
             number += 1
             row = pa.table({"id": pa.array([number], pa.int64()), "text": ["raw"]}, schema=dataset.schema)
             try:
-                writer = dataset.mem_wal_writer(self._region, durable_write=True, max_wal_buffer_size=1)
+                writer = dataset.mem_wal_writer(
+                    self._region, durable_write=True, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000
+                )
                 writer.put(row)
                 self.acknowledged.append(number)
                 # Long enough to be in the way, and short enough that others get a turn.

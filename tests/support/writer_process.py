@@ -59,7 +59,8 @@ class WriterProcess:
         self._names += 1
         name = f"writer-{self._names}"
         dataset = lance.dataset(str(uri))
-        settings = {"max_wal_buffer_size": 1, **config}
+        # Every put is written at once; a writer that a test forgets looks seldom whether there is more.
+        settings = {"max_wal_buffer_size": 1, "max_wal_flush_interval_ms": 5_000, **config}
         answer = self.command(do="open", name=name, uri=str(uri), region=region, config=settings)
         field_ids = {column.name(): column.id() for column in dataset.lance_schema.fields()}
         return RegionWriter(self, name, region, dataset.schema, field_ids, answer["current_generation"])

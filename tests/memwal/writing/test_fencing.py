@@ -40,7 +40,7 @@ def broken_log(table: WrittenTable, region: str) -> Iterator[None]:
 def test_a_region_that_a_rival_claimed_is_claimed_back(table: WrittenTable, writing: Writing):
     writer = writing(table)
     (region,) = writer.write(row(table, 1, 1)).regions
-    rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1)
+    rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000)
     rival.put(row(table, 2, 2).upserts)
 
     writer.write(row(table, 3, 3))
@@ -55,7 +55,7 @@ def test_a_region_that_a_rival_claimed_is_claimed_back(table: WrittenTable, writ
 def test_a_region_that_was_lost_is_let_go_silently(table: WrittenTable, writing: Writing):
     writer = writing(table)
     (region,) = writer.write(row(table, 1, 1)).regions
-    rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1)
+    rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000)
     writer.flush()
     rival.close()
     assert rows_by_key(table)[1]["qty"] == 1
@@ -74,7 +74,9 @@ def test_two_writers_and_a_rival_lose_nothing(table: WrittenTable, writing: Writ
     def fight(keys: range) -> None:
         for key in keys:
             try:
-                rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1)
+                rival = table.dataset.mem_wal_writer(
+                    region, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000
+                )
                 rival.put(row(table, key, key).upserts)
             except OSError:
                 continue
@@ -104,7 +106,9 @@ def test_a_rival_that_claims_all_the_time_keeps_nobody_out(table: WrittenTable, 
         claims = 0
         while not done.wait(0.02):
             with suppress(OSError):
-                table.dataset.mem_wal_writer(region, max_wal_buffer_size=1).put(row(table, 1).upserts)
+                table.dataset.mem_wal_writer(
+                    region, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000
+                ).put(row(table, 1).upserts)
                 claims += 1
         return claims
 
@@ -161,7 +165,7 @@ def test_an_owner_nobody_knows_keeps_it_too_while_it_has_unflushed_rows(
 ):
     writer = writing(table, hold_ms=60_000)
     region = "00000000-0000-4000-8000-000000000001"
-    rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1)
+    rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000)
     rival.put(row(table, 1).upserts)
     with pytest.raises(UnavailableError, match="did not let go"):
         writer.write(row(table, 2), timeout_seconds=0.05)
@@ -244,7 +248,7 @@ def test_an_exclusive_block_fails_when_its_region_is_lost(table: WrittenTable, w
     writer = writing(table)
     (region,) = writer.write(row(table, 1)).regions
     with writer.exclusive([region]) as held:
-        rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1)
+        rival = table.dataset.mem_wal_writer(region, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000)
         rival.put(row(table, 1, 7).upserts)
         with pytest.raises(FencedError):
             held.write(row(table, 1, 2))

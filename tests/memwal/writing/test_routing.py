@@ -185,7 +185,9 @@ def test_buckets_are_numbered_as_in_the_regions_that_exist(
         assert commit_manifest(
             bucketed.storage, RegionManifest(region, 1, 0, 0, 0, 1, (), spec.spec_id, recorded)
         )
-        rival = bucketed.dataset.mem_wal_writer(region, max_wal_buffer_size=1)
+        rival = bucketed.dataset.mem_wal_writer(
+            region, max_wal_buffer_size=1, max_wal_flush_interval_ms=5_000
+        )
         rival.put(bucketed.rows(id=mine, qty=[0] * len(mine)))
         if is_flushed:
             rival.close()
