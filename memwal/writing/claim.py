@@ -29,9 +29,8 @@ _ROOM_BYTES = 1 << 30
 _ROOM_ENTRIES = 1000
 """For what comes in while the log is measured."""
 _TICK_MS = 5_000
-"""Every put is written at once, whatever this is. This is how often Lance's writer looks whether there
-is more, and one that lost its region never stops looking: at the default of 100 ms a hundred of them fill half a
-processor."""
+"""How often Lance's writer looks whether there is more; every put is written at once, whatever this is.
+One that lost its region never stops looking: at the default of 100 ms a hundred of them fill half a core."""
 _RACES = (PEER, "another writer claimed", "commit conflict")
 
 
