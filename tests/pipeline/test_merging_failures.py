@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import CorruptDataError, UnavailableError
-from pipeline.merging import merge
+from pipeline.merging import MergePolicy, merge
 from tests.faults.blocking import in_the_way
 from tests.support import manifests
 from tests.support.faults import faulty
-from tests.support.merged import Kept
+from tests.support.merged import Kept, meanwhile
 from tests.support.tables import key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -59,6 +59,19 @@ def test_a_generation_that_is_damaged_is_named(kept: Kept):
     with pytest.raises(CorruptDataError, match=f"generation 1 of region {region}"):
         merge(kept.lake_table)
     assert manifests.merged_generations(kept.table.path) == {}
+
+
+@pytest.mark.parametrize("policy", [MergePolicy(), MergePolicy(batch_bytes=1)], ids=["at once", "streamed"])
+def test_a_generation_that_goes_missing_during_a_merge_is_named(
+    kept: Kept, policy: MergePolicy, monkeypatch: pytest.MonkeyPatch
+):
+    region, directory = generation(kept)
+    meanwhile(monkeypatch, lambda: directory.rename(directory.with_name("aside")), before_pass=2)
+    with pytest.raises(CorruptDataError, match=f"generation 1 of region {region} is missing"):
+        merge(kept.lake_table, policy)
+    directory.with_name("aside").rename(directory)
+    merge(kept.lake_table)
+    kept.check()
 
 
 @pytest.mark.parametrize("directory", ["data", "_deletions"])

@@ -12,6 +12,7 @@ import pytest
 
 from memwal.errors import LanceGatewayError, UnavailableError
 from pipeline.merging import MergePolicy, committing, job, merge
+from pipeline.state import TableState
 from tests.support.gateways import EngineGateway
 from tests.support.merged import Kept, meanwhile
 from tests.support.merging import clean_up_merged
@@ -57,6 +58,31 @@ def test_a_key_that_a_slower_merger_inserts_stays_deleted(kept: Kept, monkeypatc
         merge(kept.lake_table)
 
     meanwhile(monkeypatch, delete_it)
+    merge(kept.lake_table)
+    kept.check()
+
+
+def test_a_key_that_a_merger_with_an_older_view_inserts_stays_deleted(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+):
+    """Lance lets a region's 1 be recorded, and 2 after it, by mergers that know nothing of each other."""
+    kept.put(row(50, "short-lived"))
+    kept.flush()
+    older = TableState.read(kept.lake_table)
+    kept.delete({"id": 50})
+    kept.put(row(51, "new"))
+    kept.flush()
+
+    def merge_with_the_older_view() -> None:
+        views = iter([older])
+        read = TableState.read
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                TableState, "read", lambda table, known=None: next(views, None) or read(table, known=known)
+            )
+            merge(kept.lake_table)
+
+    meanwhile(monkeypatch, merge_with_the_older_view, before_pass=2)
     merge(kept.lake_table)
     kept.check()
 
