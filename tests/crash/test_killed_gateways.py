@@ -124,7 +124,7 @@ def _kill_server(server: GatewayProcess, ledger: Ledger, random_source: random.R
 
 @pytest.mark.slow
 def test_what_was_acknowledged_survives_and_the_rest_is_whole_or_absent(root: Path, zygote: Zygote):
-    kill_again_and_again(root, zygote, rounds=14, seed=1)
+    kill_again_and_again(root, zygote, rounds=8, seed=1)
 
 
 @pytest.mark.slow

@@ -57,11 +57,11 @@ def test_some_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEng
 
 
 @pytest.mark.slow
-def test_ten_thousand_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEngine]) -> None:
+def test_two_thousand_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEngine]) -> None:
     engine = open_engine(fuzz_root)
-    statuses = run_all(engine, seed=1, count=10_000)
-    assert statuses["OK"] > 1000
-    assert statuses["INVALID_ARGUMENT"] > 1000
+    statuses = run_all(engine, seed=1, count=2_000)
+    assert statuses["OK"] > 200
+    assert statuses["INVALID_ARGUMENT"] > 200
     assert engine.execute("SELECT count(*) AS n FROM orders").read_all().to_pydict() == {"n": [40]}
 
 
@@ -71,7 +71,7 @@ def test_ever_more_statements(fuzz_root: Path, open_engine: Callable[[Path], Que
     assert run_all(open_engine(fuzz_root), seed, 50_000)["OK"] > 5000
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(400, marks=pytest.mark.slow)])
 def test_statements_over_the_wire(fuzzed: Target, count: int) -> None:
     answered = 0
     with flight.connect(fuzzed.uri) as client, fuzzed.unharmed():

@@ -1,10 +1,13 @@
 """The pipeline's jobs as steps of histories, with drawn policies; none of them may change any answer."""
 
+import time
 from collections.abc import Callable, Mapping
 
 from hypothesis import strategies as st
 
 from memwal.manifest import list_regions
+from pipeline.cleaning import CleanPolicy, clean, find
+from pipeline.indexing import IndexPolicy, maintain, needs
 from pipeline.lake import LakeTable
 from pipeline.merging import MergePolicy, merge
 from pipeline.runners import Threads
@@ -35,9 +38,39 @@ def merge_if_due(draw: Draw, table: LakeTable) -> None:
     merge(table, MergePolicy(min_generations=draw(st.integers(1, 4))), runner=_runner(draw))
 
 
+def maintain_indexes(draw: Draw, table: LakeTable) -> None:
+    """Indexes brought up to date, small files put together, some vector indexes trained anew."""
+    policy = IndexPolicy(
+        max_unindexed_rows=draw(st.sampled_from((0, 5)), label="max_unindexed_rows"),
+        compact=draw(st.booleans(), label="compact"),
+        target_rows=draw(st.sampled_from((4, 1_000)), label="target_rows"),
+        max_spare_fragments=draw(st.sampled_from((0, 2)), label="max_spare_fragments"),
+        retrain_after=draw(st.sampled_from((1, 64)), label="retrain_after"),
+    )
+    maintain(table, policy, runner=_runner(draw))
+    if not policy.compact:
+        assert not needs(table, policy)
+
+
+def clean_all(draw: Draw, table: LakeTable) -> None:
+    """All that nobody needs who asks from now on, old versions of the base table too perhaps."""
+    policy = CleanPolicy(grace_seconds=0, retain_versions=draw(st.sampled_from((None, 1)), label="retain"))
+
+    def later() -> float:
+        return time.time() + 2
+
+    clean(table, policy, delete=True, runner=_runner(draw), clock=later)
+    # What was taken out of a manifest goes when that manifest is the newest for a grace.
+    clean(table, policy, delete=True, runner=_runner(draw), clock=later)
+    left = find(table, policy, clock=later)
+    assert not left, left
+
+
 def _runner(draw: Draw) -> Threads:
     return Threads(draw(st.sampled_from((1, 2)), label="threads"))
 
 
 MERGES: Mapping[str, Job] = {"all": merge_all, "a region": merge_a_region, "if due": merge_if_due}
 """Generations into the base table."""
+UPKEEP: Mapping[str, Job] = {"index": maintain_indexes, "clean": clean_all}
+"""What leaves rows where they are."""

@@ -17,7 +17,7 @@ from pipeline.lake import LakeTable
 from tests.oracle import queries
 from tests.oracle.answers import Oracle
 from tests.oracle.flavours import FLAVOURS, Flavour
-from tests.oracle.jobs import MERGES, Job
+from tests.oracle.jobs import MERGES, UPKEEP, Job
 from tests.oracle.model import Column, TableModel
 from tests.oracle.predicates import Draw, value_of
 from tests.support import manifests
@@ -236,6 +236,10 @@ class Histories(RuleBasedStateMachine):
         subject = data.draw(st.sampled_from(self.subjects))
         subject.table.dataset().optimize.compact_files()
         self.check(data)
+
+    @rule(data=st.data(), name=st.sampled_from(sorted(UPKEEP)))
+    def keep_up(self, data: Any, name: str) -> None:
+        self._run_job(data, UPKEEP[name])
 
     # Schema changes
 

@@ -58,18 +58,18 @@ def test_every_way_to_read_equals_the_replay_of_short_histories(writers: WriterP
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineExecutor, examples=12, steps=18, kind=ManyReaders, derandomize=True)
+    run_histories(writers, EngineExecutor, examples=5, steps=16, kind=ManyReaders, derandomize=True)
 
 
 @pytest.mark.slow
 def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, GatewayExecutor, examples=2, steps=12, derandomize=True)
+    run_histories(writers, GatewayExecutor, examples=1, steps=12, derandomize=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_read_through_two_gateways_by_turns_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, TwoGatewaysExecutor, examples=2, steps=12, derandomize=True)
+    run_histories(writers, TwoGatewaysExecutor, examples=1, steps=12, derandomize=True)
 
 
 @pytest.mark.soak

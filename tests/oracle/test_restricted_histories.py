@@ -73,4 +73,4 @@ def test_short_histories_show_what_the_policy_says(writers: WriterProcess):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_show_what_the_policy_says(writers: WriterProcess):
-    run(writers, 6, 16)
+    run(writers, 3, 14)

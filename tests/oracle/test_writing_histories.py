@@ -34,7 +34,7 @@ def test_short_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineGateway, examples=3, steps=12, derandomize=True)
+    run_histories(writers, EngineGateway, examples=2, steps=12, derandomize=True)
 
 
 @pytest.mark.slow

@@ -8,12 +8,16 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from pipeline.lake import LakeTable
+from tests.oracle import ingesting
 from tests.oracle.changes import CHANGES, Change, Target
 from tests.oracle.flavours import BY_PUBLISHED_BUCKET, FLAVOURS, Flavour
+from tests.oracle.ingesting import DELETED, SEQUENCE
 from tests.oracle.machine import Executor, Histories, Subject
 from tests.oracle.model import Column, RegionHistory
 from tests.support import manifests
 from tests.support.gateways import EngineGateway, Gateway, ServedGateway
+from tests.support.ingesting import Batch
 from tests.support.results import rows_of
 from tests.support.tables import unpartitioned
 from tests.support.wal import LoggedEntry, read_log
@@ -55,6 +59,7 @@ class WritingHistories(Histories):
         super().__init__()
         self.gateways: list[Gateway] = []
         self.epochs: dict[tuple[str, str], int] = {}
+        self.ingested: list[Batch] = []
 
     def open_executor(self, root: Path) -> Executor:  # type: ignore[override]
         for _ in range(2):
@@ -118,6 +123,40 @@ class WritingHistories(Histories):
             raise AssertionError(f"{drawn.sql} {drawn.parameters or drawn.many or ''} failed") from error
         assert affected == drawn.affected, f"{drawn.sql} affected {affected} rows, not {drawn.affected}"
         self._settle(subject, before, drawn.rows, at_once=drawn.many is None)
+        self.check(data)
+
+    # Spark
+
+    @rule(data=st.data())
+    def ingest(self, data: Any) -> None:
+        """A batch, by tasks that claim their regions; then perhaps once more, which writes nothing."""
+        subject = data.draw(st.sampled_from(self.subjects))
+        self._drop_fenced(subject)
+        before = self._logs(subject)
+        table = LakeTable.at(str(subject.table.path))
+        most = subject.table.config["max_memtable_rows"]
+        batch, rows = ingesting.batch(data.draw, _target(subject), table, len(self.ingested), most)
+        tasks = batch.tasks()
+        for task in tasks:
+            batch.write(task)
+        if data.draw(st.booleans(), label="a task is tried twice"):
+            batch.write(data.draw(st.sampled_from(tasks)))
+        batch.run()
+        self.ingested.append(batch)
+        self._settle(subject, before, rows, at_once=False)
+        self.check(data)
+
+    @precondition(lambda self: self.ingested)
+    @rule(data=st.data())
+    def straggle(self, data: Any) -> None:
+        """An attempt of a task wakes up whose batch is complete: it writes nothing."""
+        batch = data.draw(st.sampled_from(self.ingested))
+        (subject,) = (one for one in self.subjects if str(one.table.path) == batch.table.uri)
+        before = self._logs(subject)
+        if set(batch.rows.column_names) - {DELETED, SEQUENCE} <= {one.name for one in subject.model.columns}:
+            for task in batch.tasks():
+                assert batch.write(task) == ()
+        self._settle(subject, before, {})
         self.check(data)
 
     # What SQL did to the regions

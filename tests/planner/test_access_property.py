@@ -166,7 +166,7 @@ def test_answers_are_those_of_restricted_tables(lake: Lake, t: TableAccess, u: T
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @settings(
-    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 @given(t=ACCESS_TO_T, u=ACCESS_TO_U, asked=_ASKED)
 def test_many_answers_are_those_of_restricted_tables(

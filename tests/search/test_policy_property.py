@@ -127,7 +127,7 @@ def test_searches_see_what_their_principal_sees(lake: Lake, access: TableAccess,
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=60)
+@settings(SETTINGS, max_examples=10)
 @given(access=accesses(), asked=st.lists(searches(), min_size=15, max_size=15))
 def test_many_searches_see_what_their_principal_sees(lake: Lake, access: TableAccess, asked: list[str]):
     check(lake, access, asked)

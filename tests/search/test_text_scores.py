@@ -172,7 +172,7 @@ def test_any_query_of_any_texts(tmp_path_factory: pytest.TempPathFactory, data: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", INDEXES, ids=str)
-@settings(derandomize=True, deadline=None, max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_query_of_any_texts_at_length(
     options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
