@@ -58,26 +58,25 @@ class Maintenance(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Searches in turn by vector, by word and by both, for as long as there is maintenance."""
+    """Searches in turn by vector, by word and by both, until there was no maintenance meanwhile."""
 
     def __init__(self, engine: QueryEngine, maintenance: Maintenance) -> None:
         super().__init__(daemon=True)
         self._ask = asking(engine)
         self._maintenance = maintenance
-        self.answers = 0
         self.failure: BaseException | None = None
 
     def run(self) -> None:
         try:
-            seen = 0
-            while self._maintenance.is_alive():
+            seen, is_over = 0, False
+            while not is_over:
+                is_over = not self._maintenance.is_alive()
                 for search in (self._by_vector, self._by_word, self._by_both):
                     acknowledged = self._maintenance.acknowledged
                     newest = search()
                     assert newest >= seen, f"{search.__name__}: {newest} after {seen} was seen"
                     assert newest >= acknowledged, f"{search.__name__}: {newest} after {acknowledged}"
                     seen = newest
-                    self.answers += 1
         except BaseException as error:  # noqa: BLE001 - the test raises it
             self.failure = error
 
@@ -122,7 +121,7 @@ def test_every_search_sees_one_whole_write_and_never_an_older_one(
     table.index_vectors()
     table.index_texts()
     engine = open_engine(root)
-    maintenance = Maintenance(table, rounds=100)
+    maintenance = Maintenance(table, rounds=40)
     maintenance.start()
     threads = [Reader(engine, maintenance) for _ in range(readers)]
     for thread in threads:
@@ -131,7 +130,6 @@ def test_every_search_sees_one_whole_write_and_never_an_older_one(
         thread.join()
         if thread.failure is not None:
             raise thread.failure
-    assert all(thread.answers > 20 for thread in threads)
 
 
 @pytest.mark.slow
