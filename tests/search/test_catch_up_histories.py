@@ -143,7 +143,14 @@ class History:
 
 @pytest.mark.parametrize(
     ("seed", "steps"),
-    [(7, 9), *(pytest.param(seed, 30, marks=pytest.mark.slow) for seed in range(2))],
+    [
+        (7, 9),
+        *(pytest.param(seed, 30, marks=pytest.mark.slow) for seed in (1, 2)),
+        *(
+            pytest.param(seed, 100, marks=[pytest.mark.soak, pytest.mark.timeout(0)])
+            for seed in range(10, 20)
+        ),
+    ],
 )
 def test_every_row_is_found_once_and_as_it_is(
     root: Path,

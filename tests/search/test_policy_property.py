@@ -120,14 +120,15 @@ SETTINGS = settings(
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=5)
-@given(access=accesses(), asked=st.lists(searches(), min_size=10, max_size=10))
+@settings(SETTINGS, max_examples=10)
+@given(access=accesses(), asked=st.lists(searches(), min_size=15, max_size=15))
 def test_searches_see_what_their_principal_sees(lake: Lake, access: TableAccess, asked: list[str]):
     check(lake, access, asked)
 
 
-@pytest.mark.slow
-@settings(SETTINGS, max_examples=10)
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@settings(SETTINGS, max_examples=300, derandomize=False)
 @given(access=accesses(), asked=st.lists(searches(), min_size=15, max_size=15))
 def test_many_searches_see_what_their_principal_sees(lake: Lake, access: TableAccess, asked: list[str]):
     check(lake, access, asked)

@@ -180,6 +180,17 @@ def test_any_query_of_any_texts_at_length(
     check_any_query(tmp_path_factory, options, data.draw, rounds=20)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("options", INDEXES, ids=str)
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_query_of_ever_more_texts(
+    options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    check_any_query(tmp_path_factory, options, data.draw, rounds=20)
+
+
 def check_any_query(
     directories: pytest.TempPathFactory,
     options: dict[str, Any],
