@@ -150,7 +150,7 @@ class Keeper:
     def _keep(self, kept: KeptTable) -> int:
         """Do what is due to a table; how many steps did something."""
         state = kept.look()
-        is_settled = state is not None and kept.is_settled(state)
+        is_settled = state is not None and kept.is_settled(state, self._clock())
         due = [
             one
             for one in self._steps
@@ -158,7 +158,7 @@ class Keeper:
         ]
         done = list(self._run(kept, due))
         if state is not None and not self._stop.is_set() and not any(one.what or one.waits for one in done):
-            kept.settle(state)
+            kept.settle(state, self._clock())
         return sum(bool(one.what) for one in done)
 
     def _is_due(self, kept: KeptTable, step: str, *, has_mem_wal: bool, is_settled: bool) -> bool:

@@ -13,6 +13,7 @@ from pipeline.lake import LakeTable
 from pipeline.state import TableState
 
 _SPREAD = 0.2
+_SETTLED_SECONDS = 300.0
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class KeptTable:
         paused_until: monotonic time before which it is left alone.
         cleaned_at: monotonic time when it was cleaned; None for never.
         settled: base version and manifests with which nothing was left to do; None where something was.
+        settled_at: monotonic time when that was found out.
     """
 
     table: LakeTable
@@ -32,6 +34,7 @@ class KeptTable:
     paused_until: float = 0.0
     cleaned_at: float | None = None
     settled: tuple[int, Mapping[str, RegionManifest]] | None = None
+    settled_at: float = 0.0
     _known: Mapping[str, RegionManifest] = field(default_factory=dict)
 
     def look(self) -> TableState | None:
@@ -47,16 +50,20 @@ class KeptTable:
         self._known = {region_id: one.manifest for region_id, one in state.regions.items()}
         return state
 
-    def is_settled(self, state: TableState) -> bool:
-        """Whether nothing has happened to the table since nothing was left to do."""
-        if self.settled is None:
+    def is_settled(self, state: TableState, now: float) -> bool:
+        """Whether nothing has happened to the table since nothing was left to do.
+
+        After a while it is looked at all the same: logs grow without a manifest that tells of it.
+        """
+        if self.settled is None or now - self.settled_at >= _SETTLED_SECONDS:
             return False
         version, manifests = self.settled
         return version == state.version and manifests == self._known
 
-    def settle(self, state: TableState) -> None:
+    def settle(self, state: TableState, now: float) -> None:
         """Nothing is left to do."""
         self.settled = (state.version, self._known)
+        self.settled_at = now
 
     def fail(self, policy: RunPolicy, now: float) -> float:
         """Leave the table alone for a while, longer each time; returns for how many seconds."""

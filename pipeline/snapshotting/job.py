@@ -75,18 +75,18 @@ def snapshot(
                 time.sleep(random.uniform(0, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 - no secret
             taken = int(now() * 1000)
             state = TableState.read(table, known=known)
-            age = taken - state.details.snapshot_ts_millis
-            is_current = _is_remembered(state)
-            # Somebody else's, taken since this began, are as good as ours.
-            is_young = age < policy.max_age_seconds * 1000 or state.details.snapshot_ts_millis > began
-            if is_current or is_young:
-                advance(1)
-                return SnapshotReport(table.name, len(state.regions), None, hints, is_current=is_current)
             manifests = [one.manifest for one in state.regions.values()]
             written = refresh_hints(table.storage, manifests, policy.hint_entries)
             hints += len(written)
             state = _with(state, written)
             known = {one.region_id: one.manifest for one in state.regions.values()}
+            taken_last = state.details.snapshot_ts_millis
+            is_current = _is_remembered(state)
+            # Somebody else's, taken since this began, are as good as ours.
+            is_young = taken - taken_last < policy.max_age_seconds * 1000 or taken_last > began
+            if is_current or is_young:
+                advance(1)
+                return SnapshotReport(table.name, len(state.regions), None, hints, is_current=is_current)
             committed = commit(state, taken, policy.inline_regions)
             if committed is not None:
                 advance(1)
