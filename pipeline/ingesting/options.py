@@ -44,6 +44,9 @@ class IngestOptions:
             if getattr(self, name) < 1:
                 msg = f"{name} is {getattr(self, name)}, but must be 1 or more"
                 raise InvalidInputError(msg)
+        if self.hold_ms < 0:
+            msg = f"hold_ms is {self.hold_ms}, but must not be negative"
+            raise InvalidInputError(msg)
         if self.deleted_column in self.order_by:
             msg = f"column {self.deleted_column!r} can't both order rows and delete keys"
             raise InvalidInputError(msg)

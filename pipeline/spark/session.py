@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -150,6 +151,8 @@ def _of_master(master: str | None) -> dict[str, str]:
         return {"spark.master": master}
     # Read when the JVM binds its ports: a machine's own name may not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Executors are this machine's: they have the packages that this Python has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return {"spark.master": f"local[{local[1] or 1},{_TRIES}]", **_LOCAL_SETTINGS}
 
 

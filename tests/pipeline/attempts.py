@@ -25,8 +25,7 @@ def routed(table: LakeTable, rows: pa.Table, options: IngestOptions = EAGER) -> 
     output = pa.schema([*rows.schema, pa.field(REGION, pa.int64())])
     numbers = {one: at for at, one in enumerate(opened.regions.existing())}
     router = Router(table.uri, dict(table.options), columns, output, numbers, versions())
-    batches = list(router(rows.to_batches()))
-    found = pa.Table.from_batches(batches) if batches else output.empty_table()
+    found = router.routed(opened, rows) if rows.num_rows else output.empty_table()
     order = [REGION, *columns.key, *options.order_by]
     return columns, found.sort_by([(one, "ascending") for one in order])
 
