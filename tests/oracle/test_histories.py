@@ -61,15 +61,16 @@ def test_histories_equal_the_replay(writers: WriterProcess):
     run_histories(writers, EngineExecutor, examples=5, steps=16, kind=ManyReaders, derandomize=True)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.timeout(0)
 def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, GatewayExecutor, examples=1, steps=12, derandomize=True)
+    run_histories(writers, GatewayExecutor, examples=20, steps=30)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_read_through_two_gateways_by_turns_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, TwoGatewaysExecutor, examples=1, steps=12, derandomize=True)
+    run_histories(writers, TwoGatewaysExecutor, examples=2, steps=12, derandomize=True)
 
 
 @pytest.mark.soak

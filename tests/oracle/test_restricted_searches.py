@@ -21,5 +21,5 @@ class RestrictedSearches(RestrictedHistories, SearchHistories):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_searches_show_what_the_policy_says(writers: WriterProcess, family: str):
     run_histories(
-        writers, EngineExecutor, family, examples=1, steps=10, kind=RestrictedSearches, derandomize=True
+        writers, EngineExecutor, family, examples=2, steps=10, kind=RestrictedSearches, derandomize=True
     )

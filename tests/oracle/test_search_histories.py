@@ -62,14 +62,16 @@ def test_short_histories_are_searched_like_the_replay(writers: WriterProcess):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_histories_are_searched_like_the_replay(writers: WriterProcess, family: str):
-    run_histories(writers, EngineExecutor, family, examples=1, steps=12, derandomize=True)
+    run_histories(writers, EngineExecutor, family, examples=2, steps=12, derandomize=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("executor", [GatewayExecutor, TwoGatewaysExecutor])
+@pytest.mark.parametrize(
+    "executor", [pytest.param(GatewayExecutor, marks=pytest.mark.soak), TwoGatewaysExecutor]
+)
 def test_histories_are_searched_over_the_wire(writers: WriterProcess, executor: type[Executor]):
-    run_histories(writers, executor, examples=1, steps=8, derandomize=True)
+    run_histories(writers, executor, examples=2, steps=8, derandomize=True)
 
 
 @pytest.mark.soak

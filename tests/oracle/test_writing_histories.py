@@ -40,7 +40,7 @@ def test_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_written_over_adbc_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, served, examples=1, steps=10, derandomize=True)
+    run_histories(writers, served, examples=2, steps=8, derandomize=True)
 
 
 @pytest.mark.soak
