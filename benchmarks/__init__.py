@@ -22,6 +22,8 @@ parameters match), runs the families below and writes one Markdown report: media
 - `scans_while_writing`: a group-by while another process writes, against the same at rest
 - `write_costs`: UPDATE, DELETE, MERGE, INSERT .. SELECT and executemany, and plain Lance commits
 - `write_curves`: an INSERT by number of open regions and by length of the log, drawn in `docs/plots`
+- `merging`: generations into the base table, against a bare `merge_insert`; batches; curves in `docs/plots`
+- `maintenance`: status, snapshot and a look for garbage, by number of regions
 
 The floor is base-only DataFusion over `lance.FFILanceTableProvider`: what the same engine does with the same
 files when it ignores fresh rows, so its answer is stale; for searches it is Lance's own search of the base.

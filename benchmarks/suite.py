@@ -13,7 +13,9 @@ from benchmarks import (
     inserts,
     lookups,
     lsm_scanner,
+    maintenance,
     memory,
+    merging,
     planning,
     roapi,
     scans,
@@ -53,6 +55,8 @@ FAMILIES: dict[str, Family] = {
     "scans_while_writing": scans_while_writing.run,
     "write_costs": write_costs.run,
     "write_curves": write_curves.run,
+    "merging": merging.run,
+    "maintenance": maintenance.run,
 }
 
 

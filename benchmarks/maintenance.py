@@ -1,0 +1,60 @@
+"""Jobs that look after a table of ever more regions: status, snapshot, and a look for garbage."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.answers import WrongAnswerError
+from benchmarks.context import BenchContext
+from benchmarks.report import Finding, milliseconds
+from benchmarks.timing import interleave, timed
+from benchmarks.write_table import WriteShape, create_table, new_keys, scratch
+from pipeline.cleaning import clean
+from pipeline.lake import LakeTable
+from pipeline.snapshotting import snapshot
+from pipeline.status import read_status
+
+_BASE_ROWS = 1_000
+_WRITTEN = 4
+"""Regions with a generation; the others have a manifest and nothing else."""
+
+
+def run(context: BenchContext) -> Iterator[Finding]:
+    """Each job on tables of so many regions, against the smallest of them."""
+    rounds = max(1, context.settings.rounds // 5)
+    at_first: dict[str, float] = {}
+    first = context.settings.region_counts[0]
+    for regions in context.settings.region_counts:
+        with scratch(context.settings) as directory:
+            table = _created(directory / "root", regions)
+            taken = timed(lambda table=table: snapshot(table)) * 1e3  # type: ignore[misc]
+            jobs: dict[str, Callable[[int], object]] = {
+                "status": lambda _, table=table: read_status(table),  # type: ignore[misc]
+                "snapshot (nothing new)": lambda _, table=table: snapshot(table),  # type: ignore[misc]
+                "clean (dry run)": lambda _, table=table: clean(table),  # type: ignore[misc]
+            }
+            samples = interleave(jobs, rounds=rounds)
+        medians = {"first snapshot": taken, **{name: samples.median_ms(name) for name in jobs}}
+        for name, median in medians.items():
+            at_first.setdefault(name, median)
+            yield Finding(
+                f"{name} of {regions:,} region{'s' if regions > 1 else ''}",
+                milliseconds(median),
+                f"{first:,}: {milliseconds(at_first[name])}",
+                median / at_first[name],
+                note=f"{median / regions * 1e3:,.0f} us a region" if regions > first else "",
+            )
+
+
+def _created(root: Path, regions: int) -> LakeTable:
+    shape = WriteShape(_BASE_ROWS, regions)
+    table = create_table(root, shape)
+    dataset = table.open()
+    parts = table.split(shape.rows_of(new_keys(shape, 0, 100 * regions)))
+    for region, rows in list(zip(table.regions, parts, strict=True))[:_WRITTEN]:
+        with dataset.mem_wal_writer(region) as writer:
+            writer.put(rows)
+    lake_table = LakeTable.at(table.uri)
+    found = len(read_status(lake_table).regions)
+    if found != regions:
+        raise WrongAnswerError(f"status tells of {found} regions instead of {regions}")
+    return lake_table
