@@ -126,7 +126,7 @@ def load(flags: Mapping[str, object] | None = None, file: Path | None = None) ->
         if layer is not None and not isinstance(layer, Mapping):
             msg = f"storage_options = {layer!r}: it takes a table of texts"
             raise InvalidInputError(msg)
-        options |= {name: str(value) for name, value in (layer or {}).items()}
+        options |= {name: _text(value) for name, value in (layer or {}).items()}
     written = [
         *_in_file(content.get("pipeline", {}), str(chosen)),
         *_in_environment(),
@@ -141,6 +141,10 @@ def load(flags: Mapping[str, object] | None = None, file: Path | None = None) ->
         values[key.section][key.attribute] = key.parse(value, source)
     policies = Policies(**{section: _policy(section, found) for section, found in values.items()})
     return Settings(str(root), options, policies)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _policy(section: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - one of the policies
