@@ -1,0 +1,337 @@
+"""One connection to a gateway, and the calls that the data source makes."""
+
+from __future__ import annotations
+
+import base64
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any as Packed
+from google.protobuf.message import DecodeError, Message
+from pyarrow import flight
+
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from pipeline.source.failing import translated
+from pipeline.source.options import Login, Options
+from protos import flight_pb2
+from protos import flight_sql_pb2 as sql
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+_HEADER = "x-lance-gateway-"
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
+_FLIGHT_ERRORS = (pa.ArrowException, KeyError, NotImplementedError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one part of a result is had.
+
+    Attributes:
+        ticket: as the gateway gave it.
+        expires_at: seconds since 1970; None where the ticket is good once.
+    """
+
+    ticket: bytes
+    expires_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a gateway says of a statement without executing it.
+
+    Attributes:
+        schema: of the result; without columns where the statement changes something.
+        parameters: how many it takes.
+        is_update: whether it changes something.
+    """
+
+    schema: pa.Schema
+    parameters: int
+    is_update: bool
+
+
+class Gateway:
+    """One connection; every call proves who calls.
+
+    Args:
+        url: of the gateway.
+        options: login, session settings, patience.
+
+    Raises:
+        InvalidInputError: a file of the login can't be read, or a user has no password.
+    """
+
+    def __init__(self, url: str, options: Options) -> None:
+        self.url = url
+        self._retries = options.retries
+        login = options.login
+        # pyarrow takes an absent file for an empty one.
+        files = {
+            name: _read(option, path)
+            for name, option, path in (
+                ("tls_root_certs", "tls_ca", login.tls_ca),
+                ("cert_chain", "tls_certificate", login.tls_certificate),
+                ("private_key", "tls_key", login.tls_key),
+            )
+            if path is not None
+        }
+        headers = [
+            *_authorization(login),
+            *((f"{_HEADER}{name}".encode(), text.encode()) for name, text in options.settings.items()),
+        ]
+        self._headers = headers
+        self._timeout = options.timeout_seconds
+        self._client = flight.FlightClient(url, **files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def version(self) -> str:
+        """The gateway's version."""
+        code = sql.SqlInfo.FLIGHT_SQL_SERVER_VERSION
+        (row,) = self._rows(sql.CommandGetSqlInfo(info=[code])).to_pylist()
+        return str(row["value"])
+
+    def primary_key(self, table: str) -> tuple[str, ...]:
+        """Columns of a table's primary key, in key order.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        rows = self._rows(sql.CommandGetPrimaryKeys(table=table)).to_pylist()
+        return tuple(row["column_name"] for row in sorted(rows, key=lambda row: row["key_sequence"]))
+
+    def prepare(self, statement: str) -> Prepared:
+        """Ask what a statement is; nothing is executed.
+
+        Raises:
+            LanceGatewayError: what is wrong with it.
+        """
+        body = self._act(
+            "CreatePreparedStatement", _pack(sql.ActionCreatePreparedStatementRequest(query=statement))
+        )
+        made = sql.ActionCreatePreparedStatementResult()
+        _packed(body).Unpack(made)
+        close = sql.ActionClosePreparedStatementRequest(
+            prepared_statement_handle=made.prepared_statement_handle
+        )
+        self._act("ClosePreparedStatement", _pack(close))
+        return Prepared(_schema(made.dataset_schema), len(_schema(made.parameter_schema)), made.is_update)
+
+    def endpoints(self, statement: str, count: int) -> list[Endpoint]:
+        """Ask for a result in parts.
+
+        Args:
+            statement: a query.
+            count: how many parts are wanted; there may be fewer.
+        """
+        options = self._options((f"{_HEADER}endpoints".encode(), str(count).encode()))
+        info = self._tried(
+            lambda: self._client.get_flight_info(
+                _descriptor(sql.CommandStatementQuery(query=statement)), options
+            )
+        )
+        return [
+            Endpoint(
+                one.ticket.ticket,
+                None
+                if one.expiration_time is None
+                else one.expiration_time.cast(pa.timestamp("us", "UTC")).value / 1e6,
+            )
+            for one in info.endpoints
+        ]
+
+    def renewed(self, endpoint: Endpoint) -> Endpoint:
+        """An endpoint for the same rows that is good for longer.
+
+        Raises:
+            NotFoundError: its ticket is good once.
+        """
+        request = flight_pb2.RenewFlightEndpointRequest()
+        request.endpoint.ticket.ticket = endpoint.ticket
+        body = self._act("RenewFlightEndpoint", request.SerializeToString())
+        found = flight_pb2.FlightEndpoint.FromString(body)
+        return Endpoint(found.ticket.ticket, found.expiration_time.ToMilliseconds() / 1000)
+
+    def read(self, endpoint: Endpoint) -> Iterator[pa.RecordBatch]:
+        """The rows of one part.
+
+        Until the first batch is there, calls that the gateway could not take are repeated; afterwards an
+        error is the reader's: rows that were given already can't be told from those that were not.
+
+        Raises:
+            UnavailableError: the gateway can't be reached, or the snapshot is gone.
+            NotFoundError: the ticket expired, or was used.
+        """
+
+        def opened() -> tuple[Any, Any]:
+            reader = self._client.do_get(flight.Ticket(endpoint.ticket), self._options())
+            return reader, next(reader, None)
+
+        reader, chunk = self._tried(opened)
+        try:
+            while chunk is not None:
+                yield chunk.data
+                with self._translating("the stream broke off"):
+                    chunk = next(reader, None)
+        finally:
+            reader.cancel()
+
+    def query(self, statement: str) -> Iterator[pa.RecordBatch]:
+        """Run a query as a whole; the same retries as `read`."""
+        (endpoint, *_) = self.endpoints(statement, 1)
+        return self.read(endpoint)
+
+    def append(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Send rows into a table that is there.
+
+        Returns:
+            How many rows the gateway acknowledged: all of them.
+
+        Raises:
+            LanceGatewayError: some rows may have been written.
+        """
+        definition = sql.CommandStatementIngest.TableDefinitionOptions(
+            if_not_exist=sql.CommandStatementIngest.TableDefinitionOptions.TABLE_NOT_EXIST_OPTION_FAIL,
+            if_exists=sql.CommandStatementIngest.TableDefinitionOptions.TABLE_EXISTS_OPTION_APPEND,
+        )
+        command = sql.CommandStatementIngest(table_definition_options=definition, table=table)
+        with self._translating(f"writing to table {table!r}"):
+            writer, reader = self._client.do_put(_descriptor(command), schema, self._options())
+            try:
+                for batch in batches:
+                    writer.write_batch(batch)
+                writer.done_writing()
+                answer = reader.read()
+            finally:
+                writer.close()  # raises what the server refused with
+        if answer is None:
+            raise LanceGatewayError(f"{self.url} did not say how many rows of table {table!r} it wrote")
+        return sql.DoPutUpdateResult.FromString(answer.to_pybytes()).record_count
+
+    def _rows(self, command: Message) -> pa.Table:
+        def fetched() -> pa.Table:
+            info = self._client.get_flight_info(_descriptor(command), self._options())
+            return self._client.do_get(info.endpoints[0].ticket, self._options()).read_all()
+
+        return self._tried(fetched)
+
+    def _act(self, name: str, body: bytes) -> bytes:
+        def answer() -> bytes:
+            results = list(self._client.do_action(flight.Action(name, body), self._options()))
+            return bytes(results[0].body) if results else b""
+
+        return self._tried(answer)
+
+    def _options(self, *headers: tuple[bytes, bytes]) -> flight.FlightCallOptions:
+        return flight.FlightCallOptions(timeout=self._timeout, headers=[*self._headers, *headers])
+
+    def _tried(self, call: Callable[[], T]) -> T:
+        """Repeat what the gateway could not take, with growing pauses."""
+        pause = _FIRST_PAUSE_SECONDS
+        for attempt in range(self._retries + 1):
+            try:
+                with self._translating(""):
+                    return call()
+            except UnavailableError:
+                if attempt == self._retries:
+                    raise
+            # Spread, so that the tasks of a job don't come back together.
+            time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+        raise AssertionError
+
+    @contextmanager
+    def _translating(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except LanceGatewayError:
+            raise
+        except _FLIGHT_ERRORS as error:
+            raise translated(error, f"gateway {self.url}{what and ', '}{what}") from None
+
+
+def first_that_answers(options: Options, call: Callable[[Gateway], T], start: int = 0) -> T:
+    """Make a call to one of several gateways over the same root.
+
+    Args:
+        options: with their addresses.
+        call: that any of them can answer.
+        start: which of them is asked first, modulo their number.
+
+    Raises:
+        UnavailableError: none of them can be reached; the last one's words.
+        LanceGatewayError: the first one that answers refuses.
+    """
+    urls = in_turn(options.urls, start)
+    for url in urls[:-1]:
+        with Gateway(url, options) as gateway:
+            try:
+                return call(gateway)
+            except UnavailableError:
+                continue
+    with Gateway(urls[-1], options) as gateway:
+        return call(gateway)
+
+
+def in_turn(urls: Sequence[str], start: int) -> tuple[str, ...]:
+    """All addresses, beginning with another one."""
+    first = start % len(urls)
+    return (*urls[first:], *urls[:first])
+
+
+def _authorization(login: Login) -> list[tuple[bytes, bytes]]:
+    password, token = login.secret()
+    if token is not None:
+        return [(b"authorization", f"Bearer {token}".encode())]
+    if password is None:
+        return []
+    # With every call: a bearer token of one gateway means nothing to another, nor after a restart.
+    pair = base64.b64encode(f"{login.user}:{password}".encode()).decode()
+    return [(b"authorization", f"Basic {pair}".encode())]
+
+
+def _read(option: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"option {option} = {path!r} can't be read: {error.strerror}") from None
+
+
+def _descriptor(command: Message) -> flight.FlightDescriptor:
+    return flight.FlightDescriptor.for_command(_pack(command))
+
+
+def _pack(message: Message) -> bytes:
+    packed = Packed()
+    packed.Pack(message)
+    return packed.SerializeToString()
+
+
+def _packed(body: bytes) -> Packed:
+    try:
+        return Packed.FromString(body)
+    except DecodeError:
+        raise LanceGatewayError("the answer is no message of Flight SQL: is this a gateway?") from None
+
+
+def _schema(serialized: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(serialized)) if serialized else pa.schema([])
+
+
+__all__ = ["Endpoint", "Gateway", "Mapping", "NotFoundError", "Prepared", "first_that_answers", "in_turn"]

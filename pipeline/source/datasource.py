@@ -1,0 +1,97 @@
+"""The data source as Spark calls it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pipeline.source.options import Options
+    from pipeline.source.writing import Target
+
+NAME = "lance_gateway"
+_PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program that offers filters to readers. Spark refuses those that would take some, and are not asked."""
+
+
+class LanceGatewayDataSource(DataSource):
+    """`spark.read.format("lance_gateway")`, `df.write`, and `df.writeStream`.
+
+    Attributes:
+        parallelism: partitions where no option says how many; None stands for the cores of this machine.
+    """
+
+    parallelism: ClassVar[int | None] = None
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(..)`."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Columns of what is read; the gateway is asked, and executes nothing.
+
+        Raises:
+            LanceGatewaySourceError: the reason stands above it.
+        """
+        from pipeline.source.failing import told_first  # noqa: PLC0415 - a registered source costs nothing
+        from pipeline.source.reading import columns_of, in_wanted_order  # noqa: PLC0415
+        from pipeline.source.types import spark_schema  # noqa: PLC0415
+
+        with told_first():
+            options = self._options(writing=False)
+            return spark_schema(in_wanted_order(columns_of(options), options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What plans and reads.
+
+        Raises:
+            LanceGatewaySourceError: the reason stands above it.
+        """
+        from pipeline.source.failing import told_first  # noqa: PLC0415
+        from pipeline.source.reading import GatewayReader, PushingReader  # noqa: PLC0415
+
+        with told_first():
+            made = PushingReader if _PUSHING in sys.modules else GatewayReader
+            return made(self._options(writing=False), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
+        """What writes a DataFrame.
+
+        Raises:
+            LanceGatewaySourceError: the reason stands above it.
+        """
+        from pipeline.source.writing import GatewayWriter  # noqa: PLC0415
+
+        return GatewayWriter(self._target(schema, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
+        """What writes a stream.
+
+        Raises:
+            LanceGatewaySourceError: the reason stands above it.
+        """
+        from pipeline.source.writing import GatewayStreamWriter  # noqa: PLC0415
+
+        return GatewayStreamWriter(self._target(schema, overwrite=overwrite))
+
+    def _target(self, schema: StructType, *, overwrite: bool) -> Target:
+        from pipeline.source.failing import told_first  # noqa: PLC0415
+        from pipeline.source.writing import Target  # noqa: PLC0415
+
+        with told_first():
+            return Target.of(self._options(writing=True), schema, overwrite=overwrite)
+
+    def _options(self, *, writing: bool) -> Options:
+        from pipeline.source.options import Options, refuse  # noqa: PLC0415
+
+        refuse(self.options, writing=writing)
+        return Options.of(self.options, parallelism=self.parallelism)

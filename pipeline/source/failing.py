@@ -1,0 +1,68 @@
+"""What a Spark user is told when something fails in one of its Python workers.
+
+Spark shows the worker's traceback. What a traceback begins with is the cause of the error: so our words
+become the cause of another error, and stand in front.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyarrow import flight
+
+from memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnsupportedError,
+)
+
+# What pyarrow and gRPC append to the server's own words.
+_APPENDED = re.compile(r"\. (Detail: |gRPC client debug context: ).*", re.DOTALL)
+_BUSY = "RESOURCE_EXHAUSTED"
+
+
+class LanceGatewaySourceError(Exception):
+    """A read or write failed, in the words of its cause, which Spark may leave out."""
+
+
+@contextmanager
+def told_first() -> Iterator[None]:
+    """Put the words of our own errors in front of the worker's traceback."""
+    try:
+        yield
+    except LanceGatewayError as error:
+        cause = error.with_traceback(None)
+        cause.__cause__ = None
+        cause.__suppress_context__ = True
+    else:
+        return
+    raise LanceGatewaySourceError(str(cause)) from cause
+
+
+def translated(error: Exception, what: str) -> LanceGatewayError:
+    """An error of ours for one of pyarrow's.
+
+    Args:
+        error: as pyarrow's Flight client raised it.
+        what: was done, to whom.
+    """
+    # str() of a KeyError is the representation of its argument.
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    message = f"{what}: {_APPENDED.sub('', text)}"
+    if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+        return UnavailableError(message)
+    if isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError):
+        return PermissionDeniedError(message)
+    if isinstance(error, KeyError):
+        return NotFoundError(message)
+    if isinstance(error, NotImplementedError | pa.ArrowNotImplementedError):
+        return UnsupportedError(message)
+    if isinstance(error, pa.ArrowInvalid):
+        return InvalidInputError(message)
+    return UnavailableError(message) if _BUSY in text else LanceGatewayError(message)

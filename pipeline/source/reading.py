@@ -1,0 +1,232 @@
+"""Reading through the gateway: one statement, planned once, and its parts on executors.
+
+All parts read one pinned snapshot, and their tickets can be redeemed any number of times: a task that
+Spark repeats, or runs twice, reads the same rows again from the start. Rows that were given to Spark are
+never given again within an attempt: a stream that breaks off fails it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
+from pipeline.source.client import Endpoint, Gateway, first_that_answers, in_turn
+from pipeline.source.failing import told_first
+from pipeline.source.filters import condition
+from pipeline.source.options import Options
+from pipeline.source.statement import described, is_wrapped, selecting
+from pipeline.source.types import arrow_schema, check_given, conform
+
+_RENEWED_SECONDS_BEFORE = 60.0
+_EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class Parts(InputPartition):
+    """Some parts of a pinned snapshot.
+
+    Attributes:
+        number: of the partition, from 0.
+        endpoints: that are read one after the other.
+    """
+
+    number: int
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True)
+class Whole(InputPartition):
+    """A statement that can't be divided: whoever reads it runs it, a repeated task anew.
+
+    Attributes:
+        statement: to be run.
+    """
+
+    statement: str
+
+
+@dataclass(frozen=True)
+class DirectParts(InputPartition):
+    """Some parts of a pinned snapshot that an executor reads by itself.
+
+    Attributes:
+        tickets: that are read one after the other.
+        version: of the gateway that planned.
+    """
+
+    tickets: tuple[bytes, ...]
+    version: str
+
+
+class GatewayReader(DataSourceReader):
+    """Plans on the driver, reads on executors.
+
+    Args:
+        options: what is read.
+        schema: the columns that Spark wants, in this order.
+
+    Raises:
+        InvalidInputError: the statement changes something or takes parameters, or the schema does not fit it.
+    """
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self.expected = arrow_schema(schema)
+        self.conditions: tuple[str, ...] = ()
+        self.found = columns_of(options)
+        check_given(schema, self.found)
+        # In the order of the source: in another one the statement would be more than a scan.
+        self.columns = tuple(name for name in self.found.names if name in schema.names)
+
+    def partitions(self) -> list[InputPartition]:
+        """Pin a snapshot, and divide it."""
+        with told_first():
+            return self._planned()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, in Arrow batches."""
+        with told_first():
+            for batch in self._batches(partition):
+                if batch.num_rows:
+                    yield conform(batch, self.expected)
+
+    def _planned(self) -> list[InputPartition]:
+        options = self.options
+        wanted = options.endpoints
+        statement = selecting(options, self.columns, self.conditions)
+
+        def plan(gateway: Gateway) -> tuple[list[Endpoint], str]:
+            # One part alone would not be pinned.
+            found = gateway.endpoints(statement, max(wanted, 2))
+            return found, gateway.version() if options.mode == "direct" else ""
+
+        endpoints, version = first_that_answers(options, plan)
+        if any(one.expires_at is None for one in endpoints):
+            if options.mode == "direct":
+                self._check_lookup(statement)
+            return [Whole(statement)]
+        shares = [endpoints[number::wanted] for number in range(min(wanted, len(endpoints)))]
+        if options.mode == "direct":
+            return [DirectParts(tuple(one.ticket for one in share), version) for share in shares]
+        return [Parts(number, tuple(share)) for number, share in enumerate(shares)]
+
+    def _check_lookup(self, statement: str) -> None:
+        """Let only those rows of a table through the gateway that are found by their keys.
+
+        Raises:
+            InvalidInputError: the statement is something else.
+        """
+        if self.conditions:
+            bare = selecting(self.options, self.columns, ())
+            found = first_that_answers(self.options, lambda gateway: gateway.endpoints(bare, 2))
+            if all(one.expires_at is not None for one in found):
+                return
+        raise InvalidInputError(
+            "option mode = 'direct' reads what is no more than the scan of one table that the user may see "
+            "without restrictions, and this is more, or an access policy applies: use mode = 'gateway' for "
+            f"{statement!r}"
+        )
+
+    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, DirectParts):
+            from pipeline.source.direct import rows_of  # noqa: PLC0415 - loads the planner, in executors only
+
+            for ticket in partition.tickets:
+                yield from rows_of(ticket, partition.version, self.options)
+        elif isinstance(partition, Parts):
+            for endpoint in partition.endpoints:
+                yield from _of_endpoint(self.options, endpoint, partition.number)
+        elif isinstance(partition, Whole):
+            yield from _whole(self.options, partition.statement)
+
+
+class PushingReader(GatewayReader):
+    """The same, for sessions in which Spark offers its filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take what means the same to the gateway, and hand back the rest."""
+        if not is_wrapped(self.options):
+            return filters
+        found = [(one, condition(one, self.found)) for one in filters]
+        self.conditions = tuple(one.sql for _, one in found if one is not None)
+        return [one for one, pushed in found if pushed is None or not pushed.is_exact]
+
+
+def columns_of(options: Options) -> pa.Schema:
+    """The columns of what is read, as the gateway tells them and in its order; nothing is executed.
+
+    Raises:
+        InvalidInputError: the statement changes something, or takes parameters.
+    """
+    found = _described(options, described(options))
+    if any(name not in found.names for name in options.columns) and is_wrapped(options):
+        # Columns that are there on request; or the gateway says what is wrong.
+        return _described(options, selecting(options, options.columns, ()))
+    missing = next((name for name in options.columns if name not in found.names), None)
+    if missing is not None:
+        raise InvalidInputError(f"option columns names {missing!r}; the query has {', '.join(found.names)}")
+    return pa.schema([field for field in found if not options.columns or field.name in options.columns])
+
+
+def in_wanted_order(found: pa.Schema, options: Options) -> pa.Schema:
+    """The columns in the order in which they were asked for."""
+    return pa.schema([found.field(name) for name in options.columns]) if options.columns else found
+
+
+def _described(options: Options, statement: str) -> pa.Schema:
+    found = first_that_answers(options, lambda gateway: gateway.prepare(statement))
+    if found.is_update:
+        raise InvalidInputError(f"option query changes something, and a read must not: {statement!r}")
+    if found.parameters:
+        raise InvalidInputError(
+            f"option query has {found.parameters} parameters without values: {statement!r}"
+        )
+    return found.schema
+
+
+def _of_endpoint(options: Options, endpoint: Endpoint, start: int) -> Iterator[pa.RecordBatch]:
+    def opened(gateway: Gateway) -> Iterator[pa.RecordBatch]:
+        if endpoint.expires_at is not None and endpoint.expires_at - time.time() < _RENEWED_SECONDS_BEFORE:
+            return gateway.read(gateway.renewed(endpoint))
+        return gateway.read(endpoint)
+
+    def renewed(gateway: Gateway) -> Iterator[pa.RecordBatch]:
+        return gateway.read(gateway.renewed(endpoint))
+
+    try:
+        yield from _from_any(options, start, opened)
+    except NotFoundError as error:
+        if _EXPIRED not in str(error):
+            raise
+        # The clocks differ. Nothing was given yet: a ticket is looked at before its rows are.
+        yield from _from_any(options, start, renewed)
+
+
+def _whole(options: Options, statement: str) -> Iterator[pa.RecordBatch]:
+    return _from_any(options, 0, lambda gateway: gateway.query(statement))
+
+
+def _from_any(
+    options: Options, start: int, opened: Callable[[Gateway], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Batches from the first gateway that gives one; once it has, there is no other."""
+    urls = in_turn(options.urls, start)
+    for number, url in enumerate(urls, start=1):
+        with Gateway(url, options) as gateway:
+            try:
+                batches = opened(gateway)
+                first = next(batches, None)
+            except UnavailableError:
+                if number == len(urls):
+                    raise
+                continue
+            if first is not None:
+                yield first
+                yield from batches
+            return
