@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipeline.cli.failing import failing
-from pipeline.cli.options import Root, StorageOptions, Tables, storage_options
+from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
+from pipeline.cli.runner import Master, opened_runner
 
 if TYPE_CHECKING:
-    from pipeline.merging import MergeReport
+    from pipeline.lake import LakeTable
+    from pipeline.merging import MergePolicy, MergeReport
+    from pipeline.runners import Runner
 
 
 def merge(
-    root: Root,
     tables: Tables = None,
+    root: RootOrFile = None,
+    config: ConfigFile = None,
     storage_option: StorageOptions = None,
     region: Annotated[
         list[str] | None,
@@ -27,21 +31,29 @@ def merge(
         int | None, typer.Option(help="Merge tables with so many pending generations.")
     ] = None,
     min_rows: Annotated[int | None, typer.Option(help="Merge tables with so many pending rows.")] = None,
-    min_bytes: Annotated[int | None, typer.Option(help="Merge tables with so many pending bytes.")] = None,
-    max_lag: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="Merge tables with a generation flushed so long ago."),
+    min_bytes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Merge tables with so many pending bytes, such as 64MiB."),
     ] = None,
-    batch_rows: Annotated[int, typer.Option(help="Rows of one commit, about.")] = 5_000_000,
-    batch_bytes: Annotated[int, typer.Option(help="Bytes of one commit, about.")] = 256 << 20,
+    max_lag: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Merge tables with a generation older than that, such as 5m."),
+    ] = None,
+    batch_rows: Annotated[int | None, typer.Option(help="Rows of one commit, about.")] = None,
+    batch_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Bytes of one commit, about.")
+    ] = None,
+    master: Master = None,
     *,
     key_index: Annotated[
-        bool,
-        typer.Option(help="Look a few rows of a large table up in an index on its key."),
-    ] = True,
-    master: Annotated[
-        str | None, typer.Option(help="Find the newest rows on Spark: local[*], spark://.., yarn.")
+        bool | None,
+        typer.Option(
+            "--key-index/--no-key-index", help="Look a few rows of a large table up in an index on its key."
+        ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Merge everything that is pending, whatever the file says.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per table.")] = False,
 ) -> None:
     """Merge flushed generations into the base table.
@@ -49,38 +61,59 @@ def merge(
     Merges everything that is pending, unless one of --min-generations, --min-rows, --min-bytes and --max-lag
     is given: then tables for which none of those given holds are left alone.
     """
-    with failing(), ExitStack() as stack:
-        from memwal.errors import LanceGatewayError, PreconditionError  # noqa: PLC0415 - keeps --help quick
-        from pipeline.lake import Lake  # noqa: PLC0415
-        from pipeline.merging import MergePolicy  # noqa: PLC0415
-        from pipeline.merging import merge as run  # noqa: PLC0415
-        from pipeline.progress import on_terminal  # noqa: PLC0415
-        from pipeline.runners import Runner, Threads  # noqa: PLC0415
-        from pipeline.spark.session import is_submitted, opened_session  # noqa: PLC0415
+    with failing():
+        from pipeline.lake import Lake  # noqa: PLC0415 - keeps --help quick
+        from pipeline.settings import load  # noqa: PLC0415
 
-        policy = MergePolicy(
-            min_generations, min_rows, min_bytes, max_lag, batch_rows, batch_bytes, use_key_index=key_index
+        settings = load(
+            {
+                "root": root,
+                "storage_options": storage_options(storage_option) or None,
+                "merge.min_generations": 1 if force else min_generations,
+                "merge.min_rows": min_rows,
+                "merge.min_bytes": min_bytes,
+                "merge.max_lag": max_lag,
+                "merge.batch_rows": batch_rows,
+                "merge.batch_bytes": batch_bytes,
+                "merge.use_key_index": key_index,
+            },
+            config,
         )
-        found = Lake.open(root, storage_options(storage_option)).tables(tables or ())
-        runner: Runner = Threads()
-        if master is not None or is_submitted():
-            from pipeline.spark.runner import OnSpark  # noqa: PLC0415
-
-            runner = OnSpark(stack.enter_context(opened_session(master)))
-        failed = False
-        for table in found:
-            try:
-                report = run(table, policy, regions=region or (), runner=runner, progress=on_terminal)
-            except LanceGatewayError as error:
-                if len(found) == 1:
-                    raise
-                if tables or not isinstance(error, PreconditionError):  # Others may have no MemWAL.
-                    typer.echo(f"error: {error}", err=True)
-                    failed = True
-                continue
-            typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
+        found = Lake.open(settings.root, settings.storage_options).tables(tables or ())
+        policy = settings.policies.merge
+        with opened_runner(master) as runner:
+            failed = [
+                one.name
+                for one in found
+                if not _merge(one, policy, region or (), runner, as_json=as_json, is_named=bool(tables))
+            ]
         if failed:
             raise typer.Exit(1)
+
+
+def _merge(
+    table: LakeTable,
+    policy: MergePolicy,
+    regions: Sequence[str],
+    runner: Runner,
+    *,
+    as_json: bool,
+    is_named: bool,
+) -> bool:
+    """Merge one of the tables; one that fails does not keep the others from being merged."""
+    from memwal.errors import LanceGatewayError, PreconditionError  # noqa: PLC0415
+    from pipeline.merging import merge as run  # noqa: PLC0415
+    from pipeline.progress import on_terminal  # noqa: PLC0415
+
+    try:
+        report = run(table, policy, regions=regions, runner=runner, progress=on_terminal)
+    except LanceGatewayError as error:
+        if isinstance(error, PreconditionError) and not is_named:
+            return True  # Not every table below a root has a MemWAL.
+        typer.echo("error: " + " ".join(str(error).split()), err=True)
+        return False
+    typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
+    return True
 
 
 def _facts(report: MergeReport) -> dict[str, object]:

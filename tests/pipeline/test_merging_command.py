@@ -54,7 +54,7 @@ def test_json_says_the_same(root: Path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--min-generations", "2"], ["--min-rows", "9"], ["--min-bytes", "99999"], ["--max-lag", "999"]],
+    [["--min-generations", "2"], ["--min-rows", "9"], ["--min-bytes", "1MiB"], ["--max-lag", "1h"]],
 )
 def test_a_table_may_be_left_alone(root: Path, kept: Kept, arguments: list[str]):
     version = kept.base().version
@@ -62,6 +62,15 @@ def test_a_table_may_be_left_alone(root: Path, kept: Kept, arguments: list[str])
         "t: 1 generations are pending, which is less than what was asked for\n"
     )
     assert kept.base().version == version
+
+
+def test_a_file_may_say_when_to_merge_and_force_overrules_it(root: Path, kept: Kept):
+    file = root / "gateway.toml"
+    file.write_text(f"root = '{root}'\n[pipeline.merge]\nmin_generations = 2\nmax_lag = '1h'\n")
+    command = ["merge", "--config", str(file)]
+    assert "1 generations are pending, which is less" in CliRunner().invoke(app, command).stdout
+    assert "2 rows upserted" in CliRunner().invoke(app, [*command, "--force"]).stdout
+    kept.check()
 
 
 def test_tables_without_mem_wal_are_passed_over_unless_they_are_named(root: Path, kept: Kept):
@@ -91,7 +100,7 @@ def test_a_table_that_fails_does_not_keep_the_others(root: Path, kept: Kept, wri
     ("arguments", "says"),
     [
         (["nowhere"], "there is no table 'nowhere'"),
-        (["--batch-rows", "0"], "batch_rows is 0, but must be 1 or more"),
+        (["--batch-rows", "0"], "[pipeline.merge]: batch_rows is 0, but must be 1 or more"),
         (["--region", "x"], "table 't' has no region 'x'; it has "),
     ],
 )
