@@ -11,6 +11,10 @@ from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, rea
 from pipeline.lake import LakeTable
 
 
+class NoMemWalError(PreconditionError):
+    """A plain table, which has no regions."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegionState:
     """A region at one moment.
@@ -65,7 +69,7 @@ class TableState:
 
         Raises:
             NotFoundError: there is no such table.
-            PreconditionError: the table has no MemWAL.
+            NoMemWalError: the table has no MemWAL.
             LanceGatewayError: a file can't be read.
         """
         found = read_latest_manifests(table.storage, list_regions(table.storage), known=known or {})
@@ -76,7 +80,7 @@ class TableState:
                 f"table {table.name!r} has no MemWAL: turn it on through a gateway with ALTER TABLE "
                 f"{table.name} SET (memwal = true, region_by = '..'), or with Lance's initialize_mem_wal()"
             )
-            raise PreconditionError(msg)
+            raise NoMemWalError(msg)
         merged = details.merged_generations
         regions = {
             one.region_id: RegionState(one, merged.get(one.region_id, 0)) for one in found if one is not None

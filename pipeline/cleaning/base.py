@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memwal.errors import PreconditionError
 from memwal.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
 from pipeline.cleaning.past import Past
 from pipeline.lake import LakeTable
+from pipeline.state import NoMemWalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def read_base(table: LakeTable, past: Past) -> Base:
     """Look at a base table.
 
     Raises:
-        PreconditionError: it has no MemWAL.
+        NoMemWalError: it has no MemWAL.
         LanceGatewayError: it can't be read.
     """
     return Base(*_progress(table), past)
@@ -60,7 +60,7 @@ def _progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Mapping
             f"table {table.name!r} has no MemWAL, and so nothing to clean here: Lance's own "
             "cleanup_old_versions() removes old versions of plain tables"
         )
-        raise PreconditionError(msg)
+        raise NoMemWalError(msg)
     return details.merged_generations, _lagging(dataset, details)
 
 

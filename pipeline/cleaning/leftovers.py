@@ -23,7 +23,8 @@ from pipeline.cleaning.view import RegionView
 MARKERS: Final = "_gateway/ingest"
 _DAY: Final = 86_400_000_000
 _DRAFT: Final = re.compile(r".+(\.tmp\.[0-9a-f-]+|#[0-9]+)")
-_MARKER: Final = re.compile(r"(.+)/([^/]+)\.done")
+_MARKER: Final = re.compile(r"([^/]+)/(\d{1,19})\.done")
+_ONCE: Final = "once-"
 
 
 def region_leftovers(view: RegionView) -> Iterator[Garbage | Kept]:
@@ -49,16 +50,16 @@ def markers(storage: Storage, now: int) -> Iterator[Garbage]:
         storage: directory of the table.
         now: microseconds since 1970.
     """
-    jobs: dict[str, list[tuple[str, Entry]]] = {}
+    jobs: dict[str, list[tuple[int, Entry]]] = {}
     for one in storage.files(MARKERS):
         match = _MARKER.fullmatch(one.name)
         if match is not None:
-            jobs.setdefault(match[1], []).append((match[2], one))
-    for _, found in sorted(jobs.items()):
-        batches = [int(batch) for batch, _ in found if batch.isdecimal()]
+            jobs.setdefault(match[1], []).append((int(match[2]), one))
+    for job, found in sorted(jobs.items()):
+        # The newest vouches for those before it; a job that ran once never comes back.
+        newest = None if job.startswith(_ONCE) else max(batch for batch, _ in found)
         for batch, one in sorted(found, key=lambda pair: pair[1].name):
-            is_newest = batch.isdecimal() and int(batch) == max(batches)
-            if not is_newest and _is_older(one, now - _DAY):
+            if batch != newest and _is_older(one, now - _DAY):
                 reason = "the marker of a batch that nobody brings in again"
                 yield Garbage(Kind.LEFTOVERS, f"{MARKERS}/{one.name}", one.size, reason)
 

@@ -8,25 +8,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memwal.errors import InvalidInputError
-from pipeline.cli.failing import failing
-from pipeline.cli.options import Root, StorageOptions, Tables, storage_options
+from pipeline.cli.failing import failing, for_each
+from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
 from pipeline.cli.runner import Master, opened_runner
 
 if TYPE_CHECKING:
-    from pipeline.cleaning import CleanPolicy, CleanReport
+    from pipeline.cleaning import CleanReport
 
 
 def clean(
-    root: Root,
     tables: Tables = None,
+    root: RootOrFile = None,
+    config: ConfigFile = None,
     storage_option: StorageOptions = None,
     delete: Annotated[  # noqa: FBT002 - an option on the command line
         bool, typer.Option("--delete", help="Remove what is listed; nothing is changed otherwise.")
     ] = False,
     grace: Annotated[
-        str, typer.Option(help="What readers may have found so long ago stays: longer than any query.")
-    ] = "15m",
+        str | None,
+        typer.Option(help="What readers may have found so long ago stays: longer than any query. 15m."),
+    ] = None,
     older_than: Annotated[
         str | None, typer.Option(help="Let versions of the base table go that are older, such as 7d.")
     ] = None,
@@ -41,49 +42,38 @@ def clean(
         bool, typer.Option("--json", help="Print one JSON document for each table.")
     ] = False,
 ) -> None:
-    """List what nobody needs any more, with reasons and bytes; remove it with --delete."""
+    """List what nobody needs any more, with reasons and bytes; remove it with --delete.
+
+    Kinds: versions, generations, directories, log, manifests, leftovers. Without --older-than and
+    --retain-versions all versions of the base table stay, with all generations by which they are read.
+    """
     with failing():
         from pipeline.cleaning import clean as run  # noqa: PLC0415 - keeps --help quick
-        from pipeline.lake import Lake  # noqa: PLC0415
+        from pipeline.lake import Lake, LakeTable  # noqa: PLC0415
         from pipeline.progress import on_terminal  # noqa: PLC0415
+        from pipeline.settings import load  # noqa: PLC0415
 
-        policy = _policy(grace, older_than, retain_versions, kind)
-        found = Lake.open(root, storage_options(storage_option)).tables(tables or ())
+        flags = {
+            "root": root,
+            "storage_options": storage_options(storage_option) or None,
+            "clean.grace": grace,
+            "clean.older_than": older_than,
+            "clean.retain_versions": retain_versions,
+            "clean.kinds": ",".join(kind) if kind else None,
+        }
+        settings = load(flags, config)
+        found = Lake.open(settings.root, settings.storage_options).tables(tables or ())
         with opened_runner(master) as runner:
-            for table in found:
+
+            def job(table: LakeTable) -> None:
+                policy = settings.policies.clean
                 report = run(table, policy, delete=delete, runner=runner, progress=on_terminal)
                 if as_json:
                     typer.echo(json.dumps(_plain(report)))
                 else:
                     _print(report)
 
-
-def _policy(
-    grace: str, older_than: str | None, retain_versions: int | None, kinds: list[str] | None
-) -> CleanPolicy:
-    from pipeline.cleaning import CleanPolicy, Kind  # noqa: PLC0415
-
-    known = {one.value: one for one in Kind}
-    unknown = [one for one in kinds or () if one not in known]
-    if unknown:
-        msg = f"--kind {unknown[0]!r} is none; the kinds are {', '.join(known)}"
-        raise InvalidInputError(msg)
-    return CleanPolicy(
-        _seconds("--grace", grace),
-        None if older_than is None else _seconds("--older-than", older_than),
-        retain_versions,
-        tuple(known[one] for one in kinds or known),
-    )
-
-
-def _seconds(option: str, text: str) -> float:
-    from memwal.quantities import parse_seconds  # noqa: PLC0415
-
-    try:
-        return float(str(parse_seconds(text)))
-    except ValueError as error:
-        msg = f"{option} {text!r} is no duration: write it like 90s, 15m, 12h or 7d"
-        raise InvalidInputError(msg) from error
+            for_each(found, job, are_named=bool(tables))
 
 
 def _plain(report: CleanReport) -> dict[str, object]:
@@ -109,7 +99,7 @@ def _print(report: CleanReport) -> None:
     for kept in report.kept:
         console.print(f"kept {kept.path}: {kept.reason}")
     done = "removed" if report.is_removed else "would be removed; --delete removes them"
-    total = f"{len(report.garbage)} things, {_size(report.bytes)} {done}"
+    total = f"{_size(report.bytes)} in {len(report.garbage)} places {done}"
     console.print(f"{report.table}: {total if report.garbage else 'nothing to remove'}")
 
 

@@ -361,7 +361,7 @@ def test_records_of_former_owners_go(kept: Kept):
 
 def test_the_newest_marker_of_a_stream_stays_and_others_for_a_day(kept: Kept):
     storage = kept.lake.storage
-    for one in ("stream/0", "stream/9", "stream/10", "once/all"):
+    for one in ("stream/0", "stream/9", "stream/10", "once-5ba3e2d4/0"):
         storage.put(f"_gateway/ingest/{one}.done", b"")
 
     def markers() -> set[str]:
@@ -432,10 +432,28 @@ def test_the_command_lists_by_default_and_removes_when_told(kept: Kept, root: Pa
     assert {one["kind"] for one in done["garbage"]} >= {"versions", "generations", "log"}
     assert kept.listed() == [3]
     for wrong, said in (
-        (["--grace", "soon"], "--grace 'soon' is no duration"),
-        (["--kind", "wals"], "--kind 'wals' is none; the kinds are versions, generations, directories"),
+        (["--grace", "soon"], "--grace: pipeline.clean.grace = 'soon': it is no duration"),
+        (["--kind", "wals"], "wals"),
         (["--retain-versions", "0"], "0 versions can't be retained"),
     ):
         failed = cli.invoke(app, ["clean", "--root", str(root), *wrong])
         assert failed.exit_code == 1
-        assert f"error: {said}" in failed.stderr
+        assert said in failed.stderr
+
+
+@pytest.mark.usefixtures("kept")
+def test_one_table_does_not_keep_the_others_from_their_turn(root: Path):
+    lance.write_dataset(pa.table({"a": [1]}), root / "a_plain.lance")
+    lance.write_dataset(pa.table({"a": [1]}), root / "b_broken.lance")
+    (version,) = (root / "b_broken.lance" / "_versions").glob("*.manifest")
+    version.write_bytes(b"broken")
+    cli = CliRunner()
+    done = cli.invoke(app, ["clean", "--root", str(root)])
+    assert done.exit_code == 1
+    assert "t: " in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "b_broken" in line
+    asked = cli.invoke(app, ["clean", "a_plain", "--root", str(root)])
+    assert asked.exit_code == 1
+    assert "'a_plain' has no MemWAL" in asked.stderr
