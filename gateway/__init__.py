@@ -30,10 +30,4 @@ failure; `keeping` bounds what is remembered. `cli`, `serve`, `shell`, `client` 
 line.
 """
 
-import os
-
-# Lance reads it as it is imported. Else it tells of every text search that the MemWAL index has no fields, of
-# every table that is made that it was not there, and of every region that another writer took over.
-os.environ.setdefault(
-    "LANCE_LOG", "warn,lance::index=off,lance::dataset::write::insert=error,lance::dataset::mem_wal=error"
-)
+import memwal  # noqa: F401 - says what Lance logs, before Lance is imported

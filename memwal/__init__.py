@@ -32,3 +32,11 @@ Regions
 - `murmur3`: the hash behind buckets, in both of its readings.
 - `raw_values`: region values as the bytes that manifests record.
 """
+
+import os
+
+# Lance reads it as it is imported. Else it tells of every text search that the MemWAL index has no fields, of
+# every table that is made that it was not there, and of every region that another writer took over.
+os.environ.setdefault(
+    "LANCE_LOG", "warn,lance::index=off,lance::dataset::write::insert=error,lance::dataset::mem_wal=error"
+)
