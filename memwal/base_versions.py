@@ -7,6 +7,7 @@ sees, and it becomes the next version of the table by a file that one process al
 
 from __future__ import annotations
 
+import json
 import struct
 from contextlib import suppress
 from typing import Any, Final
@@ -15,11 +16,14 @@ import lance
 
 from memwal.errors import CorruptDataError, UnavailableError, UnsupportedError
 from memwal.layout import VERSIONS, base_manifest_paths
-from memwal.storage import Storage
+from memwal.storage import Entry, Storage
 from protos import mem_wal_pb2
 
 _FOOTER: Final = struct.Struct("<QHH4s")
 _LENGTH: Final = struct.Struct("<I")
+# Versions count down in names of so many digits.
+_LARGEST: Final = (1 << 64) - 1
+_DIGITS: Final = 20
 _HINT: Final = f"{VERSIONS}/latest_version_hint.json"
 
 
@@ -54,21 +58,61 @@ def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: 
             detached=True,
         )
     except (OSError, ValueError) as error:
+        if max(_listed(table), default=version) > version:
+            return False  # It was cleaned up, for instance.
         msg = f"{table.uri}: a version on top of {version} can't be made: {_reason(error)}"
         raise UnavailableError(msg) from error
     draft = f"{VERSIONS}/d{made.version}.manifest"
     try:
         data = renumbered(table.read(draft), version + 1, source=table.locate(draft))
-        # The newer naming scheme comes first; a table keeps to one.
-        scheme = 0 if table.exists(base_manifest_paths(version)[0])[0] else 1
-        is_made = table.put_if_absent(base_manifest_paths(version + 1)[scheme], data)
+        return _create(table, version, data)
     finally:
         with suppress(UnavailableError):
             table.delete(draft)
-    if is_made:
-        with suppress(UnavailableError):  # Lance looks upward from any hint.
+
+
+def _create(table: Storage, version: int, data: bytes) -> bool:
+    """Make the manifest of the version that follows another one; False where that is not the newest any more.
+
+    The next version not being there does not suffice: it may have been made and, meanwhile, cleaned up.
+    """
+    listed = _listed(table)
+    found = listed.get(version)
+    if found is None or max(listed) != version:
+        return False
+    # A table keeps to one of two naming schemes.
+    scheme = base_manifest_paths(version).index(f"{VERSIONS}/{found.name}")
+    path = base_manifest_paths(version + 1)[scheme]
+    if not table.put_if_absent(path, data):
+        return False
+    after = _listed(table)
+    ours = after.get(version + 1)
+    if ours is not None and any(one.written < ours.written for at, one in after.items() if at > version + 1):
+        table.delete(path)  # Newer versions were there before it: it came after the cleaning up.
+        return False
+    with suppress(UnavailableError):  # Lance looks upward from any hint.
+        if _hint(table) <= version:
             table.put(_HINT, b'{"version":%d}' % (version + 1))
-    return is_made
+    return True
+
+
+def _listed(table: Storage) -> dict[int, Entry]:
+    """Version -> its manifest file; detached versions are left out."""
+    found = {}
+    for entry in table.list(VERSIONS):
+        digits = entry.name.removesuffix(".manifest")
+        if digits != entry.name and digits.isdigit():
+            number = int(digits)
+            found[_LARGEST - number if len(digits) == _DIGITS else number] = entry
+    return found
+
+
+def _hint(table: Storage) -> int:
+    try:
+        found = json.loads(table.read(_HINT))["version"]
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return 0
+    return found if isinstance(found, int) else 0
 
 
 def renumbered(data: bytes, version: int, *, source: str) -> bytes:

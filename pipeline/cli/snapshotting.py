@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.failing import failing
+from pipeline.cli.failing import failing, for_each
 from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
+
+if TYPE_CHECKING:
+    from pipeline.lake import LakeTable
+    from pipeline.snapshotting import SnapshotReport
 
 
 def snapshot(
@@ -21,8 +26,17 @@ def snapshot(
     inline_regions: Annotated[
         int | None, typer.Option(help="Tables with more regions keep snapshots in a file of their own.")
     ] = None,
+    hint_entries: Annotated[
+        int | None,
+        typer.Option(help="Tell a region's manifest where its log ends after so many entries; 0 for never."),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per table.")] = False,
 ) -> None:
-    """Remember all regions in the MemWAL index of the base table."""
+    """Remember all regions in the MemWAL index of the base table.
+
+    A table whose regions are remembered as they are is left alone.
+    """
     with failing():
         from pipeline.lake import Lake  # noqa: PLC0415 - keeps --help quick
         from pipeline.progress import on_terminal  # noqa: PLC0415
@@ -35,18 +49,39 @@ def snapshot(
                 "storage_options": storage_options(storage_option) or None,
                 "snapshot.max_age": max_age,
                 "snapshot.inline_regions": inline_regions,
+                "snapshot.hint_entries": hint_entries,
             },
             config,
         )
         lake = Lake.open(settings.root, settings.storage_options)
-        for table in lake.tables(tables or ()):
+
+        def one(table: LakeTable) -> None:
             report = run(table, settings.policies.snapshot, progress=on_terminal)
-            if report.committed is None:
-                reason = "nothing has changed" if report.is_current else "its snapshot is young enough"
-                typer.echo(f"{report.table}: {report.regions} regions, {reason}")
-                continue
-            where = "inline" if report.committed.is_inline else "in a file of its own"
-            typer.echo(
-                f"{report.table}: {report.regions} regions remembered by version {report.committed.version}, "
-                f"{report.committed.num_bytes} bytes {where}"
-            )
+            typer.echo(json.dumps(_document(report)) if as_json else _line(report))
+
+        for_each(lake.tables(tables or ()), one, are_named=bool(tables))
+
+
+def _document(report: SnapshotReport) -> dict[str, object]:
+    committed = report.committed
+    return {
+        "table": report.table,
+        "regions": report.regions,
+        "is_current": report.is_current,
+        "version": committed and committed.version,
+        "bytes": committed and committed.num_bytes,
+        "is_inline": committed and committed.is_inline,
+        "hints": report.hints,
+    }
+
+
+def _line(report: SnapshotReport) -> str:
+    regions = "1 region" if report.regions == 1 else f"{report.regions} regions"
+    if report.committed is None:
+        reason = "nothing has changed" if report.is_current else "the last snapshot is young enough"
+        return f"{report.table}: {regions}, {reason}"
+    where = "inline" if report.committed.is_inline else "in a file of its own"
+    return (
+        f"{report.table}: {regions} remembered by version {report.committed.version}, "
+        f"{report.committed.num_bytes} bytes {where}"
+    )

@@ -41,8 +41,8 @@ def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
         return Done(waits=report.left > 0)
     counts = {"generations": report.generations, "upserted": report.upserted, "deleted": report.deleted}
     return Done(
-        f"merged {report.generations} generations of {report.regions} regions: {report.upserted} rows "
-        f"upserted, {report.deleted} deleted",
+        f"merged generations: {report.generations}, of regions: {report.regions}; rows upserted: "
+        f"{report.upserted}, deleted: {report.deleted}",
         counts,
     )
 
@@ -59,7 +59,8 @@ def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
     }
     names = ", ".join((*report.optimised, *report.retrained)) or "no index"
     return Done(
-        f"brought up to date: {names}; {report.fragments_removed} fragments became {report.fragments_added}",
+        f"brought up to date: {names}; fragments put together: {report.fragments_removed}, "
+        f"instead of them: {report.fragments_added}",
         counts,
     )
 
@@ -71,7 +72,7 @@ def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress
     report = snapshot(table, policies.snapshot, runner=runner, progress=progress)
     if report.committed is None:
         return Done(waits=not report.is_current)
-    return Done(f"remembered {report.regions} regions", {"regions": report.regions, "hints": report.hints})
+    return Done(f"remembered regions: {report.regions}", {"regions": report.regions, "hints": report.hints})
 
 
 def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
@@ -80,7 +81,7 @@ def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
     if not report.garbage:
         return Done()
     counts = {"removed": len(report.garbage), "bytes": report.bytes}
-    return Done(f"removed {len(report.garbage)} things, {report.bytes} bytes", counts)
+    return Done(f"removed files and directories: {len(report.garbage)}, bytes: {report.bytes}", counts)
 
 
 STEPS: Final[Mapping[str, Step]] = {

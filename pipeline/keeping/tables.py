@@ -6,11 +6,10 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memwal.errors import PreconditionError
 from memwal.manifest import RegionManifest
 from pipeline.keeping.policy import RunPolicy
 from pipeline.lake import LakeTable
-from pipeline.state import TableState
+from pipeline.state import NoMemWalError, TableState
 
 _SPREAD = 0.2
 _SETTLED_SECONDS = 300.0
@@ -45,7 +44,7 @@ class KeptTable:
         """
         try:
             state = TableState.read(self.table, known=self._known)
-        except PreconditionError:
+        except NoMemWalError:
             return None
         self._known = {region_id: one.manifest for region_id, one in state.regions.items()}
         return state

@@ -3,6 +3,7 @@
 import dataclasses
 import tempfile
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memwal.backends import LocalBackend
 from memwal.base_versions import commit_next
 from memwal.errors import NotFoundError, UnavailableError, UnsupportedError
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
@@ -270,6 +272,33 @@ class TestProgressIsNeverLowered:
         assert report.committed is not None
         assert details.snapshot_ts_millis == report.committed.taken_millis
         assert len(read_region_snapshots(table.storage, details)) == 2
+
+    @pytest.mark.parametrize("when", ["read", "put_if_absent"])
+    def test_one_that_slept_while_versions_were_cleaned_up_leaves_the_newest_alone(
+        self, table: LakeTable, monkeypatch: pytest.MonkeyPatch, when: str
+    ):
+        """The next version is not there then, but it was."""
+        state = TableState.read(table)
+        others = [inserted]
+        original = getattr(LocalBackend, when)
+
+        def late(backend: LocalBackend, path: str, *more: bytes) -> object:
+            is_draft = when == "read" and "_versions/d" in path
+            if others and (is_draft or (when == "put_if_absent" and "_versions/" in path)):
+                for _ in range(3):
+                    others[0](table)
+                others.clear()
+                table.dataset().cleanup_old_versions(older_than=timedelta(0))
+            return original(backend, path, *more)
+
+        monkeypatch.setattr(LocalBackend, when, late)
+        assert commit(state, 1_000, 100) is None
+        assert table.dataset().version == state.version + 3
+        assert table.dataset().count_rows() == 13
+        names = [one.name for one in table.storage.list("_versions") if one.name.endswith(".manifest")]
+        assert len(names) == 1
+        assert snapshot(table, INLINE).committed is not None
+        assert table.dataset().count_rows() == 13
 
     def test_fields_that_nobody_knows_stay(self, table: LakeTable):
         merge(table)
