@@ -17,7 +17,7 @@ from pipeline.lake import LakeTable
 from tests.oracle import queries
 from tests.oracle.answers import Oracle
 from tests.oracle.flavours import FLAVOURS, Flavour
-from tests.oracle.jobs import MERGES, UPKEEP, Job
+from tests.oracle.jobs import MERGES, UPKEEP, Job, keep
 from tests.oracle.model import Column, TableModel
 from tests.oracle.predicates import Draw, value_of
 from tests.support import manifests
@@ -241,6 +241,11 @@ class Histories(RuleBasedStateMachine):
     def keep_up(self, data: Any, name: str) -> None:
         self._run_job(data, UPKEEP[name])
 
+    @rule(data=st.data())
+    def keep(self, data: Any) -> None:
+        """All jobs on all tables."""
+        self._run_job(data, keep)
+
     # Schema changes
 
     @rule(data=st.data())
@@ -275,15 +280,14 @@ class Histories(RuleBasedStateMachine):
 
     def _run_job(self, data: Any, job: Job) -> None:
         subject = data.draw(st.sampled_from(self.subjects))
-        before = manifests.merged_generations(subject.table.path)
+        before = {one.table.name: manifests.merged_generations(one.table.path) for one in self.subjects}
         job(data.draw, LakeTable.at(str(subject.table.path)))
-        merged = manifests.merged_generations(subject.table.path)
-        for region, history in sorted(subject.model.regions.items()):
-            up_to = merged.get(region, 0)
-            assert before.get(region, 0) <= up_to < history.current_generation, (
-                f"{region}: {before}, {merged}"
-            )
-            subject.model.merged(region, up_to)
+        for one in self.subjects:
+            merged = manifests.merged_generations(one.table.path)
+            for region, history in sorted(one.model.regions.items()):
+                up_to, known = merged.get(region, 0), before[one.table.name].get(region, 0)
+                assert known <= up_to < history.current_generation, (region, before, merged)
+                one.model.merged(region, up_to)
         self.check(data)
 
     # Checks

@@ -1,0 +1,76 @@
+"""What Spark does with a batch of rows, without Spark: rows are routed, and each region has one task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from memwal.writing import OpenTable
+from pipeline.ingesting.columns import Columns
+from pipeline.ingesting.markers import BatchMarkers
+from pipeline.ingesting.options import IngestOptions
+from pipeline.ingesting.report import RegionReport
+from pipeline.ingesting.routing import REGION, Router
+from pipeline.ingesting.writing import RegionsWriter
+from pipeline.lake import LakeTable
+from pipeline.spark.versions import versions
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of a job.
+
+    Attributes:
+        rows: with the table's columns by name.
+        number: of the batch in its job.
+    """
+
+    table: LakeTable
+    rows: pa.Table
+    job: str
+    number: int
+    options: IngestOptions = field(default_factory=IngestOptions)
+
+    def tasks(self) -> list[pa.Table]:
+        """Routed rows, of one task each, as the shuffle brings them together."""
+        opened = OpenTable.open(self.table.name, self.table.storage)
+        columns = Columns.fitting(self.rows.schema, opened, self.options)
+        output = self.rows.schema.append(pa.field(REGION, pa.int64()))
+        numbers = {region: number for number, region in enumerate(opened.regions.existing())}
+        router = Router(self.table.uri, dict(self.table.options), columns, output, numbers, versions())
+        if not self.rows.num_rows:
+            return []
+        routed = router.routed(opened, self.rows)
+        keys = [*columns.key, *self.options.order_by] if self.options.keeps_last else []
+        ordered = routed.sort_by([(name, "ascending") for name in (REGION, *keys)])
+        found = ordered.column(REGION).unique().to_pylist()
+        return [ordered.filter(pa.compute.equal(ordered.column(REGION), number)) for number in found]
+
+    def write(self, task: pa.Table) -> tuple[RegionReport, ...]:
+        """What one attempt of a task does."""
+        opened = OpenTable.open(self.table.name, self.table.storage)
+        columns = Columns.fitting(self.rows.schema, opened, self.options)
+        writer = RegionsWriter(
+            self.table.uri,
+            dict(self.table.options),
+            columns,
+            self.job,
+            self.number,
+            self.options,
+            versions(),
+        )
+        return writer.written(iter(task.to_batches()))
+
+    def run(self) -> tuple[RegionReport, ...]:
+        """All tasks; then the driver marks the batch as complete."""
+        if BatchMarkers(self.table.storage, self.job).is_complete(self.number):
+            return ()
+        found = [one for task in self.tasks() for one in self.write(task)]
+        BatchMarkers(self.table.storage, self.job).complete(self.number)
+        return tuple(found)
+
+
+def table_of(rows: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
+    """Rows as Spark sends them: nothing is said of NULLs or of keys."""
+    plain = pa.schema([pa.field(one.name, one.type) for one in schema])
+    return pa.Table.from_pylist(list(rows), schema=plain)
