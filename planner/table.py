@@ -22,7 +22,7 @@ from memwal.index_details import MemWalIndexDetails
 from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
 from memwal.region_snapshots import read_region_snapshots
 from memwal.storage import Storage
-from memwal.wal import WalEntry
+from memwal.wal import WalEntry, wal_entry_path
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable, Place
@@ -320,6 +320,9 @@ class Table:
             log = logs.get(region_id)
             if log is not None and log.floor <= newest_merged:
                 # Flushed and merged since the manifest was read.
+                if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
+                    msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
+                    raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
                 log = log.flushed_up_to(log.after, newest_merged + 1, base)
             tail = None if log is None else log.tail(base, partial(self._entry, kept, region_id))
             regions[region_id] = RegionSnapshot(region_id, generations, tail, merged_generations)

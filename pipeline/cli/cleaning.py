@@ -15,6 +15,9 @@ from pipeline.cli.runner import Master, opened_runner
 if TYPE_CHECKING:
     from pipeline.cleaning import CleanReport
 
+_PIPE_WIDTH = 1000
+"""Columns of what is not a terminal: nothing is folded there."""
+
 
 def clean(
     tables: Tables = None,
@@ -74,6 +77,11 @@ def clean(
                     _print(report)
 
             for_each(found, job, are_named=bool(tables))
+        if not as_json and not settings.policies.clean.removes_versions:
+            typer.echo(
+                "all versions of base tables stay; --older-than or --retain-versions lets old ones go, and "
+                "with them what only they need"
+            )
 
 
 def _plain(report: CleanReport) -> dict[str, object]:
@@ -88,18 +96,22 @@ def _plain(report: CleanReport) -> dict[str, object]:
 
 def _print(report: CleanReport) -> None:
     from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Column, Table  # noqa: PLC0415
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
     if report.garbage:
-        shown = Table("kind", "path", "files", "bytes", "reason", box=None, pad_edge=False)
+        path = Column("path", overflow="fold")
+        shown = Table("kind", path, "files", "bytes", "reason", box=None, pad_edge=False)
         for one in report.garbage:
             shown.add_row(one.kind.value, one.described, str(one.files), _size(one.bytes), one.reason)
         console.print(shown)
     for kept in report.kept:
         console.print(f"kept {kept.path}: {kept.reason}")
     done = "removed" if report.is_removed else "would be removed; --delete removes them"
-    total = f"{_size(report.bytes)} in {len(report.garbage)} places {done}"
+    places = "1 place" if len(report.garbage) == 1 else f"{len(report.garbage)} places"
+    total = f"{_size(report.bytes)} in {places} {done}"
     console.print(f"{report.table}: {total if report.garbage else 'nothing to remove'}")
 
 
