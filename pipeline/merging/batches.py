@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -34,16 +34,25 @@ class Batch:
             raise InvalidInputError(msg)
 
 
-def batches(table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy) -> tuple[Batch, ...]:
+def batches(
+    table: LakeTable, pending: Pending, merged: Mapping[str, int], weights: Weights, policy: MergePolicy
+) -> tuple[Batch, ...]:
     """Divide what is pending into batches; they are to be committed in this order.
 
     Small generations of many regions share a commit. The generations of a large region are spread over
     several, ascending.
 
+    Args:
+        table: which one.
+        pending: what is to be merged.
+        merged: newest generation by region that the base table contains.
+        weights: of what is pending.
+        policy: how much fits into a batch.
+
     Raises:
         LanceGatewayError: storage failed to answer.
     """
-    cut = table.storage.each(lambda one: tuple(_cut(table, *one, weights, policy)), pending.items())
+    cut = table.storage.each(lambda one: tuple(_cut(table, *one, merged, weights, policy)), pending.items())
     found: list[Batch] = []
     for nth in zip_longest(*cut):
         found += _grouped([one for one in nth if one is not None], weights, policy)
@@ -54,11 +63,12 @@ def _cut(
     table: LakeTable,
     region_id: str,
     pending: Sequence[FlushedGeneration],
+    merged: Mapping[str, int],
     weights: Weights,
     policy: MergePolicy,
 ) -> Iterator[Prefix]:
     """A region's generations as prefixes that are small enough, one after the other."""
-    rest = tuple(pending)
+    rest, after = tuple(pending), merged.get(region_id, 0)
     while rest:
         fits = 1
         while fits < len(rest) and _fits(_weight(region_id, rest[: fits + 1], weights), policy):
@@ -67,8 +77,8 @@ def _cut(
         prefix = tuple(one for one in rest if one.generation <= through)
         if prefix[-1].generation != through:
             return  # Another merger has seen a generation that is newer than this look at the table.
-        yield Prefix(table.uri, dict(table.options), region_id, prefix)
-        rest = rest[len(prefix) :]
+        yield Prefix(table.uri, dict(table.options), region_id, after, prefix)
+        rest, after = rest[len(prefix) :], through
 
 
 def _grouped(prefixes: Iterable[Prefix], weights: Weights, policy: MergePolicy) -> Iterator[Batch]:

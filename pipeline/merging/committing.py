@@ -28,7 +28,7 @@ _LONGEST_PAUSE = 5.0
 _FEW_ROWS = 20_000
 _LARGE_BASE = 100
 """So many times the rows of a batch; reading all keys of a smaller one costs less than looking them up."""
-_CONFLICTS = ("concurrent writers", "conflict", "preempted", "concurrent transaction")
+_CONFLICTS = ("concurrent writers", "conflict", "preempted", "concurrent transaction", "incompatible")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,15 @@ class _Work:
         return True
 
     def _pinned(self) -> Any:  # noqa: ANN401 (lance types)
-        """The newest version, which has merged nothing of this batch."""
+        """The newest version, which has merged what comes before this batch, and nothing of it."""
         base = self._table.dataset()
         merged = recorded(self._table, base)
         for one in self._found:
-            if merged.get(one.prefix.region_id, 0) >= one.prefix.first:
+            prefix, found = one.prefix, merged.get(one.prefix.region_id, 0)
+            if found != prefix.after:
                 msg = (
-                    f"table {self._table.name!r}: region {one.prefix.region_id} was merged by another merger"
+                    f"table {self._table.name!r}: generation {found} of region {prefix.region_id} is the "
+                    f"newest that is merged, and no longer {prefix.after}"
                 )
                 raise MergedMeanwhileError(msg)
         return base

@@ -22,7 +22,7 @@ _DAMAGE = ("corrupt", "invalid", "magic", "decode", "does not match")
 
 
 class MergedMeanwhileError(UnavailableError):
-    """Another merger was faster: look at the table again."""
+    """Another merger was faster, or an older version was restored: look at the table again."""
 
 
 def open_generation(table: LakeTable, region_id: str, generation: FlushedGeneration) -> Any:  # noqa: ANN401 (lance types)

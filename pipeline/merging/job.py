@@ -14,7 +14,7 @@ from pipeline.merging.committing import Manner, MergedBatch, commit
 from pipeline.merging.extents import forget, forget_merged
 from pipeline.merging.generations import MergedMeanwhileError
 from pipeline.merging.policy import MergePolicy
-from pipeline.merging.weighing import Pending, Weights, due, weigh
+from pipeline.merging.weighing import Pending, due, weigh
 from pipeline.merging.winners import Prefix, Winners, check_key, winners
 from pipeline.progress import Progress, silent
 from pipeline.runners import Runner, Threads
@@ -99,12 +99,12 @@ def merge(
         return MergeReport(table.name, (), len(weights), time.monotonic() - began)
     until = {region_id: found[-1].generation for region_id, found in pending.items()}
     done: list[MergedBatch] = []
-    rounds = _rounds(table, state, pending, until, regions)
     with progress(f"merge {table.name}", len(weights)) as advance:
-        for rest in rounds:
-            if rest is not pending:
+        for now, rest in _rounds(table, state, until, regions):
+            if now is not state:
                 weights = weigh(table, rest)
-            for one in _merged(table, rest, weights, policy, runner or Threads()):
+            planned = batches(table, rest, now.details.merged_generations, weights, policy)
+            for one in _merged(table, planned, policy, runner or Threads()):
                 done.append(one)
                 advance(one.count)
     return MergeReport(table.name, tuple(done), 0, time.monotonic() - began)
@@ -130,20 +130,17 @@ def _pending(state: TableState, regions: Collection[str], until: Mapping[str, in
 
 
 def _rounds(
-    table: LakeTable,
-    state: TableState,
-    pending: Pending,
-    until: Mapping[str, int],
-    regions: Collection[str],
-) -> Iterator[Pending]:
-    """What is still pending, again and again until nothing is.
+    table: LakeTable, state: TableState, until: Mapping[str, int], regions: Collection[str]
+) -> Iterator[tuple[TableState, Pending]]:
+    """The table, and what is pending of it, again and again until nothing is.
 
     Raises:
         UnavailableError: nothing moves any more.
     """
+    pending = _pending(state, regions, until)
     fruitless = 0
     while pending:
-        yield pending
+        yield state, pending
         known = {region_id: one.manifest for region_id, one in state.regions.items()}
         state = TableState.read(table, known=known)
         before, pending = pending, _pending(state, regions, until)
@@ -156,10 +153,10 @@ def _rounds(
 
 
 def _merged(
-    table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy, runner: Runner
+    table: LakeTable, planned: Sequence[Batch], policy: MergePolicy, runner: Runner
 ) -> Iterator[MergedBatch]:
     """Commit batches in their order, each as soon as its newest rows are known."""
-    rest = list(batches(table, pending, weights, policy))
+    rest = list(planned)
     prefixes = [prefix for batch in rest for prefix in batch.prefixes]
     known: dict[tuple[str, int], Winners] = {}
     for found in runner.run(winners, prefixes, name=f"merge {table.name}"):

@@ -34,12 +34,14 @@ class Prefix:
         uri: of the table.
         options: of its storage.
         region_id: of the region.
+        after: newest generation that the base table contains when the merge begins; 0 for none.
         generations: ascending.
     """
 
     uri: str
     options: Mapping[str, str]
     region_id: str
+    after: int
     generations: tuple[FlushedGeneration, ...]
 
     @property

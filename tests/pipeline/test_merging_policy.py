@@ -71,7 +71,7 @@ def test_batches_are_as_large_as_they_may_be(
     monkeypatch.setattr("pipeline.merging.batches.agree", lambda _storage, _region, _first, through: through)
     table = kept.lake_table
     pending = {one: region.pending for one, region in TableState.read(table).regions.items()}
-    found = batches(table, pending, weigh(table, pending), MergePolicy(batch_rows=rows))
+    found = batches(table, pending, {}, weigh(table, pending), MergePolicy(batch_rows=rows))
     assert [
         [tuple(one.generation for one in prefix.generations) for prefix in batch.prefixes] for batch in found
     ] == numbers

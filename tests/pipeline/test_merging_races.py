@@ -235,6 +235,21 @@ def test_the_table_may_change_during_a_pass(
     kept.check()
 
 
+def test_an_older_version_that_is_restored_meanwhile_is_merged_into_anew(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+):
+    older = kept.base()
+    kept.put(row(1, "new"), row(3, "new"))
+    kept.flush()
+    merge(kept.lake_table)
+    kept.put(row(2, "new"))
+    kept.flush()
+    meanwhile(monkeypatch, older.restore)
+    merge(kept.lake_table)
+    merge(kept.lake_table)  # regions that had nothing to merge before
+    kept.check()
+
+
 def test_a_merge_gives_up_when_the_table_never_rests(kept: Kept, monkeypatch: pytest.MonkeyPatch):
     kept.put(row(3, "new"), row(50, "new"))
     kept.flush()
