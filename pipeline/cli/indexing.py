@@ -62,7 +62,7 @@ def index(
             compact=compact,
             target_rows=target_rows,
             max_spare_fragments=max_spare_fragments,
-            deleted_fraction=None if materialize_deletions == 1 else materialize_deletions,
+            deleted_fraction=materialize_deletions,
             retrain_after=retrain_after,
             retrain_growth=retrain_growth,
         )
@@ -88,7 +88,9 @@ def _tell_built(report: BuildReport, *, as_json: bool) -> None:
         f"{report.version})"
     )
     if not report.is_maintained:
-        typer.echo("  flushed generations do not carry it: the table does not name it as maintained")
+        typer.echo(
+            "  flushed generations go without it: they have trees, texts and vectors that the table maintains"
+        )
 
 
 def _tell_maintained(report: IndexReport, *, as_json: bool) -> None:

@@ -30,7 +30,7 @@ class BuildReport:
         segments: that were built side by side; they are merged into one.
         rows: that it covers.
         version: of the base table afterwards.
-        is_maintained: whether flushed generations will carry it too.
+        is_maintained: whether generations that are flushed from now on have it too; true without MemWAL.
     """
 
     table: str
@@ -99,8 +99,8 @@ def build(
     if index.is_vector:
         record(table.storage, None, index, after.rows, added=False)
     details = after.details
-    is_maintained = details is not None and (
-        details.maintain_all_indexes or spec.name in details.maintained_indexes
+    is_maintained = details is None or (
+        spec.kind.is_maintained and (details.maintain_all_indexes or spec.name in details.maintained_indexes)
     )
     rows = after.rows - index.unindexed_rows
     return BuildReport(table.name, spec.name, segments, rows, after.version, is_maintained)

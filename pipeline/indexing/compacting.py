@@ -56,10 +56,9 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
     """
     options: dict[str, Any] = {
         "target_rows_per_fragment": policy.target_rows,
-        "materialize_deletions": policy.deleted_fraction is not None,
+        "materialize_deletions": True,
+        "materialize_deletions_threshold": policy.deleted_fraction,
     }
-    if policy.deleted_fraction is not None:
-        options["materialize_deletions_threshold"] = policy.deleted_fraction
 
     def change() -> Compacted:
         dataset = table.dataset()

@@ -89,6 +89,9 @@ class _Maintenance:
             done += self._optimise(self._before_compaction())
             compacted = compact(self.table, self.policy, self.runner, self.progress)
         done += self._caught_up(after_compaction=bool(compacted.removed), due=found.upkeep)
+        untrained = tuple(one for one in done if one.upkeep.retrain and one.error is not None)
+        if untrained:
+            raise refusal(self.table, untrained, ())
         after = TableIndexes.read(self.table)
         worked = {one.upkeep.name for one in done if one.error is None}
         retrained = {one.upkeep.name for one in done if one.upkeep.retrain and one.error is None}

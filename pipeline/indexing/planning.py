@@ -161,7 +161,7 @@ def _lag(index: IndexState) -> str:
         found.append(f"{_counted(index.unindexed_rows, 'row')} in {fragments} {are} not in it")
     if index.behind:
         found.append(f"it is behind the merges of {_counted(len(index.behind), 'region')}")
-    return ", ".join(found)
+    return " and ".join(found)
 
 
 def _compaction(fragments: tuple[Fragment, ...], policy: IndexPolicy) -> tuple[str, ...]:
@@ -172,10 +172,9 @@ def _compaction(fragments: tuple[Fragment, ...], policy: IndexPolicy) -> tuple[s
     if spared > policy.max_spare_fragments:
         found.append(f"{len(fragments)} fragments could be {len(fragments) - spared}")
     share = policy.deleted_fraction
-    if share is not None:
-        worn = sum(one.deleted > share * one.physical_rows for one in fragments)
-        if worn:
-            found.append(f"more than {share:.0%} of the rows of {_counted(worn, 'fragment')} are deleted")
+    worn = sum(one.deleted > share * one.physical_rows for one in fragments)
+    if worn:
+        found.append(f"more than {share:.0%} of the rows of {_counted(worn, 'fragment')} are deleted")
     return tuple(found)
 
 

@@ -17,8 +17,8 @@ class IndexPolicy:
         compact: whether files are put together, and deleted rows left out of them.
         target_rows: rows of a fragment that is large enough.
         max_spare_fragments: files are put together when that spares more fragments than this.
-        deleted_fraction: a fragment is written anew when more than this part of its rows is deleted; None
-            leaves deleted rows where they are.
+        deleted_fraction: a fragment is written anew when more than this part of its rows is deleted; 1 for
+            never.
         retrain_after: a vector index is trained anew after rows were added to it so many times.
         retrain_growth: so is one whose table has so many times the rows that it was trained on.
     """
@@ -28,7 +28,7 @@ class IndexPolicy:
     compact: bool = True
     target_rows: int = 1_048_576
     max_spare_fragments: int = 8
-    deleted_fraction: float | None = 0.1
+    deleted_fraction: float = 0.1
     retrain_after: int = 64
     retrain_growth: float = 4.0
 
@@ -44,7 +44,7 @@ class IndexPolicy:
                 raise InvalidInputError(msg)
         for name in ("max_unindexed_fraction", "deleted_fraction"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
+            if not 0 <= value <= 1:
                 msg = f"{name} is {value}, but must be from 0 to 1"
                 raise InvalidInputError(msg)
         if not self.retrain_growth > 1:

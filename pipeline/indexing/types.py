@@ -24,6 +24,7 @@ class IndexType:
         columns: which those are, for people.
         parameters: name -> how its text is read.
         is_vector: whether it is trained on a sample of its rows.
+        is_maintained: whether writers of a table with MemWAL can give one to what they flush.
     """
 
     name: str
@@ -31,6 +32,7 @@ class IndexType:
     columns: str
     parameters: Mapping[str, Parse] = field(default_factory=lambda: MappingProxyType({}))
     is_vector: bool = False
+    is_maintained: bool = False
 
     @property
     def has_codebook(self) -> bool:
@@ -115,17 +117,19 @@ def _is_vector(kind: pa.DataType) -> bool:
 
 def _vector(name: str, *more: Mapping[str, Parse]) -> IndexType:
     parameters = {key: parse for group in (_IVF, *more) for key, parse in group.items()}
-    return IndexType(name, _is_vector, "vectors (lists of fixed size)", parameters, is_vector=True)
+    return IndexType(
+        name, _is_vector, "vectors (lists of fixed size)", parameters, is_vector=True, is_maintained=True
+    )
 
 
 _KNOWN: Final = (
-    IndexType("BTREE", _is_plain, "plain values"),
+    IndexType("BTREE", _is_plain, "plain values", is_maintained=True),
     IndexType("BITMAP", _is_plain, "plain values"),
     IndexType("ZONEMAP", _is_plain, "plain values"),
     IndexType("BLOOMFILTER", _is_plain, "plain values"),
     IndexType("LABEL_LIST", _is_list, "lists"),
     IndexType("NGRAM", _is_text, "text"),
-    IndexType("INVERTED", _is_texts, "text", _TEXT),
+    IndexType("INVERTED", _is_texts, "text", _TEXT, is_maintained=True),
     _vector("IVF_FLAT"),
     _vector("IVF_PQ", _PQ),
     _vector("IVF_SQ", _BITS),
