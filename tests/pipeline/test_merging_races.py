@@ -239,10 +239,10 @@ def test_an_older_version_that_is_restored_meanwhile_is_merged_into_anew(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ):
     older = kept.base()
-    kept.put(row(1, "new"), row(3, "new"))
+    kept.put(*(row(one, "new") for one in range(10)))
     kept.flush()
     merge(kept.lake_table)
-    kept.put(row(2, "new"))
+    kept.put(row(2, "newer"))
     kept.flush()
     meanwhile(monkeypatch, older.restore)
     merge(kept.lake_table)
