@@ -10,7 +10,7 @@ import typer
 from memwal.errors import InvalidInputError
 
 Tables: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="[TABLE]...", help="Tables by name; all of them by default.")
+    list[str] | None, typer.Argument(metavar="TABLE", help="Tables by name; all of them by default.")
 ]
 Root: TypeAlias = Annotated[
     str,

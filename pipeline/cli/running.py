@@ -39,8 +39,9 @@ def run(
 ) -> None:
     """Keep tables healthy until SIGINT or SIGTERM: merge, index, snapshot and clean what is due.
 
-    The configuration file says when, in its tables pipeline.merge, pipeline.index, pipeline.snapshot,
-    pipeline.clean and pipeline.run. Several of these processes may run on one root.
+    The configuration file says when: see `lance-gateway pipeline reference`.
+
+    Several of these processes may run on one root.
     """
     with failing(), ExitStack() as stack:
         from pipeline.keeping import Keeper  # noqa: PLC0415 - keeps --help quick
