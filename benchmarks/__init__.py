@@ -24,6 +24,8 @@ parameters match), runs the families below and writes one Markdown report: media
 - `write_curves`: an INSERT by number of open regions and by length of the log, drawn in `docs/plots`
 - `merging`: generations into the base table, against a bare `merge_insert`; batches; curves in `docs/plots`
 - `maintenance`: status, snapshot and a look for garbage, by number of regions
+- `spark_ingest`: Parquet files into regions by a Spark job, against a Lance append and Lance's region writers
+- `spark_read`: a table into Spark through the gateway and in direct mode, against JDBC, on one and two cores
 
 The floor is base-only DataFusion over `lance.FFILanceTableProvider`: what the same engine does with the same
 files when it ignores fresh rows, so its answer is stale; for searches it is Lance's own search of the base.

@@ -22,6 +22,8 @@ from benchmarks import (
     scans_while_writing,
     search_curves,
     search_memory,
+    spark_ingest,
+    spark_read,
     streaming,
     text_search,
     vector_search,
@@ -57,6 +59,8 @@ FAMILIES: dict[str, Family] = {
     "write_curves": write_curves.run,
     "merging": merging.run,
     "maintenance": maintenance.run,
+    "spark_ingest": spark_ingest.run,
+    "spark_read": spark_read.run,
 }
 
 
