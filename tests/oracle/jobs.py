@@ -62,8 +62,8 @@ def clean_all(draw: Draw, table: LakeTable) -> None:
     def later() -> float:
         return time.time() + 2
 
-    # What was taken out of a manifest goes when that manifest is the newest for a grace. And writers that lost
-    # their regions may be flushing yet.
+    # What was taken out of a manifest goes when that manifest is the newest for a grace; and writers that
+    # lost their regions may be flushing yet.
     for _ in range(4):
         report = clean(table, policy, delete=True, runner=_runner(draw), clock=later)
         if not report.garbage:

@@ -1,5 +1,6 @@
 """A job that is killed at any of its calls changes no answer, and the next run finishes what it began."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.region_snapshots import read_region_snapshots
+from pipeline.cleaning import CleanPolicy, clean, find
+from pipeline.indexing import IndexPolicy, maintain, needs
 from pipeline.lake import LakeTable
 from pipeline.merging import merge
 from pipeline.runners import Threads
+from pipeline.snapshotting import SnapshotPolicy, snapshot
 from pipeline.state import TableState
 from tests.pipeline.scenario import Scenario, built, shown
 from tests.support.interrupting import Call, KilledError, When, killed_at, watched
@@ -39,7 +44,54 @@ def _is_merged(table: LakeTable) -> None:
     assert not any(region.pending for region in TableState.read(table).regions.values())
 
 
-JOBS = {"merge": Job(_merge, _is_merged)}
+def _index(table: LakeTable) -> None:
+    maintain(table, INDEXES, runner=Threads(1))
+
+
+def _is_indexed(table: LakeTable) -> None:
+    assert not needs(table, INDEXES)
+
+
+def _clean(table: LakeTable) -> None:
+    for _ in range(2):  # Files go after what was listed is not any more.
+        clean(table, EVERYTHING, delete=True, runner=Threads(1), clock=_later)
+
+
+def _is_clean(table: LakeTable) -> None:
+    assert not find(table, EVERYTHING, clock=_later)
+    listed = {
+        f"{region.region_id}/{one.path}"
+        for region in TableState.read(table).regions.values()
+        for one in region.manifest.flushed_generations
+    }
+    found = {f"{path.parent.name}/{path.name}" for path in Path(table.uri).glob("_mem_wal/*/*_gen_*")}
+    assert found == listed, "files of generations are left that nobody lists"
+
+
+def _snapshot(table: LakeTable) -> None:
+    snapshot(table, SnapshotPolicy(0, inline_regions=1))
+
+
+def _is_remembered(table: LakeTable) -> None:
+    state = TableState.read(table)
+    remembered = read_region_snapshots(table.storage, state.details)
+    newest = {one.region_id: one.manifest.version for one in state.regions.values()}
+    assert {one.region_id: one.manifest.version for one in remembered if one.manifest} == newest
+
+
+def _later() -> float:
+    return time.time() + 2
+
+
+MOST_CALLS = 5
+INDEXES = IndexPolicy(target_rows=100, max_spare_fragments=0)
+EVERYTHING = CleanPolicy(grace_seconds=0, retain_versions=1)
+JOBS = {
+    "merge": Job(_merge, _is_merged),
+    "index": Job(_index, _is_indexed, prepare=_merge),
+    "clean": Job(_clean, _is_clean, prepare=_merge),
+    "snapshot": Job(_snapshot, _is_remembered),
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +120,8 @@ def test_a_killed_job_changes_no_answer_and_the_next_run_finishes(
     tmp_path: Path, scenario: Scenario, job: Job
 ):
     """What a job leaves behind differs by the last thing that it wrote, and by nothing else."""
-    for number, call in enumerate(_calls(scenario, job, tmp_path / "whole")):
-        if call.writes:
-            _is_finished_after(scenario, job, tmp_path / str(number), number, "after")
+    for number in _some_that_write(_calls(scenario, job, tmp_path / "whole")):
+        _is_finished_after(scenario, job, tmp_path / str(number), number, "after")
 
 
 @pytest.mark.soak
@@ -78,6 +129,12 @@ def test_a_job_may_be_killed_at_every_call(tmp_path: Path, scenario: Scenario, j
     for number, _ in enumerate(_calls(scenario, job, tmp_path / "whole")):
         _is_finished_after(scenario, job, tmp_path / f"{number}-before", number, "before")
         _is_finished_after(scenario, job, tmp_path / f"{number}-after", number, "after")
+
+
+def _some_that_write(calls: list[Call]) -> list[int]:
+    """Calls by number: all of a few, or some of many that are much alike."""
+    found = [number for number, call in enumerate(calls) if call.writes]
+    return found[:: max(len(found) // MOST_CALLS, 1)]
 
 
 def _is_finished_after(scenario: Scenario, job: Job, root: Path, number: int, when: When) -> None:
@@ -94,10 +151,11 @@ def _is_finished_after(scenario: Scenario, job: Job, root: Path, number: int, wh
 
 @pytest.mark.slow
 def test_a_call_that_fails_is_told_clearly(tmp_path: Path, scenario: Scenario, job: Job):
-    """Each call that writes and some that read; it may also be that the job can go on without."""
-    for number, call in enumerate(_calls(scenario, job, tmp_path / "whole")):
-        if call.writes or number % 10 == 3:
-            _fails_clearly_at(scenario, job, tmp_path / str(number), number)
+    """Calls that write and some that read; it may also be that the job can go on without."""
+    calls = _calls(scenario, job, tmp_path / "whole")
+    reads = range(1, len(calls), max(len(calls) // 4, 1))
+    for number in sorted({*_some_that_write(calls), *reads}):
+        _fails_clearly_at(scenario, job, tmp_path / str(number), number)
 
 
 @pytest.mark.soak
