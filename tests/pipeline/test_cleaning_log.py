@@ -9,9 +9,11 @@ import pytest
 
 from memwal.wal import read_wal_entry
 from pipeline.cleaning import CleanPolicy, Kind
+from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from tests.support import manifests
-from tests.support.cleaning import NEWEST_ONLY, Kept, of
+from tests.support.cleaning import NEWEST_ONLY, Kept, of, read
+from tests.support.faults import faulty
 from tests.support.gateways import EngineGateway
 from tests.support.wal import read_log
 from tests.support.writer_process import FencedError, RegionWriter, WriterProcess
@@ -176,16 +178,39 @@ def test_the_next_claim_finds_the_end_of_the_log(kept: Kept, root: Path, open_en
         if rng.random() < 0.6 and kept.listed():
             merge_all(kept)
         kept.clean(hours=number + 1)
-        assert read_engine(engine) == kept.rows
+        assert read(engine, "t") == kept.rows
         manifest = manifests.read_manifest(kept.path, kept.region)
         after = manifest.replay_after_wal_entry_position
         tail = [one for one in kept.positions() if one > after]
         assert tail == list(range(after + 1, after + 1 + len(tail))), "no gap behind what is flushed"
 
 
-def read_engine(engine: QueryEngine) -> dict[int, str]:
-    found = engine.prepare("SELECT id, v FROM t").execute().read_all()
-    return dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
+@pytest.mark.parametrize("knows", [False, True], ids=["for the first time", "again"])
+def test_a_reader_that_is_stopped_before_the_log_finds_its_rows_elsewhere(
+    kept: Kept, root: Path, *, knows: bool
+):
+    """However long: it has a manifest that says which entries are unflushed, and these are removed."""
+    kept.put({1: "old"})
+    storage, backend = faulty(root)
+    engine = QueryEngine(Catalog(storage, writing=None))
+    if knows:
+        kept.check(engine)
+        kept.put({2: "known"})
+    meanwhile: list[str] = []
+
+    def meanwhile_cleaned(_number: int, name: str, path: str) -> None:
+        if name == "exists" and "/wal/" in path and not meanwhile:
+            meanwhile.append(path)
+            kept.flush()
+            kept.merge(1)
+            kept.put({1: "new", 3: "new"})
+            kept.clean()
+
+    backend.arm(meanwhile_cleaned)
+    assert read(engine, "t") == kept.rows
+    assert meanwhile
+    assert 1 not in kept.positions()
+    engine.close()
 
 
 def test_a_gateway_reads_and_writes_on_while_its_log_is_removed(kept: Kept, root: Path):
