@@ -29,6 +29,9 @@ def index(
     replace: Annotated[  # noqa: FBT002 - an option on the command line
         bool, typer.Option("--replace", help="Build in place of indexes of that name.")
     ] = False,
+    segment_rows: Annotated[
+        int, typer.Option(help="Rows of a segment; segments are built side by side, and merged.")
+    ] = 1_000_000,
     compact: Annotated[  # noqa: FBT002 - an option on the command line
         bool, typer.Option(help="Put small files together.")
     ] = True,
@@ -67,7 +70,10 @@ def index(
             retrain_growth=retrain_growth,
         )
         parameters = pairs("--parameter", parameter)
-        specs = [IndexSpec.parse(one, parameters, replaces=replace) for one in builds or ()]
+        specs = [
+            IndexSpec.parse(one, parameters, replaces=replace, segment_rows=segment_rows)
+            for one in builds or ()
+        ]
         found = Lake.open(root, storage_options(storage_option)).tables(tables or ())
         with opened_runner(master) as runner:
             for table in found:

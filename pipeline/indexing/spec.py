@@ -50,7 +50,13 @@ class IndexSpec:
             parameter(kind, name, text)
 
     @staticmethod
-    def parse(text: str, parameters: Mapping[str, str] | None = None, *, replaces: bool = False) -> IndexSpec:
+    def parse(
+        text: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        replaces: bool = False,
+        segment_rows: int = 1_000_000,
+    ) -> IndexSpec:
         """Read ``COLUMN:TYPE[:NAME]`` and parameters of that type.
 
         Raises:
@@ -62,7 +68,8 @@ class IndexSpec:
             raise InvalidInputError(msg)
         kind = index_type(more[0])
         values = {name: parameter(kind, name, value) for name, value in (parameters or {}).items()}
-        return IndexSpec(column, more[0], more[1] if len(more) > 1 else "", values, replaces)
+        name = more[1] if len(more) > 1 else ""
+        return IndexSpec(column, more[0], name, values, replaces, segment_rows)
 
     @property
     def kind(self) -> IndexType:
