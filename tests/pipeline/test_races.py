@@ -1,5 +1,6 @@
 """While a job runs, others do as they like: that changes no answer and loses no acknowledged row."""
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -8,15 +9,19 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import LanceGatewayError
+from pipeline.cleaning import CleanPolicy, clean
+from pipeline.indexing import IndexPolicy, maintain
 from pipeline.lake import LakeTable
 from pipeline.merging import merge
 from pipeline.progress import Advance, silent
 from pipeline.runners import Threads
+from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Rows, Scenario, built, shown
 from tests.support.gateways import EngineGateway
 from tests.support.interrupting import Call, When, watched
 from tests.support.writer_process import WriterProcess
 
+Job = Callable[[LakeTable], object]
 Change = Callable[[LakeTable, Rows], Rows]
 """What somebody else does meanwhile: to a table of these rows; those that it has then."""
 
@@ -50,6 +55,37 @@ def _write_and_merge(table: LakeTable, rows: Rows) -> Rows:
     return _merged(table, _write(table, rows))
 
 
+def _index(table: LakeTable) -> None:
+    maintain(table, IndexPolicy(target_rows=100, max_spare_fragments=0), runner=Threads(1))
+
+
+def _clean(table: LakeTable) -> None:
+    policy = CleanPolicy(grace_seconds=0, retain_versions=3)
+    clean(table, policy, delete=True, runner=Threads(1), clock=lambda: time.time() + 2)
+
+
+def _snapshot(table: LakeTable) -> None:
+    snapshot(table, SnapshotPolicy(0))
+
+
+def _unchanged(job: Job) -> Change:
+    """A job that leaves rows as they are."""
+
+    def run(table: LakeTable, rows: Rows) -> Rows:
+        job(table)
+        return rows
+
+    return run
+
+
+def _everything(table: LakeTable, rows: Rows) -> Rows:
+    """Rows are written and merged, and all traces of how they got there are removed."""
+    rows = _write_and_merge(table, rows)
+    for job in (_index, _snapshot, _clean, _clean):
+        job(table)
+    return rows
+
+
 def _compacted(table: LakeTable, rows: Rows) -> Rows:
     table.dataset().optimize.compact_files()
     return rows
@@ -66,7 +102,7 @@ def _changed_in_base(table: LakeTable, rows: Rows) -> Rows:
     return {**rows, 7: "by hand"}
 
 
-JOBS = {"merge": _merge}
+JOBS: dict[str, Job] = {"merge": _merge, "index": _index, "clean": _clean, "snapshot": _snapshot}
 CHANGES: dict[str, Change] = {
     "a writer": _write,
     "another merger": _merged,
@@ -74,6 +110,10 @@ CHANGES: dict[str, Change] = {
     "compaction": _compacted,
     "another column": _column_added,
     "an update of the base table": _changed_in_base,
+    "a cleaner": _unchanged(_clean),
+    "a snapshot": _unchanged(_snapshot),
+    "an indexer": _unchanged(_index),
+    "a writer and all jobs": _everything,
 }
 
 
@@ -82,11 +122,11 @@ def scenario(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterPro
     return built(tmp_path_factory.mktemp("scenario"), shared_writers)
 
 
-def _meanwhile(
-    scenario: Scenario, root: Path, job: Callable[[LakeTable], object], change: Change, at: int
-) -> str:
+def _meanwhile(scenario: Scenario, root: Path, job: Job, change: Change, at: int) -> str:
     """Run a job, and the change before its call of that number; tells how the job failed, if it did."""
     table = scenario.copied(root)
+    if job is not _merge:
+        _merge(table)  # Others have something to do after that.
     rows = scenario.rows
     where = "after its last call"
 
@@ -113,8 +153,10 @@ def _meanwhile(
     return told
 
 
-def _calls(scenario: Scenario, root: Path, job: Callable[[LakeTable], object]) -> list[Call]:
+def _calls(scenario: Scenario, root: Path, job: Job) -> list[Call]:
     table = scenario.copied(root)
+    if job is not _merge:
+        _merge(table)
     with watched() as calls:
         job(table)
     return calls.made
@@ -139,20 +181,24 @@ def test_whatever_comes_between_looking_and_merging(tmp_path: Path, scenario: Sc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
-def test_somebody_comes_before_something_is_written(
-    tmp_path: Path, scenario: Scenario, job: Callable[[LakeTable], object], change: Change
-):
-    for number, call in enumerate(_calls(scenario, tmp_path / "whole", job)):
-        if call.writes:
-            _meanwhile(scenario, tmp_path / str(number), job, change, number)
+def test_somebody_comes_before_a_merger_writes(tmp_path: Path, scenario: Scenario, change: Change):
+    calls = _calls(scenario, tmp_path / "whole", _merge)
+    for number in (number for number, call in enumerate(calls) if call.is_lances and call.writes):
+        _meanwhile(scenario, tmp_path / str(number), _merge, change, number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", [_index, _clean, _snapshot])
+def test_all_happens_before_another_job_writes(tmp_path: Path, scenario: Scenario, job: Job):
+    calls = _calls(scenario, tmp_path / "whole", job)
+    found = [number for number, call in enumerate(calls) if call.writes]
+    for number in found[:: max(len(found) // 4, 1)]:
+        _meanwhile(scenario, tmp_path / str(number), job, _everything, number)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
-def test_somebody_comes_between_any_two_calls(
-    tmp_path: Path, scenario: Scenario, job: Callable[[LakeTable], object], change: Change
-):
+def test_somebody_comes_between_any_two_calls(tmp_path: Path, scenario: Scenario, job: Job, change: Change):
     for number, _ in enumerate(_calls(scenario, tmp_path / "whole", job)):
         _meanwhile(scenario, tmp_path / str(number), job, change, number)
