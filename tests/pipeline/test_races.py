@@ -60,7 +60,7 @@ def _index(table: LakeTable) -> None:
 
 
 def _clean(table: LakeTable) -> None:
-    policy = CleanPolicy(grace_seconds=0, retain_versions=3)
+    policy = CleanPolicy(grace_seconds=0, retain_versions=1)
     clean(table, policy, delete=True, runner=Threads(1), clock=lambda: time.time() + 2)
 
 
