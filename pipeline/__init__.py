@@ -17,7 +17,8 @@ What jobs share
 
 - `lake`: the tables under a root; `state`: one consistent look at a table's regions and progress.
 - `runners`: where the parts of a job run; `spark` has the runner of Spark, and how to start it.
-- `progress`: who is told how far a long job is; `settings`: what files, variables and flags say.
+- `progress`: who is told how far a long job is; `settings`: what files, variables and flags say, and
+  `reference`: which keys there are.
 
 `cli` has one command per job.
 """

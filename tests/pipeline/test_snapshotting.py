@@ -1,6 +1,8 @@
 """Regions remembered by the MemWAL index: what readers see of them, and what it never forgets over that."""
 
 import dataclasses
+import json
+import re
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
 
 from memwal.backends import LocalBackend
 from memwal.base_versions import commit_next
@@ -19,6 +22,7 @@ from memwal.index_details import MemWalIndexDetails, read_base_manifest
 from memwal.manifest import read_latest_manifest
 from memwal.region_snapshots import external_path, read_region_snapshots
 from memwal.storage import Storage
+from pipeline.cli import app
 from pipeline.lake import Lake, LakeTable
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, SnapshotReport, snapshot
@@ -28,6 +32,7 @@ from pipeline.state import TableState
 from planner.engine import QueryEngine
 from planner.settings import SessionSettings
 from protos import mem_wal_pb2
+from tests.support.servers import GatewayProcess, connected, fetch
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -134,6 +139,25 @@ class TestWhatIsRemembered:
         assert read() == remembered | {8: "later"}
         snapshot(table, policy)
         assert read() == remembered | {8: "later"}
+
+    @pytest.mark.slow
+    def test_clients_of_a_gateway_read_them(
+        self, root: Path, table: LakeTable, written: LsmTable, serve: Callable[..., GatewayProcess]
+    ):
+        with connected(serve(root).uri) as connection:
+            connection.adbc_connection.set_options(
+                **{"adbc.flight.sql.session.option.consistency": "snapshot"}
+            )
+            seen = []
+            for policy in (None, INLINE, IN_A_FILE):
+                if policy is not None:
+                    written.put(rows(9, v="later"))
+                    written.close_writers()
+                    snapshot(table, policy)
+                found = fetch(connection, "SELECT v, count(*) AS n FROM t GROUP BY v ORDER BY v")
+                seen.append(dict(zip(*(one.to_pylist() for one in found.columns), strict=True)))
+        remembered = {"base": 3, "first": 6, "later": 1}
+        assert seen == [{"base": 10}, remembered, remembered]
 
     def test_snapshots_that_were_cleaned_up_are_named_and_taken_anew(self, table: LakeTable):
         snapshot(table, IN_A_FILE, now=lambda: 5.0)
@@ -389,3 +413,37 @@ class TestWhereLogsEnd:
         written.close_writers()
         merge(table)
         assert newest(table) == dict.fromkeys(range(6), "x")
+
+
+class TestTheCommand:
+    def command(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, ["snapshot", *arguments])
+
+    def test_it_says_what_it_did(self, root: Path, table: LakeTable):
+        lance.write_dataset(pa.table({"a": [1]}), root / "plain.lance")  # Nobody asks for it.
+        done = self.command("--root", str(root), "--inline-regions", "0")
+        assert re.fullmatch(
+            r"t: 2 regions remembered by version 3, \d+ bytes in a file of its own\n", done.stdout
+        )
+        assert self.command("t", "--root", str(root)).stdout == "t: 2 regions, nothing has changed\n"
+        as_json = json.loads(self.command("--root", str(root), "--json").stdout)
+        assert as_json == {
+            "table": "t",
+            "regions": 2,
+            "is_current": True,
+            "version": None,
+            "bytes": None,
+            "is_inline": None,
+            "hints": 0,
+        }
+
+    def test_what_cannot_be_is_said_in_one_line(self, root: Path, table: LakeTable):
+        lance.write_dataset(pa.table({"a": [1]}), root / "plain.lance")
+        done = self.command("plain", table.name, "--root", str(root))
+        assert (done.exit_code, done.stdout.startswith("t: 2 regions remembered")) == (1, True)
+        assert done.stderr.startswith("error: table 'plain' has no MemWAL")
+        done = self.command("--root", str(root), "--max-age", "soon")
+        assert (done.exit_code, done.stderr) == (
+            1,
+            "error: --max-age: pipeline.snapshot.max_age = 'soon': it is no duration\n",
+        )
