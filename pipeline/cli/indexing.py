@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.failing import failing
+from memwal.errors import InvalidInputError
+from pipeline.cli.failing import failing, for_each
 from pipeline.cli.options import Root, StorageOptions, Tables, pairs, storage_options
 from pipeline.cli.runner import Master, opened_runner
+from pipeline.counted import counted
 
 if TYPE_CHECKING:
     from pipeline.indexing import BuildReport, IndexReport
+    from pipeline.lake import LakeTable
 
 
 def index(
@@ -75,13 +78,19 @@ def index(
             for one in builds or ()
         ]
         found = Lake.open(root, storage_options(storage_option)).tables(tables or ())
+        if specs and not tables:
+            msg = f"--build {specs[0].column}:{specs[0].type}: name the table that it is of"
+            raise InvalidInputError(msg)
         with opened_runner(master) as runner:
-            for table in found:
+
+            def one(table: LakeTable) -> None:
                 for spec in specs:
                     _tell_built(build(table, spec, runner=runner, progress=on_terminal), as_json=as_json)
                 if not specs:
                     report = maintain(table, policy, runner=runner, progress=on_terminal)
                     _tell_maintained(report, as_json=as_json)
+
+            for_each(found, one, are_named=bool(tables))
 
 
 def _tell_built(report: BuildReport, *, as_json: bool) -> None:
@@ -90,7 +99,7 @@ def _tell_built(report: BuildReport, *, as_json: bool) -> None:
         return
     how = f"{report.segments} segments side by side" if report.segments > 1 else "one segment"
     typer.echo(
-        f"{report.table}: index {report.index} covers {report.rows:,} rows, from {how} (version "
+        f"{report.table}: index {report.index} covers {counted(report.rows, 'row')}, from {how} (version "
         f"{report.version})"
     )
     if not report.is_maintained:
@@ -113,7 +122,8 @@ def _tell_maintained(report: IndexReport, *, as_json: bool) -> None:
         if names:
             typer.echo(f"  {what}: {', '.join(names)}")
     if report.fragments_removed:
-        typer.echo(f"  put together: {report.fragments_removed} fragments became {report.fragments_added}")
+        before = counted(report.fragments_removed, "fragment")
+        typer.echo(f"  put together: {before} became {report.fragments_added:,}")
     for lag in report.lagging:
         typer.echo(f"  still to do: {lag}")
 

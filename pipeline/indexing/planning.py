@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pipeline.counted import counted
 from pipeline.indexing.indexes import Fragment, IndexState, TableIndexes
 from pipeline.indexing.policy import IndexPolicy
 from pipeline.indexing.training import Training, recalled
@@ -157,10 +158,10 @@ def _lag(index: IndexState) -> str:
     found = []
     if index.uncovered:
         are = "is" if index.unindexed_rows == 1 else "are"
-        fragments = _counted(len(index.uncovered), "fragment")
-        found.append(f"{_counted(index.unindexed_rows, 'row')} in {fragments} {are} not in it")
+        fragments = counted(len(index.uncovered), "fragment")
+        found.append(f"{counted(index.unindexed_rows, 'row')} in {fragments} {are} not in it")
     if index.behind:
-        found.append(f"it is behind the merges of {_counted(len(index.behind), 'region')}")
+        found.append(f"it is behind the merges of {counted(len(index.behind), 'region')}")
     return " and ".join(found)
 
 
@@ -170,13 +171,9 @@ def _compaction(fragments: tuple[Fragment, ...], policy: IndexPolicy) -> tuple[s
     found = []
     spared = spare_fragments(fragments, policy.target_rows)
     if spared > policy.max_spare_fragments:
-        found.append(f"{len(fragments)} fragments could be {len(fragments) - spared}")
+        found.append(f"{counted(len(fragments), 'fragment')} could be {len(fragments) - spared}")
     share = policy.deleted_fraction
     worn = sum(one.deleted > share * one.physical_rows for one in fragments)
     if worn:
-        found.append(f"more than {share:.0%} of the rows of {_counted(worn, 'fragment')} are deleted")
+        found.append(f"more than {share:.0%} of the rows of {counted(worn, 'fragment')} are deleted")
     return tuple(found)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -14,6 +14,7 @@ from typing import Final
 
 from memwal.errors import InvalidInputError
 from memwal.storage import Storage
+from pipeline.counted import counted
 from pipeline.indexing.indexes import IndexState
 from pipeline.indexing.policy import IndexPolicy
 
@@ -44,9 +45,9 @@ class Training:
     def worn(self, rows: int, policy: IndexPolicy) -> str | None:
         """Why the index wants to be trained anew; None if it does not."""
         if self.additions >= policy.retrain_after:
-            return f"rows were added {self.additions} times since it was trained"
+            return f"rows were added {counted(self.additions, 'time')} since it was trained"
         if rows > self.rows * policy.retrain_growth:
-            return f"it was trained on {self.rows} rows, and there are {rows}"
+            return f"it was trained on {counted(self.rows, 'row')}, and there are {rows:,}"
         return None
 
 

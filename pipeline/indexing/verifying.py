@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memwal.errors import PreconditionError
+from pipeline.counted import counted
 from pipeline.indexing.indexes import IndexState, TableIndexes
 from pipeline.indexing.optimising import Optimised
 from pipeline.lake import LakeTable
@@ -21,7 +22,8 @@ def lagging(indexes: TableIndexes) -> tuple[str, ...]:
     found = []
     for one in indexes.indexes:
         if one.uncovered:
-            found.append(f"{one.name} lacks {one.unindexed_rows} rows of {len(one.uncovered)} fragments")
+            rows, fragments = counted(one.unindexed_rows, "row"), counted(len(one.uncovered), "fragment")
+            found.append(f"{one.name} lacks {rows} of {fragments}")
         for region, reached in sorted(one.behind.items()):
             merged = indexes.merged[region]
             found.append(f"{one.name} is at generation {reached} of {merged} of region {region}")

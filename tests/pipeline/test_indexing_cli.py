@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import lance
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -80,7 +82,8 @@ def test_parameters_of_what_is_built(root: Path, table: IndexedTable):
         (("--build", "id"), "error: 'id' is no index: write it as COLUMN:TYPE"),
         (("--build", "id:BTREE", "--parameter", "x"), "error: --parameter 'x' is no pair"),
         (("--target-rows", "0"), "error: target_rows is 0, but must be 1 or more"),
-        (("--build", "vek:IVF_FLAT"), "error: table 'docs' has no column 'vek': did you mean vec?"),
+        (("--build", "id:BTREE"), "error: --build id:BTREE: name the table that it is of"),
+        (("docs", "--build", "vek:IVF_FLAT"), "error: table 'docs' has no column 'vek': did you mean vec?"),
     ],
 )
 def test_what_goes_wrong_is_one_line(root: Path, arguments: tuple[str, ...], message: str):
@@ -88,3 +91,20 @@ def test_what_goes_wrong_is_one_line(root: Path, arguments: tuple[str, ...], mes
     assert told.exit_code == 1
     assert told.stderr.startswith(message)
     assert len(told.stderr.splitlines()) == 1
+
+
+def test_a_table_that_fails_does_not_keep_others_from_their_turn(root: Path, table: IndexedTable):
+    broken = root / "broken.lance"
+    lance.write_dataset(pa.table({"a": range(10)}), broken)
+    lance.dataset(broken).create_scalar_index("a", "BTREE")
+    lance.write_dataset(pa.table({"a": range(100)}), broken, mode="append")
+    for file in (broken / "_indices").rglob("*.lance"):
+        file.write_bytes(b"")
+    lance.write_dataset(pa.table({"a": range(10)}), root / "plain.lance")
+    told = index(root, "--no-compact")
+    assert told.exit_code == 1
+    assert told.stderr.startswith("error: table 'broken': index 'a_idx' can't catch up with the table: ")
+    assert len(told.stderr.splitlines()) == 1
+    assert "docs: now at version" in told.stdout
+    assert "plain: nothing to do" in told.stdout
+    assert all(one.is_current for one in table.state().indexes)
