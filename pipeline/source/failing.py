@@ -1,7 +1,7 @@
 """What a Spark user is told when something fails in one of its Python workers.
 
-Spark shows the worker's traceback. What a traceback begins with is the cause of the error: so our words
-become the cause of another error, and stand in front.
+Spark shows the worker's traceback. What a traceback begins with is what led to the error: so our words become
+the cause of another error, and stand in front.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _BUSY = "RESOURCE_EXHAUSTED"
 
 
 class LanceGatewaySourceError(Exception):
-    """A read or write failed, in the words of its cause, which Spark may leave out."""
+    """A read or write failed, in the words of its cause."""
+
+    # Spark drops the cause when it shortens a traceback; the same error is the context too, and is shown then.
+    __suppress_context__ = False
 
 
 @contextmanager
@@ -42,7 +45,9 @@ def told_first() -> Iterator[None]:
         cause.__suppress_context__ = True
     else:
         return
-    raise LanceGatewaySourceError(str(cause)) from cause
+    failure = LanceGatewaySourceError(str(cause))
+    failure.__context__ = cause
+    raise failure from cause
 
 
 def translated(error: Exception, what: str) -> LanceGatewayError:

@@ -38,8 +38,6 @@ _UNITS = {
 }
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
-_LOWEST = "CAST('-Infinity' AS DOUBLE)"
-"""Only a NaN with a sign is less; to Spark it is like any other NaN, the greatest."""
 
 
 @dataclass(frozen=True, slots=True)

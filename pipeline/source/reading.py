@@ -7,6 +7,7 @@ never given again within an attempt: a stream that breaks off fails it.
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -165,12 +166,11 @@ def columns_of(options: Options) -> pa.Schema:
         InvalidInputError: the statement changes something, or takes parameters.
     """
     found = _described(options, described(options))
-    if any(name not in found.names for name in options.columns) and is_wrapped(options):
-        # Columns that are there on request; or the gateway says what is wrong.
-        return _described(options, selecting(options, options.columns, ()))
     missing = next((name for name in options.columns if name not in found.names), None)
     if missing is not None:
-        raise InvalidInputError(f"option columns names {missing!r}; the query has {', '.join(found.names)}")
+        close = difflib.get_close_matches(missing, found.names, n=2, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(found.names)}"
+        raise InvalidInputError(f"option columns names {missing!r}, which is not there: {hint}")
     return pa.schema([field for field in found if not options.columns or field.name in options.columns])
 
 

@@ -5,6 +5,7 @@ A value arrives as it is, or the read fails and names the column: nothing is rou
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -110,8 +111,6 @@ def check_given(given: spark.StructType, schema: pa.Schema) -> None:
             NOT NULL.
         UnsupportedError: Spark has no type for one of the columns.
     """
-    import difflib  # noqa: PLC0415 - for a message
-
     for one in given.fields:
         index = schema.get_field_index(one.name)
         if index < 0:
@@ -199,8 +198,9 @@ def _is_list(kind: pa.DataType) -> bool:
 def _check_names(names: Sequence[str], where: str) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other is not name:
+        other = seen.get(name.lower())
+        seen[name.lower()] = name
+        if other is not None:
             raise UnsupportedError(
                 f"{where} has the columns {other!r} and {name!r}, which Spark can't tell apart: name one of "
                 "them otherwise in the option query, or leave it out with the option columns"
