@@ -129,6 +129,7 @@ def test_bodies_of_actions(client: flight.FlightClient) -> None:
     assert refusals > len(bodies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "message",
     [

@@ -48,10 +48,12 @@ EXPECTED = (ValueError, KeyError, NotImplementedError)
 
 
 def damaged(data: bytes) -> Iterator[bytes]:
-    """Cut short after every byte, with a byte flipped at every place, and with something behind."""
+    """Cut short after every third byte, with a byte flipped at as many places, and with something behind."""
     for place in range(len(data)):
-        yield data[:place]
-        yield data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+        if place % 3 == 0:
+            yield data[:place]
+        elif place % 3 == 1:
+            yield data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
     yield data + b"\xff"
 
 
@@ -78,7 +80,7 @@ def test_a_damaged_command_is_refused_cleanly(wire: flight.FlightClient, command
 @pytest.mark.parametrize("command", COMMANDS[:11], ids=[type(one).__name__ for one in COMMANDS[:11]])
 def test_a_damaged_ticket_is_refused_cleanly(wire: flight.FlightClient, command: Message) -> None:
     ticket = rpc.info(wire, command).endpoints[0].ticket.ticket
-    for data in list(damaged(ticket))[::3]:
+    for data in damaged(ticket):
         attempt(lambda ticket: wire.do_get(ticket).read_all(), flight.Ticket(data))
     assert rpc.query(wire, "SELECT 1").num_rows == 1
 

@@ -68,7 +68,7 @@ def refused(*options: str) -> str:
     return run.stderr.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_the_first_line_names_the_address_and_a_signal_ends_the_server(lake: Path, number: int) -> None:
     with serving(lake) as server:
         with flight.FlightClient(server.uri) as client:

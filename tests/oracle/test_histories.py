@@ -36,8 +36,8 @@ def test_short_histories_equal_the_replay(writers: WriterProcess):
     run_histories(
         writers,
         EngineExecutor,
-        examples=10,
-        steps=9,
+        examples=5,
+        steps=8,
         derandomize=True,
         phases=(Phase.explicit, Phase.generate),
     )
@@ -47,8 +47,8 @@ def test_every_way_to_read_equals_the_replay_of_short_histories(writers: WriterP
     run_histories(
         writers,
         EngineExecutor,
-        examples=5,
-        steps=7,
+        examples=3,
+        steps=6,
         kind=ManyReaders,
         derandomize=True,
         phases=(Phase.explicit, Phase.generate),

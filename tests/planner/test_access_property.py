@@ -151,7 +151,7 @@ _ASKED = st.lists(statements(), min_size=4, max_size=4)
 
 
 @settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     database=None,
