@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow.fs
 
-Fate: TypeAlias = Literal["refused", "answer lost"] | None
-"""A request fails before it is done, or its answer does not arrive."""
+Fate: TypeAlias = Literal["refused", "throttled", "answer lost"] | None
+"""A request fails before it is done, perhaps as the server is too busy, or its answer does not arrive."""
 
 
 class FailingS3:
@@ -48,15 +48,21 @@ class FailingS3:
             self.requests.append((method, path))
         if fate == "refused":
             return _failed(start_response)
+        if fate == "throttled":
+            return _failed(start_response, "503 Slow Down", "SlowDown")
         if fate == "answer lost":
             list(self._application(environ, lambda *_: None))
             return _failed(start_response)
         return self._application(environ, start_response)  # type: ignore[no-any-return]
 
 
-def _failed(start_response: Callable[..., Any]) -> Iterable[bytes]:
-    body = b"<Error><Code>InternalError</Code><Message>injected</Message></Error>"
-    start_response("500 Internal Server Error", [("Content-Length", str(len(body)))])
+def _failed(
+    start_response: Callable[..., Any],
+    status: str = "500 Internal Server Error",
+    code: str = "InternalError",
+) -> Iterable[bytes]:
+    body = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
+    start_response(status, [("Content-Length", str(len(body)))])
     return [body]
 
 
