@@ -24,7 +24,9 @@ $ lance-gateway serve --config gateway.toml --set limits.query_timeout=5m
 $ {ENV_PREFIX}ROOT=/data/tables {ENV_PREFIX}SERVER{ENV_DELIMITER}PORT=4000 lance-gateway serve
 ```
 
-- **File**: named by `--config` or `{FILE_VARIABLE}`. Sections are TOML tables.
+- **File**: named by `--config` or `{FILE_VARIABLE}`. Sections are TOML tables. Those of the pipeline,
+  `[pipeline.*]`, may stand in the same file ([their reference](pipeline-configuration.md)); a gateway leaves
+  them alone.
 - **Environment**: `{ENV_PREFIX}` and the key in capitals, `{ENV_DELIMITER}` between section and name. An
   empty variable counts as absent. Storage options are set one by one
   (`{ENV_PREFIX}STORAGE_OPTIONS{ENV_DELIMITER}AWS_REGION`) or as one JSON object.

@@ -20,6 +20,7 @@ from pipeline.state import RegionState, TableState
 
 ATTEMPTS = 12
 _FIRST_PAUSE_SECONDS = 0.02
+_LONGEST_PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,14 @@ def snapshot(
     """
     del runner
     policy = policy or SnapshotPolicy(max_age_seconds=0)
-    began = int(now() * 1000)
+    before: int | None = None
     known: dict[str, RegionManifest] = {}
     hints = 0
     with progress(f"snapshot {table.name}", 1) as advance:
         for attempt in range(ATTEMPTS):
             if attempt:
-                time.sleep(random.uniform(0, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 - no secret
+                pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)
+                time.sleep(random.uniform(0, pause))  # noqa: S311 - no secret
             taken = int(now() * 1000)
             state = TableState.read(table, known=known)
             manifests = [one.manifest for one in state.regions.values()]
@@ -81,9 +83,10 @@ def snapshot(
             state = _with(state, written)
             known = {one.region_id: one.manifest for one in state.regions.values()}
             taken_last = state.details.snapshot_ts_millis
+            before = taken_last if before is None else before
             is_current = _is_remembered(state)
-            # Somebody else's, taken since this began, are as good as ours.
-            is_young = taken - taken_last < policy.max_age_seconds * 1000 or taken_last > began
+            # Others' clocks may be ahead. What they took since this began is as good as ours.
+            is_young = 0 <= taken - taken_last < policy.max_age_seconds * 1000 or taken_last != before
             if is_current or is_young:
                 advance(1)
                 return SnapshotReport(table.name, len(state.regions), None, hints, is_current=is_current)

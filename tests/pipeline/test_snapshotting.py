@@ -185,6 +185,14 @@ class TestWhenOneIsTaken:
         assert (young.committed, young.is_current) == (None, False)
         assert snapshot(table, policy, now=lambda: 1060.0).committed is not None
 
+    def test_also_where_a_clock_was_ahead_when_the_last_one_was(self, table: LakeTable, written: LsmTable):
+        snapshot(table, INLINE, now=lambda: 9000.0)
+        written.put(rows(1, v="later"))
+        written.close_writers()
+        report = snapshot(table, SnapshotPolicy(max_age_seconds=60), now=lambda: 1000.0)
+        assert report.committed is not None
+        assert report.committed.taken_millis == 9_000_001
+
     def test_not_after_another_process_just_took_one(self, table: LakeTable, monkeypatch: pytest.MonkeyPatch):
         pending = [snapshot]
         other: list[SnapshotReport] = []
