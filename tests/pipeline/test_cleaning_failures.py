@@ -1,5 +1,7 @@
 """Cleaning that is stopped anywhere, that others come in between of, and on S3."""
 
+import os
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,13 +14,16 @@ from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.manifest import list_regions, read_latest_manifest
 from memwal.storage import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
+from pipeline.cleaning.base import read_base
+from pipeline.cleaning.finding import LookAtRegion
+from pipeline.cleaning.past import list_versions, past_of
 from pipeline.lake import Lake, LakeTable
 from pipeline.merging import merge
 from pipeline.runners import Threads
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from tests.support import manifests
-from tests.support.cleaning import NEWEST_ONLY, Kept, later, read
+from tests.support.cleaning import NEWEST_ONLY, Kept, later, of, read
 from tests.support.faults import FaultyBackend, How, faulty
 from tests.support.gateways import EAGER, EngineGateway
 from tests.support.writer_process import WriterProcess
@@ -275,3 +280,33 @@ def test_tables_on_s3_are_cleaned(on_s3: tuple[EngineGateway, LakeTable]):
     assert len(gateway.read("SELECT * FROM t")) == len(expected) + 1
     assert not find(table, NEWEST_ONLY), "by the clock of this machine all is new"
     assert not clean(table, NEWEST_ONLY, delete=True).garbage, "and by that of storage"
+
+
+def test_parts_of_the_job_travel_to_other_processes(prepared: Kept):
+    table = prepared.lake
+    now = int(later()() * 1e6)
+    base = read_base(table, past_of(table, list_versions(table.dataset())))
+    job = LookAtRegion(table, base, FILES_ONLY, now)
+    sent = pickle.loads(pickle.dumps(job))
+    found = sent(prepared.region)
+    assert found == job(prepared.region)
+    assert found.garbage
+
+
+def test_a_log_of_many_entries_is_one_line(root: Path, writers: WriterProcess):
+    kept = Kept.create(root, writers)
+    kept.generation("first")
+    manifest = manifests.read_manifest(kept.path, kept.region)
+    log = kept.path / "_mem_wal" / kept.region / "wal"
+    (entry,) = (one for one in log.iterdir() if one.name.startswith("1000"))
+    many = 20_000
+    for position in range(5, many + 1):
+        os.link(entry, log / f"{f'{position:064b}'[::-1]}.arrow")
+    manifest.version += 1
+    manifest.replay_after_wal_entry_position = manifest.wal_entry_position_last_seen = many
+    manifests.write_manifest(kept.path, manifest)
+    kept.merge(1)
+    (run,) = of(kept.find(), Kind.LOG)
+    assert (run.first, run.last, run.files) == (1, many - 1, many - 1)
+    kept.clean()
+    assert kept.positions() == [many]

@@ -185,31 +185,40 @@ def test_the_next_claim_finds_the_end_of_the_log(kept: Kept, root: Path, open_en
         assert tail == list(range(after + 1, after + 1 + len(tail))), "no gap behind what is flushed"
 
 
-@pytest.mark.parametrize("knows", [False, True], ids=["for the first time", "again"])
+@pytest.mark.parametrize("number", range(3))
 def test_a_reader_that_is_stopped_before_the_log_finds_its_rows_elsewhere(
-    kept: Kept, root: Path, *, knows: bool
+    root: Path, writers: WriterProcess, number: int
 ):
-    """However long: it has a manifest that says which entries are unflushed, and these are removed."""
-    kept.put({1: "old"})
+    """It has a manifest by which entries are unflushed that are removed then, and others follow them.
+
+    So it is while a generation is flushed: rows of the next are acknowledged before the manifest is there.
+    """
+    kept = Kept.create(root, writers, max_memtable_rows=4)
+    kept.put({1: "flushed", 2: "flushed", 3: "flushed", 4: "flushed", 5: "unflushed"})
+    assert kept.listed() == [1]
+    newest = manifests.newest_version(kept.path, kept.region)
+    path = manifests.manifest_path(kept.path, kept.region, newest)
+    hint = path.with_name("version_hint.json")
+    path.rename(path.with_suffix(".coming"))
+    hint.write_text(f'{{"version":{newest - 1}}}')
+
     storage, backend = faulty(root)
     engine = QueryEngine(Catalog(storage, writing=None))
-    if knows:
-        kept.check(engine)
-        kept.put({2: "known"})
-    meanwhile: list[str] = []
+    looked: list[str] = []
 
-    def meanwhile_cleaned(_number: int, name: str, path: str) -> None:
-        if name == "exists" and "/wal/" in path and not meanwhile:
-            meanwhile.append(path)
-            kept.flush()
-            kept.merge(1)
-            kept.put({1: "new", 3: "new"})
-            kept.clean()
+    def meanwhile_cleaned(_number: int, name: str, at: str) -> None:
+        if name == "exists" and "/wal/" in at:
+            looked.append(at)
+            if len(looked) == number + 1:
+                path.with_suffix(".coming").rename(path)
+                hint.write_text(f'{{"version":{newest}}}')
+                kept.merge(1)
+                kept.clean(CleanPolicy())
+                assert 1 not in kept.positions()
 
     backend.arm(meanwhile_cleaned)
     assert read(engine, "t") == kept.rows
-    assert meanwhile
-    assert 1 not in kept.positions()
+    assert len(looked) > number
     engine.close()
 
 
