@@ -1,0 +1,34 @@
+"""Upkeep comes to rest: what a policy asks for once is not asked for again."""
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from pipeline.indexing import IndexPolicy, maintain, needs
+from pipeline.lake import LakeTable
+
+
+@pytest.mark.parametrize("deleted_fraction", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (6, 6, 6), (25, 3, 9, 3, 25, 1), (10, 9, 10, 9), (3, 25, 3, 25, 3)], ids=str
+)
+def test_fragments_of_any_sizes(tmp_path: Path, sizes: tuple[int, ...], deleted_fraction: float):
+    path = tmp_path / "t.lance"
+    table = LakeTable.at(str(path))
+    policy = IndexPolicy(target_rows=10, max_spare_fragments=0, deleted_fraction=deleted_fraction)
+    first = 0
+    for place, size in enumerate(sizes):
+        rows = pa.table({"a": range(first, first + size)})
+        lance.write_dataset(rows, path, mode="append" if place else "create")
+        first += size
+        if not place:
+            lance.dataset(path).create_scalar_index("a", "BTREE")
+        elif place == 2:
+            maintain(table, IndexPolicy(compact=False))
+    lance.dataset(path).delete("a % 3 = 0")
+    for _ in range(2):
+        maintain(table, policy)
+    assert needs(table, policy) == ()
+    assert table.dataset().to_table()["a"].to_pylist() == [one for one in range(first) if one % 3]
