@@ -89,11 +89,11 @@ def merge(
     policy = policy or MergePolicy()
     state = TableState.read(table)
     _check_regions(state, regions)
+    forget_merged(table.storage, state.details.merged_generations)
     pending = _pending(state, regions)
     if not pending:
         return MergeReport(table.name, (), 0, time.monotonic() - began)
     check_key(table, table.dataset(state.version).schema)
-    forget_merged(table.storage, state.details.merged_generations)
     weights = weigh(table, pending)
     if due(table, pending, weights, policy) is None:
         return MergeReport(table.name, (), len(weights), time.monotonic() - began)
