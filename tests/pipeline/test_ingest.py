@@ -3,6 +3,7 @@
 import datetime as dt
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import lance
@@ -13,10 +14,12 @@ from pyspark.sql import SparkSession
 from memwal.errors import InvalidInputError, PreconditionError
 from pipeline.ingesting import IngestOptions, ingest, job
 from pipeline.ingesting.markers import BatchMarkers
+from pipeline.ingesting.routing import Router
 from pipeline.lake import LakeTable
-from pipeline.spark.versions import Versions
+from pipeline.spark.carrying import CarriedError, told
+from pipeline.spark.versions import versions
 from pipeline.state import TableState
-from tests.pipeline.attempts import write
+from tests.pipeline.attempts import routed, task, write
 from tests.pipeline.failing_tasks import DyingWriter, FailingWriter
 from tests.support.gateways import EngineGateway
 from tests.support.tables import key_field
@@ -143,15 +146,18 @@ def test_a_batch_that_is_complete_is_not_written_again(
     assert held(gateway) == dict.fromkeys(range(5), "newer")
 
 
-@pytest.mark.slow
-def test_an_executor_with_another_pylance_is_refused(
-    spark: SparkSession, table: LakeTable, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(job, "versions", lambda: Versions("0.4.0", "99.0.0", "26.0", "3.11"))
-    with pytest.raises(
-        PreconditionError, match=r"has pylance [\d.]+, but the driver has 99.0.0: install the"
+def test_an_executor_with_another_pylance_writes_nothing(table: LakeTable):
+    columns, rows = routed(table, pa.Table.from_pylist([{"id": 1}], schema=NOTES))
+    driver = replace(versions(), pylance="99.0.0")
+    for one in (
+        replace(task(table, columns), versions=driver),
+        Router(table.uri, {}, columns, rows.schema, {}, driver),
     ):
-        ingest(spark.range(1).selectExpr("id", "'x' AS text"), table)
+        with pytest.raises(CarriedError) as caught:
+            list(one(iter(rows.to_batches())))
+        message = r"^a Spark executor on .* has pylance [\d.]+, but the driver has 99.0.0: install the same"
+        with pytest.raises(PreconditionError, match=message):
+            raise told(caught.value, "ingest")
 
 
 def test_a_frame_that_does_not_fit_starts_no_job(spark: SparkSession, table: LakeTable):
