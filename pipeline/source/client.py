@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.message import DecodeError, Message
 from pyarrow import flight
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnavailableError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from pipeline.source.failing import translated
 from pipeline.source.options import Login, Options
 from protos import flight_pb2
@@ -332,6 +332,3 @@ def _packed(body: bytes) -> Packed:
 
 def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized)) if serialized else pa.schema([])
-
-
-__all__ = ["Endpoint", "Gateway", "Mapping", "NotFoundError", "Prepared", "first_that_answers", "in_turn"]

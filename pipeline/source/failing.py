@@ -30,7 +30,7 @@ _BUSY = "RESOURCE_EXHAUSTED"
 class LanceGatewaySourceError(Exception):
     """A read or write failed, in the words of its cause."""
 
-    # Spark drops the cause when it shortens a traceback; the same error is the context too, and is shown then.
+    # Spark drops the cause when it shortens a traceback; the cause is the context too, and is shown then.
     __suppress_context__ = False
 
 
