@@ -11,6 +11,7 @@ import typer
 from pipeline.cli.failing import failing
 from pipeline.cli.options import Root, StorageOptions, pairs, storage_options
 from pipeline.cli.runner import Master
+from pipeline.counted import counted
 
 if TYPE_CHECKING:
     from pipeline.ingesting import IngestReport
@@ -101,8 +102,9 @@ def _tell(report: IngestReport) -> None:
     if report.is_skipped:
         typer.echo(f"{report.table}:{batch} was complete before")
         return
-    deleted = f", {report.deleted} deleted" if report.deleted else ""
-    typer.echo(f"{report.table}:{batch} {report.rows} rows{deleted} in {len(report.regions)} regions")
+    deleted = f", {report.deleted:,} deleted" if report.deleted else ""
+    where = counted(len(report.regions), "region")
+    typer.echo(f"{report.table}:{batch} {counted(report.rows, 'row')}{deleted} in {where}")
 
 
 def _await(query: IngestStream) -> None:

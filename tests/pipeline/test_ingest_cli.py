@@ -60,7 +60,7 @@ def test_files_of_several_kinds(root: Path, tmp_path: Path, gateway: EngineGatew
     (tmp_path / "notes.json").write_text("\n".join(map(json.dumps, rows)))
     options = ("--order-by", "at", "--deleted-column", "gone")
     result = run(root, "--from", tmp_path / "notes.json", "--format", "json", *options)
-    assert (result.exit_code, result.stdout) == (0, "notes: 1 rows, 1 deleted in 2 regions\n")
+    assert (result.exit_code, result.stdout) == (0, "notes: 1 row, 1 deleted in 2 regions\n")
     assert held(gateway) == [(2, None, None), (3, "y", None)]
     pq.write_table(pa.table({"id": [4], "text": ["four"]}), tmp_path / "notes.parquet")
     assert run(root, "--from", tmp_path / "notes.parquet", "--no-flush").exit_code == 0
