@@ -49,7 +49,7 @@ def forget(storage: Storage, region_id: str, first: int) -> None:
 
 
 def forget_merged(storage: Storage, merged: Mapping[str, int]) -> None:
-    """Remove what mergers left that died after their commit.
+    """Remove files of merges that are done, by mergers that died after their commit or were slower.
 
     Args:
         storage: directory of the table.

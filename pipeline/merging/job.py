@@ -143,6 +143,7 @@ def _rounds(
         yield state, pending
         known = {region_id: one.manifest for region_id, one in state.regions.items()}
         state = TableState.read(table, known=known)
+        forget_merged(table.storage, state.details.merged_generations)  # what we agreed to in vain
         before, pending = pending, _pending(state, regions, until)
         fruitless = fruitless + 1 if pending == before else 0
         if fruitless > _FRUITLESS_ROUNDS:
