@@ -121,12 +121,12 @@ def test_the_start_command_serves_and_the_health_check_agrees(
             assert fetch(connection, "SELECT count(*) AS n FROM orders").to_pylist() == [{"n": 3}]
         check = command_of(value_of(dockerfile, "HEALTHCHECK"))
         health = [sys.executable, *check[1:]]
-        assert subprocess.run(health, env=variables, timeout=30, check=False).returncode == 0
+        assert subprocess.run(health, env=variables, timeout=120, check=False).returncode == 0
         process.terminate()
-        _, logged = process.communicate(timeout=30)
+        _, logged = process.communicate(timeout=120)
         assert process.returncode == 0
     assert '"message": "stopped"' in logged
-    gone = subprocess.run(health, env=variables, timeout=30, check=False, capture_output=True)
+    gone = subprocess.run(health, env=variables, timeout=120, check=False, capture_output=True)
     assert gone.returncode != 0
 
 

@@ -166,9 +166,9 @@ def test_noise_below_flight(fuzzed: Target, method: str) -> None:
         path = f"/arrow.flight.protocol.FlightService/{method}"
         for message in noise:
             if method in STREAMED:
-                answers = channel.stream_stream(path)(iter((message, message)), timeout=10)
+                answers = channel.stream_stream(path)(iter((message, message)), timeout=60)
             else:
-                answers = channel.unary_stream(path)(message, timeout=10)
+                answers = channel.unary_stream(path)(message, timeout=60)
             try:
                 for _ in answers:
                     pass

@@ -46,10 +46,10 @@ class Observer:
         self.ended.release()
 
     def await_start(self) -> None:
-        assert self.started.acquire(timeout=30)
+        assert self.started.acquire(timeout=120)
 
     def await_end(self) -> Query:
-        assert self.ended.acquire(timeout=30)
+        assert self.ended.acquire(timeout=120)
         return self.finished[-1]
 
 
@@ -83,7 +83,7 @@ class Background:
             self.error = error
 
     def ended(self) -> Exception | None:
-        self._thread.join(30)
+        self._thread.join(120)
         assert not self._thread.is_alive()
         return self.error
 

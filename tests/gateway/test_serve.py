@@ -38,7 +38,7 @@ class Server:
 
     def end(self) -> tuple[int, str]:
         """Waits for the process and returns its status and what it logged."""
-        _, logged = self.process.communicate(timeout=30)
+        _, logged = self.process.communicate(timeout=120)
         return self.process.returncode, logged
 
 
@@ -124,7 +124,7 @@ def test_a_second_signal_stops_at_once(lake: Path) -> None:
         server.signal(signal.SIGTERM)
         _logged(server, "stopping")
         server.signal(signal.SIGTERM)
-        assert server.process.wait(30) == 128 + signal.SIGTERM
+        assert server.process.wait(120) == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow

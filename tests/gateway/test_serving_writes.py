@@ -111,10 +111,10 @@ class TestSigterm:
         threads = [threading.Thread(target=client, args=(lane * 1_000_000,)) for lane in range(3)]
         for thread in threads:
             thread.start()
-        assert under_way.wait(30)
+        assert under_way.wait(120)
         log = stop(gateway)
         for thread in threads:
-            thread.join(30)
+            thread.join(120)
         assert "Traceback" not in log
         found = ids(root)
         assert set(acknowledged) <= set(found)

@@ -336,7 +336,7 @@ def test_on_a_terminal_the_command_is_a_shell(uri: str, tmp_path: Path) -> None:
         shown = _shown_until(here, b"Time: ")
         os.write(here, b"\\q\r")
         _shown_until(here, None)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     finally:
         process.kill()
         process.wait()

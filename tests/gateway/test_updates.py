@@ -306,7 +306,7 @@ def test_it_waits_for_its_turn_and_can_be_stopped_before_it_writes(root: Path, n
         with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as operator:
             kill = sql.CommandStatementUpdate(query=f"KILL QUERY '{query.id}'")
             assert put(operator, kill, None) == 1
-        waiting.join(30)
+        waiting.join(120)
         assert isinstance(errors[0], flight.FlightCancelledError)
         reader.cancel()
         observer.await_end()

@@ -113,7 +113,7 @@ class Jvm:
         assert self._child.stderr is not None
         self._child.stdin.close()
         try:
-            self._child.wait(timeout=30)
+            self._child.wait(timeout=120)
         finally:
             self._child.kill()
             self._child.wait()

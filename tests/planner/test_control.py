@@ -116,7 +116,7 @@ def test_a_leaf_is_read_to_the_end_before_its_statement_stops(engine: QueryEngin
     with pytest.raises(QueryCancelledError, match="stopped by the test"):
         reader.read_all()
     # In a thread of DataFusion, whose end the statement does not await.
-    assert step.completed.wait(30)
+    assert step.completed.wait(120)
 
 
 class UnsizedError(Exception):

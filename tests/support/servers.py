@@ -14,6 +14,8 @@ import adbc_driver_flightsql.dbapi as flightsql
 import pyarrow as pa
 from adbc_driver_flightsql import DatabaseOptions
 
+# Longer than a server drains by default.
+_PATIENCE_SECONDS = 120
 _URI = re.compile(r"grpc(\+tls)?://\S+:\d+")
 
 
@@ -62,15 +64,14 @@ class GatewayProcess:
         """Ask the server to drain and stop; its exit code is returned."""
         self._child.send_signal(signal.SIGTERM)
         try:
-            code = self._child.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            raise
-        self._drain.join()
-        for pipe in (self._child.stdout, self._child.stderr):
-            assert pipe is not None
-            pipe.close()
-        return code
+            return self._child.wait(timeout=_PATIENCE_SECONDS)
+        finally:
+            # Whatever happened, the tests to come don't meet what is left of it.
+            self.kill()
+            self._drain.join()
+            for pipe in (self._child.stdout, self._child.stderr):
+                assert pipe is not None
+                pipe.close()
 
     def __enter__(self) -> Self:
         return self
