@@ -19,7 +19,7 @@ from benchmarks.timing import interleave
 from memwal.errors import InvalidInputError
 
 IN_PROCESS = ("scans", "lsm_scanner", "lookups", "planning", "generations_cost")
-SERVED = ("adbc_lookups", "streaming", "hybrid_search")
+SERVED = ("adbc_lookups", "streaming")
 WRITING = ("ingest", "write_costs", "merging", "maintenance")
 # Each takes many servers, many clients or many tables.
 COSTLY = tuple(name for name in FAMILIES if name not in IN_PROCESS + SERVED + WRITING)

@@ -57,11 +57,11 @@ def test_some_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEng
 
 
 @pytest.mark.slow
-def test_two_thousand_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEngine]) -> None:
+def test_a_thousand_statements(fuzz_root: Path, open_engine: Callable[[Path], QueryEngine]) -> None:
     engine = open_engine(fuzz_root)
-    statuses = run_all(engine, seed=1, count=2_000)
-    assert statuses["OK"] > 200
-    assert statuses["INVALID_ARGUMENT"] > 200
+    statuses = run_all(engine, seed=1, count=1_000)
+    assert statuses["OK"] > 100
+    assert statuses["INVALID_ARGUMENT"] > 100
     assert engine.execute("SELECT count(*) AS n FROM orders").read_all().to_pydict() == {"n": [40]}
 
 

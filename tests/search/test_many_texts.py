@@ -49,7 +49,7 @@ def test_the_best_of_many_matches_are_those_of_one_table(
     table.put(*drawn(source, source.choice(25_000, 700, replace=False)))
     ask, searched = asking(open_engine(root)), table.searched()
     merged, keys = MergedTable(searched.rows, ("txt",), TOKENIZER), searched.keys_of(searched.rows)
-    for number in range(80):
+    for number in range(40):
         options, query = list(QUERIES.values())[number % len(QUERIES)]
         words = source.choice(400, source.integers(1, 5), p=SHARES if number % 3 else None)
         text, k = " ".join(WORDS[one] for one in words), int(source.choice([1, 10, 10, 100, 1000]))

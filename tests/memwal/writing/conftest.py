@@ -12,7 +12,7 @@ import pytest
 from memwal.writing import TableWriter, WriteOptions
 from tests.memwal.written import WrittenTable, keyed_schema
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 def until(condition: Callable[[], bool]) -> None:
