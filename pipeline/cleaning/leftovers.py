@@ -17,7 +17,6 @@ from memwal.layout import manifest_directory
 from memwal.storage import Entry, Storage
 from memwal.writing.owners import OWNERS
 from pipeline.cleaning.garbage import Garbage, Kept, Kind
-from pipeline.cleaning.log import log_directory
 from pipeline.cleaning.view import RegionView
 
 MARKERS: Final = "_gateway/ingest"
@@ -29,8 +28,9 @@ _ONCE: Final = "once-"
 
 def region_leftovers(view: RegionView) -> Iterator[Garbage | Kept]:
     """Drafts and records of one region."""
-    for path in (log_directory(view.region_id), manifest_directory(view.region_id)):
-        for one in view.storage.list(path):
+    listed = {view.log_directory: view.log, manifest_directory(view.region_id): view.history.others}
+    for path, names in listed.items():
+        for one in names:
             if _DRAFT.fullmatch(one.name) and _is_older(one, view.now - view.policy.grace):
                 reason = "a draft, whose writer was stopped"
                 yield Garbage(Kind.LEFTOVERS, f"{path}/{one.name}", one.size, reason, view.region_id)

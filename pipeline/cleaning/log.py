@@ -33,17 +33,12 @@ class _Fence:
     epoch: int
 
 
-def log_directory(region_id: str) -> str:
-    """The directory of a region's log."""
-    return f"_mem_wal/{region_id}/wal"
-
-
 def flushed_entries(view: RegionView) -> Iterator[Garbage | Kept]:
     """Entries that neither readers nor writers need, in stretches between what stays."""
-    path = log_directory(view.region_id)
+    path = view.log_directory
     sizes = {
         position: one.size
-        for one in view.storage.list(path)
+        for one in view.log
         if one.name.endswith(".arrow")
         and (position := from_bit_reversed(one.name.removesuffix(".arrow"))) is not None
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from memwal.layout import region_directory
 from memwal.manifest import RegionManifest
-from memwal.storage import Storage
+from memwal.storage import Entry, Storage
 from pipeline.cleaning.base import Base
 from pipeline.cleaning.history import RegionHistory
 from pipeline.cleaning.policy import CleanPolicy
@@ -66,3 +67,13 @@ class RegionView:
     def directory(self) -> str:
         """Below the table's."""
         return region_directory(self.region_id)
+
+    @property
+    def log_directory(self) -> str:
+        """Below the table's."""
+        return f"{self.directory}/wal"
+
+    @cached_property
+    def log(self) -> tuple[Entry, ...]:
+        """What is in the directory of the log."""
+        return self.storage.list(self.log_directory)
