@@ -23,12 +23,14 @@ class RewritePart:
         uri: of the table.
         options: of its storage.
         version: of the base table that they belong to.
+        number: of the part, in the order of the table's rows.
         task: Lance's `CompactionTask`.
     """
 
     uri: str
     options: Mapping[str, str]
     version: int
+    number: int
     task: Any
 
 
@@ -63,20 +65,24 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
     def change() -> Compacted:
         dataset = table.dataset()
         plan = Compaction.plan(dataset, options)
-        parts = [RewritePart(table.uri, dict(table.options), plan.read_version, task) for task in plan.tasks]
+        parts = [
+            RewritePart(table.uri, dict(table.options), plan.read_version, number, task)
+            for number, task in enumerate(plan.tasks)
+        ]
         if not parts:
             return Compacted()
-        rewrites = []
+        rewrites: dict[int, Any] = {}
         with progress(f"compact {table.name}", len(parts)) as advance:
-            for rewrite in runner.run(rewrite_part, parts, name=f"compact {table.name}"):
-                rewrites.append(rewrite)
+            for number, rewrite in runner.run(rewrite_part, parts, name=f"compact {table.name}"):
+                rewrites[number] = rewrite
                 advance(1)
-        done = Compaction.commit(dataset, rewrites, options)
+        # In the order of their rows, whichever was ready first: as Lance does it by itself.
+        done = Compaction.commit(dataset, [rewrites[number] for number in sorted(rewrites)], options)
         return Compacted(done.fragments_removed, done.fragments_added)
 
     return committed(table, "put its files together", change)
 
 
-def rewrite_part(part: RewritePart) -> Any:  # noqa: ANN401 (lance types)
+def rewrite_part(part: RewritePart) -> tuple[int, Any]:
     """Write the rows of a task to new files, which belong to no version yet; safe to repeat."""
-    return part.task.execute(LakeTable.at(part.uri, part.options).dataset(part.version))
+    return part.number, part.task.execute(LakeTable.at(part.uri, part.options).dataset(part.version))

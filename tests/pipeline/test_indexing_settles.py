@@ -31,4 +31,5 @@ def test_fragments_of_any_sizes(tmp_path: Path, sizes: tuple[int, ...], deleted_
     for _ in range(2):
         maintain(table, policy)
     assert needs(table, policy) == ()
-    assert table.dataset().to_table()["a"].to_pylist() == [one for one in range(first) if one % 3]
+    # Lance puts what it has written behind what it left alone.
+    assert sorted(table.dataset().to_table()["a"].to_pylist()) == [one for one in range(first) if one % 3]
