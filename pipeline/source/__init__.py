@@ -1,7 +1,7 @@
 """The Spark data source `lance_gateway`: tables and queries of a gateway as DataFrames, and back.
 
 - `datasource`: what Spark calls; `registering`: tells a session of it.
-- `options`: what a user may say, checked; `naming`: their names and near misses.
+- `options`: what a user may say, checked.
 - `types`: Arrow types as Spark's, and batches in the types that Spark expects.
 - `statement`: the SQL that is sent: columns, conditions; `filters`: Spark's filters as SQL.
 - `client`: one connection to a gateway; `failing`: what a Spark user is told.
