@@ -9,6 +9,7 @@ import typer
 
 from pipeline.cli.failing import failing, for_each
 from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
+from pipeline.counted import counted
 
 if TYPE_CHECKING:
     from pipeline.lake import LakeTable
@@ -76,12 +77,12 @@ def _document(report: SnapshotReport) -> dict[str, object]:
 
 
 def _line(report: SnapshotReport) -> str:
-    regions = "1 region" if report.regions == 1 else f"{report.regions} regions"
+    regions = counted(report.regions, "region")
     if report.committed is None:
         reason = "nothing has changed" if report.is_current else "the last snapshot is young enough"
         return f"{report.table}: {regions}, {reason}"
     where = "inline" if report.committed.is_inline else "in a file of its own"
     return (
         f"{report.table}: {regions} remembered by version {report.committed.version}, "
-        f"{report.committed.num_bytes} bytes {where}"
+        f"{counted(report.committed.num_bytes, 'byte')} {where}"
     )

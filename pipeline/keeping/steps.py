@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pipeline.cleaning import clean
+from pipeline.counted import counted
 from pipeline.indexing import maintain
 from pipeline.keeping.policy import Policies
 from pipeline.lake import LakeTable
@@ -40,11 +41,9 @@ def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
     if not report.batches:
         return Done(waits=report.left > 0)
     counts = {"generations": report.generations, "upserted": report.upserted, "deleted": report.deleted}
-    return Done(
-        f"merged generations: {report.generations}, of regions: {report.regions}; rows upserted: "
-        f"{report.upserted}, deleted: {report.deleted}",
-        counts,
-    )
+    generations, regions = counted(report.generations, "generation"), counted(report.regions, "region")
+    rows = counted(report.upserted, "row")
+    return Done(f"merged {generations} of {regions}: {rows} upserted, {report.deleted:,} deleted", counts)
 
 
 def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
@@ -57,12 +56,11 @@ def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
         "fragments_removed": report.fragments_removed,
         "fragments_added": report.fragments_added,
     }
-    names = ", ".join((*report.optimised, *report.retrained)) or "no index"
-    return Done(
-        f"brought up to date: {names}; fragments put together: {report.fragments_removed}, "
-        f"instead of them: {report.fragments_added}",
-        counts,
-    )
+    names = ", ".join((*report.optimised, *report.retrained))
+    did = [f"brought up to date: {names}"] if names else []
+    if report.fragments_removed:
+        did.append(f"{counted(report.fragments_removed, 'fragment')} became {report.fragments_added}")
+    return Done("; ".join(did) or "; ".join(report.reasons), counts)
 
 
 def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
@@ -72,7 +70,8 @@ def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress
     report = snapshot(table, policies.snapshot, runner=runner, progress=progress)
     if report.committed is None:
         return Done(waits=not report.is_current)
-    return Done(f"remembered regions: {report.regions}", {"regions": report.regions, "hints": report.hints})
+    counts = {"regions": report.regions, "hints": report.hints}
+    return Done(f"remembered {counted(report.regions, 'region')}", counts)
 
 
 def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
@@ -81,7 +80,7 @@ def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: P
     if not report.garbage:
         return Done()
     counts = {"removed": len(report.garbage), "bytes": report.bytes}
-    return Done(f"removed files and directories: {len(report.garbage)}, bytes: {report.bytes}", counts)
+    return Done(f"removed {counted(len(report.garbage), 'thing')}, {counted(report.bytes, 'byte')}", counts)
 
 
 STEPS: Final[Mapping[str, Step]] = {

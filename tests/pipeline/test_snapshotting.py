@@ -431,7 +431,7 @@ class TestTheCommand:
         lance.write_dataset(pa.table({"a": [1]}), root / "plain.lance")  # Nobody asks for it.
         done = self.command("--root", str(root), "--inline-regions", "0")
         assert re.fullmatch(
-            r"t: 2 regions remembered by version 3, \d+ bytes in a file of its own\n", done.stdout
+            r"t: 2 regions remembered by version 3, \d,\d+ bytes in a file of its own\n", done.stdout
         )
         assert self.command("t", "--root", str(root)).stdout == "t: 2 regions, nothing has changed\n"
         as_json = json.loads(self.command("--root", str(root), "--json").stdout)
