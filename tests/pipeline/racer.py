@@ -1,0 +1,65 @@
+"""A process that does one job on a table again and again, until a file says that it is over.
+
+Run as ``python racer.py TABLE JOB STOP``; prints how often it did something.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from memwal.errors import PreconditionError, UnavailableError
+from pipeline.cleaning import CleanPolicy, clean
+from pipeline.indexing import IndexPolicy, maintain
+from pipeline.lake import LakeTable
+from pipeline.merging import MergePolicy, merge
+from pipeline.snapshotting import SnapshotPolicy, snapshot
+
+TRIES = 5
+GRACE_SECONDS = 5.0
+"""Longer than any query of the tests that race."""
+
+
+def _merge(table: LakeTable) -> int:
+    return merge(table, MergePolicy(batch_rows=8)).generations
+
+
+def _index(table: LakeTable) -> int:
+    """An index may stay behind mergers that are always faster; one that no try brings forward is broken."""
+    policy = IndexPolicy(target_rows=1_000, max_spare_fragments=2)
+    for _ in range(TRIES):
+        with suppress(PreconditionError):
+            return len(maintain(table, policy).reasons)
+    return len(maintain(table, policy).reasons)
+
+
+def _clean(table: LakeTable) -> int:
+    policy = CleanPolicy(grace_seconds=GRACE_SECONDS, retain_versions=1)
+    return len(clean(table, policy, delete=True).garbage)
+
+
+def _snapshot(table: LakeTable) -> int:
+    return snapshot(table, SnapshotPolicy(0)).committed is not None
+
+
+JOBS: Mapping[str, Callable[[LakeTable], int]] = {
+    "merge": _merge,
+    "index": _index,
+    "clean": _clean,
+    "snapshot": _snapshot,
+}
+
+
+def main(uri: str, job: str, stop: str) -> None:
+    table = LakeTable.at(uri)
+    done = 0
+    while not Path(stop).exists():
+        with suppress(UnavailableError):  # Others were faster too often: that is told, and tried again.
+            done += JOBS[job](table)
+        os.sched_yield()
+    print(done)  # noqa: T201 - what is waited for
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
