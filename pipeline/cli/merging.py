@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.failing import failing
+from pipeline.cli.failing import failing, for_each
 from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
 from pipeline.cli.runner import Master, opened_runner
+from pipeline.counted import counted
 
 if TYPE_CHECKING:
     from pipeline.lake import LakeTable
-    from pipeline.merging import MergePolicy, MergeReport
-    from pipeline.runners import Runner
+    from pipeline.merging import MergeReport
 
 
 def merge(
@@ -63,6 +62,8 @@ def merge(
     """
     with failing():
         from pipeline.lake import Lake  # noqa: PLC0415 - keeps --help quick
+        from pipeline.merging import merge as run  # noqa: PLC0415
+        from pipeline.progress import on_terminal  # noqa: PLC0415
         from pipeline.settings import load  # noqa: PLC0415
 
         settings = load(
@@ -82,38 +83,12 @@ def merge(
         found = Lake.open(settings.root, settings.storage_options).tables(tables or ())
         policy = settings.policies.merge
         with opened_runner(master) as runner:
-            failed = [
-                one.name
-                for one in found
-                if not _merge(one, policy, region or (), runner, as_json=as_json, is_named=bool(tables))
-            ]
-        if failed:
-            raise typer.Exit(1)
 
+            def one(table: LakeTable) -> None:
+                report = run(table, policy, regions=region or (), runner=runner, progress=on_terminal)
+                typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
 
-def _merge(
-    table: LakeTable,
-    policy: MergePolicy,
-    regions: Sequence[str],
-    runner: Runner,
-    *,
-    as_json: bool,
-    is_named: bool,
-) -> bool:
-    """Merge one of the tables; one that fails does not keep the others from being merged."""
-    from memwal.errors import LanceGatewayError, PreconditionError  # noqa: PLC0415
-    from pipeline.merging import merge as run  # noqa: PLC0415
-    from pipeline.progress import on_terminal  # noqa: PLC0415
-
-    try:
-        report = run(table, policy, regions=regions, runner=runner, progress=on_terminal)
-    except LanceGatewayError as error:
-        if isinstance(error, PreconditionError) and not is_named:
-            return True  # Not every table below a root has a MemWAL.
-        typer.echo("error: " + " ".join(str(error).split()), err=True)
-        return False
-    typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
-    return True
+            for_each(found, one, are_named=bool(tables))
 
 
 def _facts(report: MergeReport) -> dict[str, object]:
@@ -131,11 +106,12 @@ def _facts(report: MergeReport) -> dict[str, object]:
 
 def _line(report: MergeReport) -> str:
     if report.left:
-        return f"{report.table}: {report.left} generations are pending, which is less than what was asked for"
+        pending = counted(report.left, "generation")
+        return f"{report.table}: {pending} pending, which is less than what was asked for"
     if not report.batches:
         return f"{report.table}: nothing is pending"
+    what, where = counted(report.generations, "generation"), counted(report.regions, "region")
     return (
-        f"{report.table}: {report.upserted:,} rows upserted, {report.deleted:,} deleted: "
-        f"{report.generations:,} generations of {report.regions:,} regions "
-        f"in {len(report.batches):,} commits, {report.seconds:.1f} s"
+        f"{report.table}: {counted(report.upserted, 'row')} upserted, {report.deleted:,} deleted: {what} of "
+        f"{where} in {counted(len(report.batches), 'commit')}, {report.seconds:.1f} s"
     )

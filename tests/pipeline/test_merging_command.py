@@ -32,7 +32,7 @@ def run(root: Path, *arguments: str) -> Result:
 def test_a_line_says_what_was_done(root: Path, kept: Kept):
     first = run(root)
     assert first.exit_code == 0
-    assert first.stdout.startswith("t: 2 rows upserted, 1 deleted: 1 generations of 1 regions in 1 commits, ")
+    assert first.stdout.startswith("t: 2 rows upserted, 1 deleted: 1 generation of 1 region in 1 commit, ")
     kept.check()
     assert run(root).stdout == "t: nothing is pending\n"
 
@@ -59,7 +59,7 @@ def test_json_says_the_same(root: Path):
 def test_a_table_may_be_left_alone(root: Path, kept: Kept, arguments: list[str]):
     version = kept.base().version
     assert run(root, *arguments).stdout == (
-        "t: 1 generations are pending, which is less than what was asked for\n"
+        "t: 1 generation pending, which is less than what was asked for\n"
     )
     assert kept.base().version == version
 
@@ -68,7 +68,7 @@ def test_a_file_may_say_when_to_merge_and_force_overrules_it(root: Path, kept: K
     file = root / "gateway.toml"
     file.write_text(f"root = '{root}'\n[pipeline.merge]\nmin_generations = 2\nmax_lag = '1h'\n")
     command = ["merge", "--config", str(file)]
-    assert "1 generations are pending, which is less" in CliRunner().invoke(app, command).stdout
+    assert "1 generation pending, which is less" in CliRunner().invoke(app, command).stdout
     assert "2 rows upserted" in CliRunner().invoke(app, [*command, "--force"]).stdout
     kept.check()
 
