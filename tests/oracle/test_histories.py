@@ -70,7 +70,7 @@ def test_histories_read_over_adbc_equal_the_replay(writers: WriterProcess):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_histories_read_through_two_gateways_by_turns_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, TwoGatewaysExecutor, examples=2, steps=12, derandomize=True)
+    run_histories(writers, TwoGatewaysExecutor, examples=2, steps=8, derandomize=True)
 
 
 @pytest.mark.soak
