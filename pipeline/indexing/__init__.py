@@ -9,7 +9,7 @@ A look at a table
 Upkeep
 
 - `job`: all of it, in order; `optimising`: rows into indexes; `compacting`: small fragments put together.
-- `verifying`: whether indexes have afterwards what they should.
+- `catching_up`: until indexes have what the table had; `verifying`: what they lack.
 
 New indexes
 

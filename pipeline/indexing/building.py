@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memwal.errors import AlreadyExistsError, PreconditionError
+from pipeline.indexing.catching_up import caught_up
 from pipeline.indexing.committing import committed
 from pipeline.indexing.indexes import Fragment, TableIndexes
 from pipeline.indexing.models import shared_model
-from pipeline.indexing.optimising import optimise
-from pipeline.indexing.planning import catching_up
 from pipeline.indexing.spec import IndexSpec
 from pipeline.indexing.training import record
-from pipeline.indexing.verifying import refusal
 from pipeline.lake import LakeTable
 from pipeline.progress import Progress, silent
 from pipeline.runners import Runner, Threads
@@ -85,13 +83,8 @@ def build(
     """
     runner = runner or Threads()
     segments = committed(table, f"build index {spec.name!r}", lambda: _built(table, spec, runner, progress))
+    caught_up(table, (spec.name,), runner, progress)
     after = TableIndexes.read(table)
-    upkeep = [one for one in catching_up(after) if one.name == spec.name]
-    if upkeep:
-        failed = tuple(one for one in optimise(table, upkeep, runner, progress) if one.error is not None)
-        if failed:
-            raise refusal(table, failed, ())
-        after = TableIndexes.read(table)
     index = after.index(spec.name)
     if index is None:
         msg = f"table {table.name!r}: index {spec.name!r} was dropped as soon as it was built"

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.indexing.catching_up import caught_up
 from pipeline.indexing.compacting import Compacted, compact
 from pipeline.indexing.indexes import TableIndexes
 from pipeline.indexing.optimising import Optimised, optimise
 from pipeline.indexing.planning import Needs, Upkeep, catching_up, gathering, needed
 from pipeline.indexing.policy import IndexPolicy
 from pipeline.indexing.training import record
-from pipeline.indexing.verifying import lacking, lagging, refusal
+from pipeline.indexing.verifying import lagging, refusal
 from pipeline.lake import LakeTable
 from pipeline.progress import Progress, silent
 from pipeline.runners import Runner, Threads
-
-_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,9 @@ class _Maintenance:
         if found.compaction:
             done += self._optimise(self._before_compaction())
             compacted = compact(self.table, self.policy, self.runner, self.progress)
-        done += self._caught_up(after_compaction=bool(compacted.removed), due=found.upkeep)
+        everything = {one.name for one in TableIndexes.read(self.table).indexes}
+        names = everything if compacted.removed else {one.name for one in found.upkeep}
+        done += caught_up(self.table, names, self.runner, self.progress)
         untrained = tuple(one for one in done if one.upkeep.retrain and one.error is not None)
         if untrained:
             raise refusal(self.table, untrained, ())
@@ -122,29 +123,3 @@ class _Maintenance:
             if one.name not in wanted or wanted[one.name].fold < one.fold:
                 wanted[one.name] = one
         return tuple(wanted.values())
-
-    def _caught_up(self, *, after_compaction: bool, due: Sequence[Upkeep]) -> list[Optimised]:
-        """Bring indexes up to date until they have what the table has now.
-
-        Raises:
-            PreconditionError: one can't be.
-        """
-        goal = TableIndexes.read(self.table)
-        names = {one.name for one in (goal.indexes if after_compaction else due)}
-        done: list[Optimised] = []
-        latest = goal
-        for _ in range(_ROUNDS):
-            missing = names.intersection(lacking(goal, latest))
-            if not missing:
-                return done
-            upkeep = [one for one in catching_up(latest) if one.name in missing]
-            outcome = self._optimise(upkeep)
-            failed = tuple(one for one in outcome if one.error is not None)
-            if failed:
-                raise refusal(self.table, failed, ())
-            done += outcome
-            latest = TableIndexes.read(self.table)
-        stuck = tuple(sorted(names.intersection(lacking(goal, latest))))
-        if stuck:
-            raise refusal(self.table, (), stuck)
-        return done

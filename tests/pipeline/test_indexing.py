@@ -11,9 +11,11 @@ import pytest
 
 from memwal.errors import PreconditionError, UnavailableError
 from memwal.index_details import read_index_details
-from pipeline.indexing import IndexPolicy, committing, compacting, maintain, needs
+from pipeline.indexing import IndexPolicy, catching_up, committing, compacting, maintain, needs
+from pipeline.indexing.optimising import Optimised
 from pipeline.indexing.training import DIRECTORY
 from pipeline.lake import LakeTable
+from pipeline.progress import silent
 from pipeline.runners import Threads
 from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
@@ -296,6 +298,32 @@ def test_an_index_that_cannot_catch_up_is_named_and_holds_up_no_other(plain_tabl
     assert "--build COLUMN:TYPE:txt_index --replace" in str(caught.value)
     assert plain_table.index("n_index").is_current
     assert plain_table.index("vec_index").is_current
+
+
+def test_an_index_lags_where_others_change_the_table_all_the_time_and_fails_where_nobody_does(
+    plain_table: IndexedTable, monkeypatch: pytest.MonkeyPatch
+):
+    plain_table.turn(range(150, 200), 1)
+    names = ("n_index",)
+    turns = iter(range(2, 100))
+
+    def nothing(_: Any, upkeep: Any, *__: Any) -> tuple[Optimised, ...]:
+        return tuple(map(Optimised, upkeep))
+
+    def nothing_beside_a_merge(*arguments: Any) -> tuple[Optimised, ...]:
+        plain_table.turn(range(300, 305), next(turns))
+        return nothing(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(catching_up, "optimise", nothing_beside_a_merge)
+        catching_up.caught_up(plain_table.lake_table, names, Threads(), silent)
+    assert not plain_table.index("n_index").is_current
+    with monkeypatch.context() as patch:
+        patch.setattr(catching_up, "optimise", nothing)
+        with pytest.raises(PreconditionError, match=r"'n_index' can't catch up .* they still lack rows"):
+            catching_up.caught_up(plain_table.lake_table, names, Threads(), silent)
+    catching_up.caught_up(plain_table.lake_table, names, Threads(), silent)
+    assert plain_table.index("n_index").is_current
 
 
 # Training
