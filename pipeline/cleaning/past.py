@@ -14,6 +14,7 @@ from typing import Any
 
 from memwal.errors import InvalidInputError
 from memwal.index_details import read_index_details
+from pipeline.cleaning.garbage import Kind
 from pipeline.cleaning.policy import CleanPolicy
 from pipeline.lake import LakeTable
 
@@ -131,16 +132,15 @@ def expired(versions: Sequence[Version], policy: CleanPolicy, now: int) -> tuple
         policy: what may go.
         now: microseconds since 1970.
     """
-    if not policy.removes_versions:
+    if Kind.VERSIONS not in policy.kinds:
         return ()
-    age = 0 if policy.older_than_seconds is None else int(policy.older_than_seconds * 1e6)
     candidates = versions[: -(policy.retain_versions or 1)]
     followers = dict(zip((one.number for one in versions), versions[1:], strict=False))
     return tuple(
         one
         for one in candidates
         if not one.tags
-        and one.committed_at <= now - age
+        and one.committed_at <= now - policy.version_age
         and followers[one.number].committed_at <= now - policy.grace
     )
 

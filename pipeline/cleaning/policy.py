@@ -10,6 +10,8 @@ from pipeline.cleaning.garbage import Kind
 GRACE_SECONDS = 900.0
 """Longer than a gateway's tickets (600 s) and any statement that it runs in the time it is allowed."""
 
+WEEK_SECONDS = 7 * 24 * 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class CleanPolicy:
@@ -17,9 +19,10 @@ class CleanPolicy:
 
     Attributes:
         grace_seconds: what a reader may have found so long ago stays. Longer than any query and any ticket.
-        older_than_seconds: versions of the base table that were committed longer ago may go; None for all.
-        retain_versions: so many of the newest versions stay; None for no such number. Without either, none
-            goes, and neither does what a version needs to be read `FOR VERSION AS OF`.
+        older_than_seconds: versions of the base table that were committed longer ago may go, and with them
+            what they alone need to be read `FOR VERSION AS OF`. None for a week, or for any age where
+            `retain_versions` is given.
+        retain_versions: so many of the newest versions stay; None for the newest alone.
         kinds: of garbage.
     """
 
@@ -50,7 +53,7 @@ class CleanPolicy:
         return int(self.grace_seconds * 1e6)
 
     @property
-    def removes_versions(self) -> bool:
-        """Whether versions of the base table may go."""
-        limits = (self.older_than_seconds, self.retain_versions)
-        return Kind.VERSIONS in self.kinds and limits != (None, None)
+    def version_age(self) -> int:
+        """Versions of the base table that are younger stay; in microseconds."""
+        default = WEEK_SECONDS if self.retain_versions is None else 0.0
+        return int((default if self.older_than_seconds is None else self.older_than_seconds) * 1e6)

@@ -32,10 +32,13 @@ def clean(
         typer.Option(help="What readers may have found so long ago stays: longer than any query. 15m."),
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Let versions of the base table go that are older, such as 7d.")
+        str | None,
+        typer.Option(
+            help="Versions of the base table that are younger stay; 7d, or 0s with --retain-versions."
+        ),
     ] = None,
     retain_versions: Annotated[
-        int | None, typer.Option(help="Let versions go that are not among so many newest ones.")
+        int | None, typer.Option(help="So many newest versions of the base table stay.")
     ] = None,
     kind: Annotated[
         list[str] | None, typer.Option(help="Kind of garbage; may be repeated. All kinds by default.")
@@ -47,8 +50,8 @@ def clean(
 ) -> None:
     """List what nobody needs any more, with reasons and bytes; remove it with --delete.
 
-    Kinds: versions, generations, directories, log, manifests, leftovers. Without --older-than and
-    --retain-versions all versions of the base table stay, with all generations by which they are read.
+    Kinds: versions, generations, directories, log, manifests, leftovers. A version of the base table that
+    stays keeps the generations by which it is read.
     """
     with failing():
         from pipeline.cleaning import clean as run  # noqa: PLC0415 - keeps --help quick
@@ -77,11 +80,6 @@ def clean(
                     _print(report)
 
             for_each(found, job, are_named=bool(tables))
-        if not as_json and not settings.policies.clean.removes_versions:
-            typer.echo(
-                "all versions of base tables stay; --older-than or --retain-versions lets old ones go, and "
-                "with them what only they need"
-            )
 
 
 def _plain(report: CleanReport) -> dict[str, object]:

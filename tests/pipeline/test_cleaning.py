@@ -177,7 +177,8 @@ def test_versions_go_by_age_and_by_number_and_never_those_that_readers_have(kept
         return [one.first for one in of(kept.find(policy, hours=hours), Kind.VERSIONS)]
 
     newest = kept.table.dataset().version
-    assert gone(CleanPolicy(), 1000) == []
+    assert gone(CleanPolicy(), 167) == []
+    assert gone(CleanPolicy(), 169) == list(range(1, newest)), "a week by default"
     assert gone(CleanPolicy(older_than_seconds=2 * HOUR), 1) == []
     assert gone(CleanPolicy(older_than_seconds=2 * HOUR), 3) == list(range(1, newest))
     assert gone(CleanPolicy(retain_versions=2), 3) == list(range(1, newest - 1))
