@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from memwal.errors import UnavailableError
+from memwal.index_details import MemWalIndexDetails
 from pipeline.indexing.indexes import TableIndexes
 from pipeline.indexing.optimising import Optimised, optimise
 from pipeline.indexing.planning import catching_up
@@ -15,7 +17,7 @@ from pipeline.runners import Runner
 
 _ROUNDS = 6
 _QUIET_ROUNDS = 2
-"""After so many in a row in which nobody else changed the table, it is the index that stands in the way."""
+"""An index that Lance fails on stands in the way itself after so many in which nobody else changed the table."""
 
 
 def caught_up(
@@ -37,7 +39,7 @@ def caught_up(
         missing = set(names).intersection(lacking(goal, latest))
         if not missing:
             return tuple(done)
-        if quiet == _QUIET_ROUNDS:
+        if failed and quiet >= _QUIET_ROUNDS:
             raise refusal(table, failed, tuple(sorted(missing)))
         upkeep = [one for one in catching_up(latest) if one.name in missing]
         outcome = optimise(table, upkeep, runner, progress)
@@ -45,6 +47,9 @@ def caught_up(
         done += [one for one in outcome if one.error is None]
         before, latest = latest, TableIndexes.read(table)
         quiet = quiet + 1 if is_left_alone(before, latest, commits=len(upkeep)) else 0
+    stuck = set(names).intersection(lacking(goal, latest))
+    if stuck and quiet == _ROUNDS:
+        raise refusal(table, failed, tuple(sorted(stuck)))
     if failed:
         msg = f"{failed[0].error}; others change the table all the time: try again later"
         raise UnavailableError(msg)
@@ -56,5 +61,10 @@ def is_left_alone(before: TableIndexes, after: TableIndexes, *, commits: int) ->
     return (
         after.version - before.version <= commits
         and before.fragments == after.fragments
-        and before.merged == after.merged
+        and _told_by_others(before) == _told_by_others(after)
     )
+
+
+def _told_by_others(indexes: TableIndexes) -> MemWalIndexDetails | None:
+    """What the MemWAL index says but for the progress of indexes: merges, and snapshots of regions."""
+    return None if indexes.details is None else replace(indexes.details, index_catchup={})
