@@ -17,7 +17,7 @@ from pipeline.runners import Runner
 
 _ROUNDS = 6
 _QUIET_ROUNDS = 2
-"""An index that Lance fails on stands in the way itself after so many in which nobody else changed the table."""
+"""After so many in which nobody else changed the table, an index that Lance fails on is refused."""
 
 
 def caught_up(
