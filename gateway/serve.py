@@ -33,6 +33,8 @@ from planner.catalog import Catalog
 logger = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# The system may hand a signal to any thread of a busy process; its handler runs when the main thread wakes up.
+_SIGNAL_SECONDS = 0.25
 # How long streams that were told to end may take to do so.
 _GRACE_SECONDS = 1.0
 # How long storage may take over rows that were acknowledged without waiting for it, and over its last flush.
@@ -75,7 +77,8 @@ def serve(loaded: Loaded) -> None:
         uri = f"{scheme}://{host}:{server.port}"
         sys.stdout.write(f"Lance Gateway {version('lance-gateway')} serves {config.root} at {uri}\n")
         sys.stdout.flush()
-        stop.wait()
+        while not stop.wait(_SIGNAL_SECONDS):
+            pass
         observability.readiness.drain()
         has_ended = _drain(server, config.server.drain)
         has_closed = _close(catalog, config.writes.flush_timeout)
