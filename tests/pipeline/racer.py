@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from memwal.errors import PreconditionError, UnavailableError
+from memwal.errors import UnavailableError
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.indexing import IndexPolicy, maintain
 from pipeline.lake import LakeTable
 from pipeline.merging import MergePolicy, merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 
-TRIES = 5
 GRACE_SECONDS = 5.0
 """Longer than any query of the tests that race."""
 
@@ -26,12 +25,7 @@ def _merge(table: LakeTable) -> int:
 
 
 def _index(table: LakeTable) -> int:
-    """An index may stay behind mergers that are always faster; one that no try brings forward is broken."""
-    policy = IndexPolicy(target_rows=1_000, max_spare_fragments=2)
-    for _ in range(TRIES):
-        with suppress(PreconditionError):
-            return len(maintain(table, policy).reasons)
-    return len(maintain(table, policy).reasons)
+    return len(maintain(table, IndexPolicy(target_rows=1_000, max_spare_fragments=2)).reasons)
 
 
 def _clean(table: LakeTable) -> int:
