@@ -33,7 +33,7 @@ from planner.catalog import Catalog
 logger = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# The system may hand a signal to any thread of a busy process; its handler runs when the main thread wakes up.
+# A signal may be handed to any thread of a busy process; its handler runs when the main thread wakes up.
 _SIGNAL_SECONDS = 0.25
 # How long streams that were told to end may take to do so.
 _GRACE_SECONDS = 1.0
