@@ -12,8 +12,8 @@ from benchmarks.context import BenchContext
 from benchmarks.queries import TABLE_NAME
 from benchmarks.report import Bar, Finding
 from benchmarks.server import gateway_server
-from benchmarks.spark_sides import JDBC_DRIVER, drain, spark_session
-from benchmarks.table import BenchTable, TableShape
+from benchmarks.spark_sides import JDBC_DRIVER, drain, rows_from_memory, spark_session
+from benchmarks.table import BenchTable
 from benchmarks.timing import Samples, interleave
 from pipeline.source import register
 
@@ -21,17 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = ("id", "grp", "price")
-_MOST_ROWS = 1_000_000
-_WAYS = ("gateway", "direct", "jdbc")
+_WAYS = ("gateway", "direct", "jdbc", "memory")
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
     """On two cores against JDBC, then the same on one."""
     settings = context.settings
-    rows = min(settings.rows, _MOST_ROWS)
-    generations = min(settings.generations, 8)
-    fresh = max(generations, round(rows * settings.upsert_fraction))
-    table = context.table(TableShape(rows, fresh, generations, settings.regions))
+    table = context.main_table()
     rounds = max(1, settings.rounds // 5)
     with gateway_server(table.root) as server:
         two = _measure(table, server.uri, 2, _WAYS, rounds)
@@ -51,6 +47,13 @@ def run(context: BenchContext) -> Iterator[Finding]:
             bar=bar,
             note="value = throughput; into Spark's noop sink",
         )
+    yield Finding(
+        f"{title}, through the gateway, against a Python source that has such rows in memory",
+        rate(two, "gateway"),
+        f"from memory {rate(two, 'memory')}",
+        two.ratio("memory", "gateway"),
+        note="the floor of any Python source: nothing is read or decoded",
+    )
     for way, label in (("gateway", "through the gateway"), ("direct", "direct mode")):
         yield Finding(
             f"{label}: 2 cores of Spark against 1",
@@ -82,6 +85,8 @@ def _frame(spark: "SparkSession", way: str, table: BenchTable, uri: str) -> "Dat
         reader = spark.read.format("jdbc").option("driver", JDBC_DRIVER)
         url = f"jdbc:arrow-flight-sql://{address}/?useEncryption=false"
         return reader.option("url", url).option("dbtable", TABLE_NAME).load().select(*_COLUMNS)
+    if way == "memory":
+        return rows_from_memory(spark, table.answers.count, parts=2)
     reader = spark.read.format("lance_gateway").option("url", uri).option("table", TABLE_NAME)
     if way == "direct":
         reader = reader.option("mode", "direct").option("root", str(table.root))

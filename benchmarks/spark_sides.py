@@ -51,3 +51,42 @@ def jdbc_driver() -> Path:
 def drain(rows: "DataFrame") -> None:
     """Has Spark read everything, and keep nothing."""
     rows.write.format("noop").mode("overwrite").save()
+
+
+def rows_from_memory(spark: "SparkSession", count: int, parts: int) -> "DataFrame":
+    """So many rows of three numbers that a Python source has at hand: the least that such sources cost."""
+    import numpy as np  # noqa: PLC0415 - as pyspark, below
+    import pyarrow as pa  # noqa: PLC0415
+    from pyspark.sql.datasource import (  # noqa: PLC0415 - a JVM is not every family's
+        DataSource,
+        DataSourceReader,
+        InputPartition,
+    )
+
+    class FromMemory(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(part) for part in range(parts)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            left = count // parts + (partition.value < count % parts)
+            numbers = np.arange(min(left, 1 << 16))
+            columns = {"id": numbers, "grp": numbers.astype(np.int32), "price": numbers.astype(np.float64)}
+            batch = pa.record_batch(columns)
+            while left > 0:
+                yield batch.slice(0, left)
+                left -= batch.num_rows
+
+    # Sources that are defined here travel to executors whole, which need not have this package.
+    class Memory(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "memory"
+
+        def schema(self) -> str:
+            return "id long, grp int, price double"
+
+        def reader(self, schema: object) -> DataSourceReader:  # noqa: ARG002 - what Spark calls
+            return FromMemory()
+
+    spark.dataSource.register(Memory)
+    return spark.read.format("memory").load()

@@ -22,6 +22,8 @@ from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.search.replayed import Ask, asking
 from tests.support.writer_process import WriterProcess
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("n_index", "txt_index", "vec_index")
 EAGER = IndexPolicy(max_spare_fragments=1)
 LAZY = IndexPolicy(compact=False)

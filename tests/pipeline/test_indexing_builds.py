@@ -25,6 +25,8 @@ from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.search.replayed import Ask, asking
 from tests.support.writer_process import WriterProcess
 
+pytestmark = pytest.mark.slow
+
 SCALAR = [("n", "BTREE"), ("n", "BITMAP"), ("n", "ZONEMAP"), ("n", "BLOOMFILTER"), ("txt", "NGRAM")]
 VECTOR = ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ", "IVF_HNSW_PQ"]
 

@@ -14,6 +14,8 @@ from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.search.replayed import asking
 from tests.support.writer_process import WriterProcess
 
+pytestmark = pytest.mark.slow
+
 EAGER = IndexPolicy(max_spare_fragments=1)
 
 

@@ -19,6 +19,8 @@ from tests.support.gateways import EngineGateway
 from tests.support.tables import LsmTable, Row
 from tests.support.writer_process import WriterProcess
 
+pytestmark = pytest.mark.slow
+
 EVERY = [pytest.param(one, id=f"{kind}-{one}") for kind, flavours in FLAVOURS.items() for one in flavours]
 TEXTS = ("", "a", "abc", "abcde", "é", "tenant-1", "zz9", "a")
 
