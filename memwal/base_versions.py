@@ -15,6 +15,7 @@ from typing import Any, Final
 import lance
 
 from memwal.errors import CorruptDataError, UnavailableError, UnsupportedError
+from memwal.lance_errors import brief
 from memwal.layout import VERSIONS, base_manifest_paths
 from memwal.storage import Entry, Storage
 from protos import mem_wal_pb2
@@ -60,7 +61,7 @@ def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: 
     except (OSError, ValueError) as error:
         if max(_listed(table), default=version) > version:
             return False  # It was cleaned up, for instance.
-        msg = f"{table.uri}: a version on top of {version} can't be made: {_reason(error)}"
+        msg = f"{table.uri}: a version on top of {version} can't be made: {brief(error)}"
         raise UnavailableError(msg) from error
     draft = f"{VERSIONS}/d{made.version}.manifest"
     try:
@@ -134,7 +135,3 @@ def renumbered(data: bytes, version: int, *, source: str) -> bytes:
     return (
         data[:position] + _LENGTH.pack(len(encoded)) + encoded + _FOOTER.pack(position, major, minor, magic)
     )
-
-
-def _reason(error: Exception) -> str:
-    return str(error).split(", /")[0].split(", rust/")[0].strip()

@@ -11,6 +11,7 @@ import lance
 
 from memwal.creating import key_columns
 from memwal.errors import CorruptDataError, NotFoundError
+from memwal.lance_errors import brief
 from memwal.layout import VERSIONS
 from memwal.storage import Storage
 
@@ -62,7 +63,7 @@ class LakeTable:
         try:
             return lance.dataset(self.uri, version=version, storage_options=dict(self.options) or None)
         except (ValueError, OSError) as error:
-            reason = str(error).split(", /")[0].split(", rust/")[0].strip()
+            reason = brief(error)
             which = "" if version is None else f" version {version}"
             msg = f"table {self.name!r}:{which} in {self.uri} can't be opened: {reason}"
             raise (NotFoundError if "not found" in reason.lower() else CorruptDataError)(msg) from error

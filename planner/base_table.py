@@ -15,6 +15,7 @@ from execnodes.source import LanceSource, StoredColumn
 from memwal.creating import key_columns
 from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
+from memwal.lance_errors import brief
 from memwal.layout import base_manifest_paths
 from memwal.storage import FileIdentity, Storage
 from memwal.stored_fields import StoredField, fields_of_dataset
@@ -251,11 +252,6 @@ def open_base_table(
         digest=manifest.digest,
         place=place or (storage.uri, 0),
     )
-
-
-def brief(error: BaseException) -> str:
-    """What Lance says, without the place in its source code."""
-    return str(error).split(", /")[0].split(", rust/")[0].strip()
 
 
 class FilesVanishedError(UnavailableError):

@@ -14,8 +14,9 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS
 from execnodes.source import LanceSource
 from memwal.errors import CorruptDataError
+from memwal.lance_errors import brief
 from memwal.stored_fields import TOMBSTONE, StoredField, fields_of_dataset
-from planner.base_table import BaseTable, brief
+from planner.base_table import BaseTable
 from planner.dataset_indexes import DatasetIndex, dataset_indexes
 from planner.key_column import key_column
 

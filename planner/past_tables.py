@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from cachetools import LRUCache
 
 from memwal.errors import NotFoundError, PreconditionError
+from memwal.lance_errors import brief
 from planner.as_of import AsOf, microseconds, moment_text
-from planner.base_table import BaseTable, brief, open_base_table
+from planner.base_table import BaseTable, open_base_table
 from planner.column_cache import DecodedColumns
 from planner.past_table import PastTable
 from planner.table import Table

@@ -25,6 +25,7 @@ from memwal.creating.options import MemWalOptions
 from memwal.creating.region_by import region_columns, region_fields
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
+from memwal.lance_errors import brief
 from memwal.layout import MEM_WAL, VERSIONS, base_manifest_paths
 from memwal.storage import Storage
 
@@ -89,7 +90,7 @@ def create_dataset(
                 directory, lance.LanceOperation.Overwrite(schema, list(fragments))
             )
         except (OSError, ValueError) as error:
-            msg = f"the table can't be made: {_reason(error)}"
+            msg = f"the table can't be made: {brief(error)}"
             raise UnsupportedError(msg) from error
         if options is not None:
             operation = lance.LanceOperation.CreateIndex([mem_wal_index(dataset, options)], [])
@@ -188,7 +189,3 @@ def _version_of(name: str) -> int:
         return 0  # Of a detached version, which is never the newest.
     number = int(digits)
     return (1 << 64) - 1 - number if number >= 1 << 63 else number
-
-
-def _reason(error: Exception) -> str:
-    return str(error).split(", /")[0].split(", rust/")[0].strip()

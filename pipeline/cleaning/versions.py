@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memwal.errors import UnavailableError
+from memwal.lance_errors import brief
 from memwal.layout import VERSIONS
 from memwal.storage import Storage
 from pipeline.cleaning.garbage import Garbage, Kind
@@ -59,7 +60,7 @@ def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
     try:
         table.dataset().cleanup_old_versions(versions=list(numbers), error_if_tagged_old_versions=False)
     except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).split(", /")[0].split(", rust/")[0].strip()
+        reason = brief(error)
         msg = f"table {table.name!r}: old versions of the base table were not removed: {reason}"
         raise UnavailableError(msg) from error
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.index_details import read_index_details
+from memwal.lance_errors import brief
 from memwal.layout import generation_directory
 from memwal.manifest import FlushedGeneration
 from memwal.stored_fields import StoredField, fields_of_dataset
@@ -63,11 +64,6 @@ def recorded(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 
     """Newest generation by region that a version of the base table contains."""
     details = read_index_details(table.storage, base.version)
     return {} if details is None else details.merged_generations
-
-
-def brief(error: BaseException) -> str:
-    """What Lance says, without the place in its source code."""
-    return str(error).split(", /")[0].split(", rust/")[0].strip()
 
 
 @dataclass(frozen=True)

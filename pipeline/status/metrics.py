@@ -14,7 +14,7 @@ from pipeline.status.reading import RegionStatus, TableStatus
 
 _Of: TypeAlias = tuple[str, str, Callable[[TableStatus], float | None]]
 
-_TABLES: Final[tuple[_Of, ...]] = (
+_PENDING: Final[tuple[tuple[str, str, Callable[[TableStatus | RegionStatus], float]], ...]] = (
     (
         "pending_generations",
         "Flushed generations that the base table lacks.",
@@ -27,6 +27,10 @@ _TABLES: Final[tuple[_Of, ...]] = (
         "Since the oldest pending generation was flushed.",
         lambda x: x.oldest_pending_seconds or 0.0,
     ),
+)
+"""Told of tables and of regions alike."""
+_TABLES: Final[tuple[_Of, ...]] = (
+    *_PENDING,
     ("merged_listed_generations", "Merged generations to be cleaned up.", lambda x: x.merged_listed),
     ("unflushed_entries", "Entries of logs that no generation has.", lambda x: x.unflushed_entries),
     ("regions", "Regions.", lambda x: len(x.regions)),
@@ -41,18 +45,7 @@ _TABLES: Final[tuple[_Of, ...]] = (
     ),
 )
 _REGIONS: Final[tuple[tuple[str, str, Callable[[RegionStatus], float]], ...]] = (
-    (
-        "pending_generations",
-        "Flushed generations that the base table lacks.",
-        lambda x: x.pending_generations,
-    ),
-    ("pending_rows", "Rows in pending generations.", lambda x: x.pending_rows),
-    ("pending_bytes", "Bytes of the data files of pending generations.", lambda x: x.pending_bytes),
-    (
-        "oldest_pending_age_seconds",
-        "Since the oldest pending generation was flushed.",
-        lambda x: x.oldest_pending_seconds or 0.0,
-    ),
+    *_PENDING,
     ("unflushed_entries", "Entries of the log that no generation has.", lambda x: x.unflushed_entries),
     ("merged_generation", "Newest generation that the base table contains.", lambda x: x.merged_generation),
     ("current_generation", "Number of the next flushed generation.", lambda x: x.current_generation),

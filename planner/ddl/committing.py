@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
-from planner.base_table import brief
+from memwal.lance_errors import brief
 from planner.table import Table
 
 Outcome = TypeVar("Outcome")
