@@ -5,6 +5,7 @@ Storage and errors
 - `storage`: a table's directory on a local disk or S3; `backends` are the two kinds behind it.
 - `errors`: everything the project raises on purpose, with the status that a client sees.
 - `lance_errors`: what Lance's own errors say to a person.
+- `contention`: commits that are done again when somebody else's came first.
 - `quantities`: durations and sizes as people write them.
 
 State of a table

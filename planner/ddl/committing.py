@@ -1,19 +1,13 @@
-"""Commits of base tables: done again when somebody else's came first, and errors in the gateway's words."""
+"""Commits of statements that change base tables."""
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
-from memwal.lance_errors import brief
+from memwal import contention
+from memwal.contention import Outcome
 from planner.table import Table
-
-Outcome = TypeVar("Outcome")
-ATTEMPTS = 12
-_CONFLICTS = ("commit conflict", "conflicted", "preempted by concurrent", "please retry", "concurrent")
 
 
 def committed(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outcome:
@@ -28,24 +22,11 @@ def committed(table: Table, what: str, change: Callable[[Any], Outcome]) -> Outc
         PreconditionError: Lance refuses it; says why.
         UnavailableError: others were first, time after time.
     """
-    failure: Exception | None = None
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            # Whoever lost a race waits a little, and not all for the same time.
-            time.sleep(random.uniform(0.0, 0.02 * attempt))  # noqa: S311 - no secret
+
+    def attempt() -> Outcome:
         dataset = table.base().dataset
-        try:
-            outcome = change(dataset.checkout_version(dataset.latest_version))
-            table.base()  # This gateway's next statement knows, also where versions are looked for rarely.
-        except LanceGatewayError:
-            raise
-        except (OSError, ValueError, RuntimeError, KeyError, TypeError, NotImplementedError) as error:
-            reason = brief(error)
-            if not any(word in reason.lower() for word in _CONFLICTS):
-                msg = f"can't {what} of table {table.name!r}: {reason}"
-                raise PreconditionError(msg) from error
-            failure = error
-        else:
-            return outcome
-    msg = f"can't {what} of table {table.name!r}: {ATTEMPTS} times another change came first; retry"
-    raise UnavailableError(msg) from failure
+        outcome = change(dataset.checkout_version(dataset.latest_version))
+        table.base()  # This gateway's next statement knows, also where versions are looked for rarely.
+        return outcome
+
+    return contention.committed(f"can't {what} of table {table.name!r}", attempt)

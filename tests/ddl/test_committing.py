@@ -7,9 +7,10 @@ import lance
 import pyarrow as pa
 import pytest
 
+from memwal.contention import ATTEMPTS
 from memwal.creating.fields import last_field_id, with_fields
 from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
-from planner.ddl.committing import ATTEMPTS, committed
+from planner.ddl.committing import committed
 from planner.ddl.schema_changes import AddColumn
 
 Sql = Any
@@ -55,7 +56,7 @@ def test_a_change_that_always_loses_is_given_up(sql: Sql) -> None:
         message = "Retryable commit conflict for version 2"
         raise OSError(message)
 
-    with pytest.raises(UnavailableError, match="another change came first; retry"):
+    with pytest.raises(UnavailableError, match="another change came first; try again later"):
         committed(sql.engine.catalog.table("t"), "add a column", change)
     assert len(tries) == ATTEMPTS
 

@@ -9,9 +9,10 @@ import lance
 import pyarrow as pa
 import pytest
 
+from memwal import contention
 from memwal.errors import PreconditionError, UnavailableError
 from memwal.index_details import read_index_details
-from pipeline.indexing import IndexPolicy, catching_up, committing, compacting, maintain, needs
+from pipeline.indexing import IndexPolicy, catching_up, compacting, maintain, needs
 from pipeline.indexing.optimising import Optimised
 from pipeline.indexing.training import DIRECTORY
 from pipeline.lake import LakeTable
@@ -269,7 +270,7 @@ def test_merges_after_the_last_look_are_told_and_not_chased(table: IndexedTable,
 def test_others_who_always_come_first_are_given_up_on(
     plain_table: IndexedTable, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(committing, "_PAUSE", 0.0)
+    monkeypatch.setattr(contention, "_FIRST_PAUSE", 0.0)
     plain_table.turn(range(150, 200), 1)
     tries = []
 
@@ -280,9 +281,9 @@ def test_others_who_always_come_first_are_given_up_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(compacting, "Compaction", type("Lost", (), {"plan": losing}))
-        with pytest.raises(UnavailableError, match="8 times another change came first; try again later"):
+        with pytest.raises(UnavailableError, match="12 times another change came first; try again later"):
             maintain(plain_table.lake_table, IndexPolicy(max_spare_fragments=0))
-    assert len(tries) == committing.ATTEMPTS
+    assert len(tries) == contention.ATTEMPTS
     assert all(one.is_current for one in plain_table.state().indexes)
 
 

@@ -8,6 +8,7 @@ import lance
 import pyarrow as pa
 import pytest
 
+from memwal import contention
 from memwal.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -17,7 +18,7 @@ from memwal.errors import (
     UnsupportedError,
 )
 from memwal.index_details import read_index_details
-from pipeline.indexing import IndexPolicy, IndexSpec, build, committing, maintain, needs
+from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
 from pipeline.lake import LakeTable
 from pipeline.runners import Threads
 from planner.engine import QueryEngine
@@ -168,14 +169,14 @@ def test_files_that_are_put_together_meanwhile_make_it_begin_again(table: Indexe
 
 
 def test_a_build_that_always_loses_is_given_up(table: IndexedTable, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(committing, "_PAUSE", 0.0)
+    monkeypatch.setattr(contention, "_FIRST_PAUSE", 0.0)
 
     class Losing:
         def run(self, function: Any, parts: Any, *, name: str) -> Any:
             message = "Retryable commit conflict for version 8: preempted by concurrent transaction Rewrite"
             raise OSError(message)
 
-    with pytest.raises(UnavailableError, match="can't build index 'n_index': 8 times another change"):
+    with pytest.raises(UnavailableError, match="can't build index 'n_index': 12 times another change"):
         build(table.lake_table, spec("n", "BTREE"), runner=Losing())
     assert table.state().indexes == ()
 
