@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import adbc_driver_flightsql.dbapi as flightsql
 import lance
 import pyarrow as pa
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from gateway.server import GatewayServer
 from tests.adbc.values import typed_table
 from tests.gateway.conftest import orders, serving
+from tests.support.servers import connected
 
 
 @pytest.fixture(scope="session")
@@ -39,8 +39,7 @@ def uri(gateway: GatewayServer) -> str:
 @pytest.fixture(scope="session")
 def adbc(uri: str) -> Iterator[Any]:
     """A connection that keeps its session's cookie; tests leave its options as they were."""
-    options = {"adbc.flight.sql.rpc.with_cookie_middleware": "true"}
-    with flightsql.connect(uri, db_kwargs=options, autocommit=True) as connection:
+    with connected(uri) as connection:
         yield connection
 
 

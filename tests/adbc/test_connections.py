@@ -7,11 +7,12 @@ from typing import Any
 import adbc_driver_flightsql.dbapi as flightsql
 import adbc_driver_manager
 import pytest
-from adbc_driver_flightsql import ConnectionOptions, DatabaseOptions
+from adbc_driver_flightsql import ConnectionOptions
 from adbc_driver_manager import AdbcStatusCode
 
 from gateway.queries import QueryState
 from gateway.server import GatewayServer
+from tests.support.servers import connected
 
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) AS t(a) WHERE a % 7 = 3"
 TRICKLE = "SELECT a FROM generate_series(1, 1000000000000) AS t(a)"
@@ -21,8 +22,7 @@ OPTION = "adbc.flight.sql.session.option."
 @pytest.fixture
 def own(uri: str) -> Iterator[Any]:
     """A connection of the test's own, which may change its options."""
-    cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
-    with flightsql.connect(uri, db_kwargs=cookies, autocommit=True) as connection:
+    with connected(uri) as connection:
         yield connection
 
 

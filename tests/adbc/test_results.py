@@ -8,11 +8,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from adbc_driver_flightsql import DatabaseOptions
 from datafusion import SessionContext
 from datafusion.substrait import Serde
 
 from tests.adbc.values import VALUES
+from tests.support.servers import connected
 
 STATEMENT = "SELECT id, customer, amount FROM orders WHERE id < 20 ORDER BY id"
 
@@ -80,8 +80,7 @@ def test_a_partition_is_good_for_once(cursor: Any) -> None:
 
 
 def test_a_session_that_wants_parts_gets_each_row_once(uri: str) -> None:
-    cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
-    with flightsql.connect(uri, db_kwargs=cookies, autocommit=True) as connection:
+    with connected(uri) as connection:
         connection.adbc_connection.set_options(**{"adbc.flight.sql.session.option.endpoints": 3})
         with connection.cursor() as cursor:
             partitions, _ = cursor.adbc_execute_partitions("SELECT id FROM orders")

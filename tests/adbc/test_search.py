@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.conftest import serving
+from tests.support.servers import connected
 
 NEAREST = "SELECT id, _distance FROM lance_vector_search('docs', 'at', ?, k => 3) ORDER BY _distance"
 
@@ -26,11 +27,8 @@ def searching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "body": [f"point number {number}" + " corner" * (number == 99) for number in range(100)],
     }
     lance.write_dataset(pa.table(docs), root / "docs.lance").create_scalar_index("body", "INVERTED")
-    with serving(root) as server:
-        options = {"adbc.flight.sql.rpc.with_cookie_middleware": "true"}
-        uri = f"grpc://127.0.0.1:{server.port}"
-        with flightsql.connect(uri, db_kwargs=options, autocommit=True) as connection:
-            yield connection
+    with serving(root) as server, connected(f"grpc://127.0.0.1:{server.port}") as connection:
+        yield connection
 
 
 @pytest.fixture

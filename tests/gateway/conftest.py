@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import adbc_driver_flightsql.dbapi as flightsql
 import lance
 import pyarrow as pa
 import pytest
@@ -18,6 +17,7 @@ from gateway.server import GatewayServer
 from memwal.errors import UnavailableError
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
+from tests.support.servers import connected
 from tests.support.tables import key_field
 
 ORDER_COUNT = 1000
@@ -110,8 +110,7 @@ def uri(gateway: GatewayServer) -> str:
 @pytest.fixture
 def adbc(uri: str) -> Iterator[Any]:
     """An ADBC connection that keeps its session's cookie."""
-    options = {"adbc.flight.sql.rpc.with_cookie_middleware": "true"}
-    with flightsql.connect(uri, db_kwargs=options, autocommit=True) as connection:
+    with connected(uri) as connection:
         yield connection
 
 

@@ -66,12 +66,21 @@ def bind(client: flight.FlightClient, handle: bytes, parameters: pa.Table) -> by
     return answer.prepared_statement_handle
 
 
-def put(client: flight.FlightClient, command: bytes) -> None:
-    """Send a DoPut command without rows, and read the answer."""
-    writer, reader = client.do_put(flight.FlightDescriptor.for_command(command), pa.schema([]))
+def put(
+    client: flight.FlightClient, command: Message, rows: pa.Table | None = None, batch_rows: int = 100_000
+) -> int:
+    """Sends a command that changes something, with rows or none; the number of rows that it answers."""
+    writer, reader = client.do_put(descriptor(command), pa.schema([]) if rows is None else rows.schema)
     with writer:
+        if rows is not None:
+            writer.write_table(rows, batch_rows)
         writer.done_writing()
-        reader.read()
+        answer = reader.read()
+    return sql.DoPutUpdateResult.FromString(answer.to_pybytes()).record_count
+
+
+def update(client: flight.FlightClient, text: str) -> int:
+    return put(client, sql.CommandStatementUpdate(query=text))
 
 
 def schema_of(message: bytes) -> pa.Schema:

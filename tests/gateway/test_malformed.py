@@ -117,5 +117,5 @@ def test_a_type_that_nobody_knows_is_named(wire: flight.FlightClient) -> None:
 
 def test_a_bulk_ingestion_that_says_nothing_is_refused(wire: flight.FlightClient) -> None:
     with pytest.raises(ValueError, match="the ingestion must say what becomes of a table") as caught:
-        rpc.put(wire, rpc.packed(sql.CommandStatementIngest()))
+        rpc.put(wire, sql.CommandStatementIngest())
     assert_clean(str(caught.value))

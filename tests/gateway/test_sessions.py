@@ -21,6 +21,7 @@ from planner.engine import SessionSettings
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
+from tests.support.servers import connected
 
 PREFIX = "adbc.flight.sql.session.option."
 FLAG_PREFIX = "adbc.flight.sql.session.optionbool."
@@ -189,9 +190,8 @@ def test_closing_without_a_session_succeeds(wire: flight.FlightClient) -> None:
 
 
 def test_a_connection_closes_its_session(uri: str, gateway: Any) -> None:
-    options = {"adbc.flight.sql.rpc.with_cookie_middleware": "true"}
     before = len(gateway.sessions)
-    with flightsql.connect(uri, db_kwargs=options, autocommit=True) as connection:
+    with connected(uri) as connection:
         connection.adbc_connection.set_options(**{PREFIX + "consistency": "flushed"})
         assert len(gateway.sessions) == before + 1
     assert len(gateway.sessions) == before

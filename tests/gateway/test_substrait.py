@@ -65,7 +65,7 @@ def test_the_server_says_which_plans_it_reads(wire: flight.FlightClient) -> None
 def test_a_plan_is_no_update(wire: flight.FlightClient) -> None:
     command = sql.CommandStatementSubstraitPlan(plan=plan_of("SELECT id FROM orders"))
     with pytest.raises(NotImplementedError, match="cannot be an update"):
-        rpc.put(wire, rpc.packed(command))
+        rpc.put(wire, command)
 
 
 @pytest.mark.parametrize("plan", [b"", b"\xff\xff"])

@@ -53,4 +53,4 @@ def test_a_prepared_statement_of_a_transaction_is_refused(wire: flight.FlightCli
 def test_an_update_of_a_transaction_is_refused(wire: flight.FlightClient) -> None:
     command = sql.CommandStatementUpdate(query="DELETE FROM orders", transaction_id=b"t")
     with pytest.raises(NotImplementedError, match="names a transaction"):
-        rpc.put(wire, rpc.packed(command))
+        rpc.put(wire, command)

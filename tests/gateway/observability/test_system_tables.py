@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -117,12 +116,7 @@ def test_a_prepared_kill_does_nothing_until_it_is_executed(
 def test_kill_is_an_update_too(watched: Watched, client: flight.FlightClient) -> None:
     with flight.FlightClient(watched.uri) as victim:
         reader = running(victim)
-        command = rpc.descriptor(sql.CommandStatementUpdate(query=f"KILL QUERY '{id_of(client)}'"))
-        writer, answers = client.do_put(command, pa.schema([]))
-        with writer:
-            writer.done_writing()
-            answer = sql.DoPutUpdateResult.FromString(answers.read().to_pybytes())
-        assert answer.record_count == 1
+        assert rpc.update(client, f"KILL QUERY '{id_of(client)}'") == 1
         with pytest.raises(flight.FlightCancelledError):
             read_on(reader)
 

@@ -1,7 +1,5 @@
 """ADBC's DB-API: execute, executemany and their row counts for statements that change something."""
 
-import itertools
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -10,45 +8,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import sqlalchemy
-from adbc_driver_flightsql import ConnectionOptions, DatabaseOptions
+from adbc_driver_flightsql import ConnectionOptions
 from adbc_driver_manager import AdbcStatusCode
 
-from gateway.server import GatewayServer
-from tests.gateway.conftest import serving
-
-_NAMES = (f"notes{number}" for number in itertools.count(1))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayServer]:
-    with serving(tmp_path_factory.mktemp("written")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def uri(server: GatewayServer) -> str:
-    return f"grpc://127.0.0.1:{server.port}"
-
-
-@pytest.fixture(scope="module")
-def connection(uri: str) -> Iterator[Any]:
-    cookies = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
-    with flightsql.connect(uri, db_kwargs=cookies, autocommit=True) as connection:
-        yield connection
-
 
 @pytest.fixture
-def cursor(connection: Any) -> Iterator[Any]:
-    with connection.cursor() as cursor:
-        yield cursor
-
-
-@pytest.fixture
-def notes(cursor: Any) -> str:
+def notes(cursor: Any, table: str) -> str:
     """An empty table of the test's own."""
-    name = next(_NAMES)
-    cursor.execute(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, text VARCHAR, score DOUBLE)")
-    return name
+    cursor.execute(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, text VARCHAR, score DOUBLE)")
+    return table
 
 
 def rows(cursor: Any, table: str) -> list[Any]:
@@ -136,15 +104,15 @@ def test_without_autocommit_the_driver_warns_and_commits_nevertheless(
     assert len(rows(cursor, notes)) == 1
 
 
-def test_a_session_may_choose_not_to_wait_for_storage(connection: Any, cursor: Any, notes: str) -> None:
+def test_a_session_may_choose_not_to_wait_for_storage(adbc: Any, cursor: Any, notes: str) -> None:
     option = f"{ConnectionOptions.OPTION_BOOL_SESSION_OPTION_PREFIX.value}durable_writes"
-    connection.adbc_connection.set_options(**{option: "false"})
+    adbc.adbc_connection.set_options(**{option: "false"})
     try:
         cursor.execute(f"INSERT INTO {notes} VALUES (1, 'a', 1)")
         assert cursor.rowcount == 1
         assert len(rows(cursor, notes)) == 1
     finally:
-        connection.adbc_connection.set_options(**{option: "true"})
+        adbc.adbc_connection.set_options(**{option: "true"})
 
 
 def test_an_update_by_its_own_call(cursor: Any, notes: str) -> None:
