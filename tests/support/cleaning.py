@@ -16,6 +16,7 @@ from tests.support.merging import merge_generations
 from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
+Open = Callable[[Path], QueryEngine]
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
 NEWEST_ONLY = CleanPolicy(retain_versions=1)
 """Gives up all of the past that is not tagged."""

@@ -1,7 +1,6 @@
 """Entries of the log that are removed, and writers that have lost their region and do not know it."""
 
 import random
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,13 +11,11 @@ from pipeline.cleaning import CleanPolicy, Kind
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from tests.support import manifests
-from tests.support.cleaning import NEWEST_ONLY, Kept, of, read
+from tests.support.cleaning import NEWEST_ONLY, Kept, Open, of, read
 from tests.support.faults import faulty
 from tests.support.gateways import EngineGateway
 from tests.support.wal import read_log
 from tests.support.writer_process import FencedError, RegionWriter, WriterProcess
-
-Open = Callable[[Path], QueryEngine]
 
 
 @pytest.fixture

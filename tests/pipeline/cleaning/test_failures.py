@@ -21,14 +21,12 @@ from pipeline.lake import Lake, LakeTable
 from pipeline.merging import merge
 from pipeline.runners import Threads
 from planner.catalog import Catalog
-from planner.engine import QueryEngine
 from tests.support import manifests
-from tests.support.cleaning import NEWEST_ONLY, Kept, later, of, read
+from tests.support.cleaning import NEWEST_ONLY, Kept, Open, later, of, read
 from tests.support.faults import FaultyBackend, How, faulty
 from tests.support.gateways import EAGER, EngineGateway
 from tests.support.writer_process import WriterProcess
 
-Open = Callable[[Path], QueryEngine]
 WRITES = {"put", "put_if_absent", "delete", "delete_each", "delete_below"}
 FILES_ONLY = replace(NEWEST_ONLY, kinds=tuple(kind for kind in Kind if kind is not Kind.VERSIONS))
 

@@ -1,0 +1,106 @@
+"""Versions of the base table: whichever is kept shows what it showed."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from memwal.errors import NotFoundError, PreconditionError
+from pipeline.cleaning import CleanPolicy, Kind
+from tests.support.cleaning import HOUR, NEWEST_ONLY, Kept, Open, of, read
+from tests.support.writer_process import WriterProcess
+
+
+def test_every_version_and_tag_that_is_kept_shows_what_it_showed(
+    root: Path, writers: WriterProcess, open_engine: Open
+):
+    kept = Kept.create(root, writers)
+    for number in range(1, 6):
+        kept.generation(f"g{number}")
+        if number == 2:
+            kept.table.dataset().update_config({"noted": "yes"})
+            kept._note()
+            kept.table.dataset().tags.create("release", kept.table.dataset().version)
+        elif number > 2:
+            kept.merge(number - 1)
+    tagged = kept.table.dataset().tags.list()["release"]["version"]
+    for retain in (4, 2, 1):
+        for hours in (1, 2, 3):
+            kept.clean(CleanPolicy(retain_versions=retain), hours=hours)
+            engine = open_engine(root)
+            kept.check(engine)
+            left = [one["version"] for one in kept.table.dataset().versions()]
+            assert tagged in left
+            assert left[-retain:] == list(kept.versions)[-retain:]
+            for version in left:
+                assert read(engine, f"t FOR VERSION AS OF {version}") == kept.versions[version], version
+            assert read(engine, "t FOR VERSION AS OF 'release'") == kept.versions[tagged]
+    assert {name.rpartition("_")[2] for name in kept.names()} == {"1", "2", "5"}, "the tag's, and the newest"
+    kept.table.dataset().tags.delete("release")
+    for hours in (1, 2):
+        kept.clean(hours=hours)
+    assert {name.rpartition("_")[2] for name in kept.names()} == {"5"}
+
+
+def test_a_moment_whose_version_is_gone_is_refused_and_never_shown_in_part(
+    root: Path, writers: WriterProcess, open_engine: Open
+):
+    kept = Kept.create(root, writers)
+    kept.table.dataset().tags.create("first", 2)
+    moments = {}
+    for number in range(1, 7):
+        kept.generation(f"g{number}")
+        moments[time.time_ns() // 1000] = dict(kept.flushed)
+        kept.merge(number)
+        if number == 3:
+            kept.clean()
+        moments[time.time_ns() // 1000] = dict(kept.flushed)
+    kept.clean()
+    refused = 0
+    for moment, expected in moments.items():
+        text = pa.scalar(moment, pa.timestamp("us")).as_py()
+        try:
+            shown = read(open_engine(root), f"t FOR TIMESTAMP AS OF '{text}'")
+        except (PreconditionError, NotFoundError):
+            refused += 1
+        else:
+            assert shown == expected, text
+    assert 0 < refused < len(moments)
+    assert read(open_engine(root), "t FOR VERSION AS OF 'first'") == kept.versions[2]
+
+
+def test_versions_go_by_age_and_by_number_and_never_those_that_readers_have(kept: Kept):
+    def gone(policy: CleanPolicy, hours: float) -> list[int]:
+        return [one.first for one in of(kept.find(policy, hours=hours), Kind.VERSIONS)]
+
+    newest = kept.table.dataset().version
+    assert gone(CleanPolicy(), 167) == []
+    assert gone(CleanPolicy(), 169) == list(range(1, newest)), "a week by default"
+    assert gone(CleanPolicy(older_than_seconds=2 * HOUR), 1) == []
+    assert gone(CleanPolicy(older_than_seconds=2 * HOUR), 3) == list(range(1, newest))
+    assert gone(CleanPolicy(retain_versions=2), 3) == list(range(1, newest - 1))
+    assert gone(CleanPolicy(older_than_seconds=2 * HOUR, retain_versions=2), 1) == []
+    assert gone(CleanPolicy(retain_versions=1), 0) == [], "one was the newest a moment ago"
+    kept.table.dataset().tags.create("release", 2)
+    assert gone(CleanPolicy(retain_versions=1), 3) == [1, *range(3, newest)]
+
+
+def test_bytes_are_those_that_come_free(kept: Kept):
+    kept.table.close_writers()
+    kept.table.dataset().optimize.compact_files()
+
+    def size() -> int:
+        return sum(one.stat().st_size for one in kept.path.rglob("*") if one.is_file())
+
+    for kinds in ((Kind.GENERATIONS,), (Kind.VERSIONS,), (Kind.LOG,), (Kind.DIRECTORIES,)):
+        before = size()
+        report = kept.clean(replace(NEWEST_ONLY, kinds=kinds))
+        if kinds == (Kind.GENERATIONS,):
+            assert not report.garbage, "versions stay, and need them"
+            continue
+        freed = before - size()
+        # Lance keeps a small file of transactions for each version, too.
+        assert freed >= report.bytes
+        if kinds != (Kind.VERSIONS,):
+            assert freed == report.bytes

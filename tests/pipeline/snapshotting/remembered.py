@@ -1,0 +1,26 @@
+"""What tests of snapshots of regions share: rows, policies, and what a table says."""
+
+import pyarrow as pa
+
+from memwal.index_details import MemWalIndexDetails, read_base_manifest
+from pipeline.lake import LakeTable
+from pipeline.snapshotting import SnapshotPolicy
+from tests.support.tables import key_field
+
+SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
+INLINE = SnapshotPolicy(max_age_seconds=0)
+IN_A_FILE = SnapshotPolicy(max_age_seconds=0, inline_regions=0)
+
+
+def rows(*ids: int, v: str) -> list[dict[str, object]]:
+    return [{"id": one, "v": v} for one in ids]
+
+
+def details_of(table: LakeTable) -> MemWalIndexDetails:
+    details = read_base_manifest(table.storage, table.dataset().version).details
+    assert details is not None
+    return details
+
+
+def newest(table: LakeTable) -> dict[int, str]:
+    return {row["id"]: row["v"] for row in table.dataset().to_table().to_pylist()}
