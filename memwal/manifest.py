@@ -24,6 +24,8 @@ from memwal.storage import Storage
 from protos import mem_wal_pb2
 
 _REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# Addresses of S3 are URLs to Lance: what is escaped there, or left out of a URL, could lead elsewhere.
+_PATH: Final = re.compile(r"[A-Za-z0-9_=.-]+(?:/[A-Za-z0-9_=.-]+)*")
 _WIDEST_PROBE: Final = 64
 _READ_ATTEMPTS: Final = 3
 
@@ -46,7 +48,7 @@ class FlushedGeneration:
         if self.generation < 1:
             msg = f"Flushed generation {self.generation} ({self.path!r}): generations start at 1"
             raise InvalidInputError(msg)
-        if not self.path or self.path.startswith("/") or ".." in self.path.split("/"):
+        if _PATH.fullmatch(self.path) is None or ".." in self.path.split("/"):
             msg = f"Flushed generation {self.generation}: {self.path!r} is not a directory below its region's"
             raise InvalidInputError(msg)
 

@@ -28,6 +28,8 @@ TABLE_SUFFIX = ".lance"
 VIEW_SUFFIX = ".view.sql"
 MAX_NAME_BYTES = 255 - len(VIEW_SUFFIX)
 """File systems take no longer names, and a name has a suffix there."""
+# Addresses of S3 are URLs to Lance, where these have a meaning of their own.
+_IN_URLS = frozenset("%?#")
 CACHE_BYTES = 512 << 20
 INDEX_CACHE_BYTES = 512 << 20
 METADATA_CACHE_BYTES = 256 << 20
@@ -144,7 +146,7 @@ class Catalog:
         known = self._tables.get(name)
         if known is not None:
             return known
-        if not _plain(name) or name not in self.table_names():
+        if not self._is_usable(name) or name not in self.table_names():
             raise self._unknown(name)
         storage = self.storage.child(f"{name}{TABLE_SUFFIX}")
         with self._lock:
@@ -177,10 +179,10 @@ class Catalog:
         Raises:
             InvalidInputError: says why.
         """
-        if not _plain(name) or name.startswith(".") or any(not one.isprintable() for one in name):
+        if not self._is_usable(name) or name.startswith(".") or any(not one.isprintable() for one in name):
             msg = (
                 f"{name!r} can't be the name of a table or view: names have 1 to {MAX_NAME_BYTES} bytes, no "
-                "'/', no control characters, and don't begin with a dot"
+                "'/', no control characters, on S3 none of '%', '?' and '#', and don't begin with a dot"
             )
             raise InvalidInputError(msg)
 
@@ -232,10 +234,14 @@ class Catalog:
         """Remove a view; nothing happens where there is none."""
         self.storage.delete(f"{name}{VIEW_SUFFIX}")
 
+    def _is_usable(self, name: str) -> bool:
+        """Whether a table can be named so here."""
+        return _plain(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
+
     def _named(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
         found = self._entries(suffix, directories=directories)
         if not directories or self.storage.backend.scheme != "file":
-            return found
+            return tuple(filter(self._is_usable, found))
         # A directory may be on its way to become a table, or be left of one; asking is cheap only here.
         are_tables = self.storage.exists(*(f"{name}{suffix}/{VERSIONS}" for name in found))
         return tuple(name for name, is_table in zip(found, are_tables, strict=True) if is_table)

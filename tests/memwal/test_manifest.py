@@ -285,7 +285,19 @@ def test_a_senseless_manifest_is_refused(fields: dict[str, object], message: str
         new_manifest(**fields)
 
 
-@pytest.mark.parametrize(("generation", "path"), [(0, "a_gen_0"), (1, ""), (1, "/a"), (1, "a/../..")])
+@pytest.mark.parametrize(
+    ("generation", "path"),
+    [
+        (0, "a_gen_0"),
+        (1, ""),
+        (1, "/a"),
+        (1, "a/../.."),
+        (1, "%2e%2e/b_gen_1"),
+        (1, "b_gen_1?"),
+        (1, "b#"),
+        (1, "b\\c"),
+    ],
+)
 def test_a_senseless_generation_is_refused(generation: int, path: str):
     with pytest.raises(InvalidInputError, match=f"generation {generation}"):
         FlushedGeneration(generation, path)

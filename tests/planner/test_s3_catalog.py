@@ -4,10 +4,12 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import NotFoundError
+from memwal.errors import InvalidInputError, NotFoundError
 from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
+from planner.parts import ScanPart
 from tests.memwal.written import WrittenTable, keyed_schema
+from tests.support.principals import ALL, seeing
 
 pytestmark = pytest.mark.slow
 
@@ -40,3 +42,27 @@ def test_fresh_rows_are_seen(engine: QueryEngine):
 def test_a_missing_table_is_named(engine: QueryEngine):
     with pytest.raises(NotFoundError, match="'tt' does not exist"):
         engine.execute("SELECT * FROM tt")
+
+
+@pytest.mark.parametrize("path", ["%2e%2e/%2E%2e/.%2e/secret.lance", "x?/../..", "x#y"])
+def test_a_forged_part_leads_to_no_other_table(
+    engine: QueryEngine, s3_location: tuple[str, dict[str, str]], path: str
+):
+    """Lance reads an address as a URL: what is escaped there means what it means unescaped."""
+    uri, options = s3_location
+    secret = WrittenTable.create(f"{uri}/secret.lance", keyed_schema(pa.field("id", pa.int64())), options)
+    lance.write_dataset(secret.rows(id=[666], qty=[666]), secret.uri, mode="append", storage_options=options)
+    query = engine.prepare("SELECT * FROM t", access=seeing(t=ALL))
+    offer = query.parts(2)
+    assert offer is not None
+    message = offer.parts[0].to_message()
+    message.snapshot.regions[0].generations.add(generation=99, path=path)
+    with pytest.raises(InvalidInputError, match="not a directory below its region's"):
+        query.execute_part(ScanPart.from_message(message)).read_all()
+
+
+@pytest.mark.parametrize("name", ["secret.lance#mine", "secret.lance?mine", "%73ecret", "50%25"])
+def test_a_name_that_lance_would_take_for_another_is_none(engine: QueryEngine, name: str):
+    for sql in (f'CREATE TABLE "{name}" (id BIGINT PRIMARY KEY)', f'CREATE TABLE "{name}" AS SELECT 1 AS id'):
+        with pytest.raises(InvalidInputError, match="can't be the name of a table"):
+            engine.prepare_statement(sql)
