@@ -87,7 +87,8 @@ class Passwords:
         # Longer names are nobody's, and need not be remembered as they are.
         name, password = credentials.name[: MAX_NAME_LENGTH + 1], credentials.password.encode()
         if len(password) > MAX_BYTES:
-            raise self._wrong(name, "the password is too long")
+            # Costs nothing, so it is not remembered: many of these would wash away what others failed.
+            raise _refused(name, "the password is too long")
         # Before anything else: a throttled guess must not learn whether it was right.
         self._throttle.check(name)
         digest = hmac.digest(self._secret, name.encode() + b"\0" + password, hashlib.sha256)
@@ -128,5 +129,9 @@ class Passwords:
 
     def _wrong(self, name: str, reason: str) -> UnauthenticatedError:
         self._throttle.failed(name)
-        logger.warning("login of %.64r refused: %s", name, reason)
-        return UnauthenticatedError("the user name or the password is wrong")
+        return _refused(name, reason)
+
+
+def _refused(name: str, reason: str) -> UnauthenticatedError:
+    logger.warning("login of %.64r refused: %s", name, reason)
+    return UnauthenticatedError("the user name or the password is wrong")

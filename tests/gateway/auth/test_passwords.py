@@ -147,6 +147,21 @@ def test_an_endless_password_is_not_hashed(passwords: Passwords, hasher: Countin
     assert hasher.verified == 0
 
 
+def test_passwords_that_cost_nothing_make_no_failure_forgotten(
+    file: UserFile, hasher: CountingHasher, clock: Clock
+) -> None:
+    """What is remembered is bounded: failures must cost those who would wash others away with them."""
+    passwords = Passwords(file, Throttle("user", 3, 60.0, capacity=10, clock=clock), hasher=hasher)
+    for _ in range(3):
+        with pytest.raises(UnauthenticatedError, match="wrong"):
+            passwords.verify(Basic("alice", "a guess"))
+    for number in range(20):
+        with pytest.raises(UnauthenticatedError, match="wrong"):
+            passwords.verify(Basic(f"nobody {number}", "x" * (MAX_BYTES + 1)))
+    with pytest.raises(UnauthenticatedError, match="too many failed attempts"):
+        passwords.verify(Basic("alice", "one more"))
+
+
 @pytest.mark.parametrize("password", ["", "short", "x" * (MAX_BYTES + 1)])
 def test_a_new_password_has_a_length(password: str) -> None:
     with pytest.raises(InvalidInputError, match="8 characters at least"):
