@@ -4,10 +4,9 @@ import json
 import logging
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from http.client import HTTPMessage
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TypeAlias
@@ -47,13 +46,13 @@ def parse_keys(text: str, where: str) -> Keys:
         usable = [
             entry for entry in entries if entry.get("kty") in _ASYMMETRIC and entry.get("use", "sig") == "sig"
         ]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidInputError(f'{where} is no key set: it must be JSON such as {{"keys": [...]}}') from None
     keys: dict[str, jwt.PyJWK] = {}
     for entry in usable:
         try:
             key = jwt.PyJWK(entry)
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
             logger.warning("%s: key %r is left out: %s", where, entry.get("kid"), error)
             continue
         keys[str(entry.get("kid", ""))] = key
@@ -121,7 +120,7 @@ class KeyUrl:
     def _fetch(self) -> None:
         try:
             self._keys = parse_keys(_download(self._url), self._url)
-        except (OSError, ValueError, urllib.error.URLError, InvalidInputError) as error:
+        except (OSError, ValueError, HTTPException, InvalidInputError) as error:
             logger.warning(
                 "keys cannot be fetched from %s: %s; trying again in %g s", self._url, error, self._pause
             )
@@ -136,6 +135,11 @@ class KeyUrl:
 
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise InvalidInputError(
+            "keys cannot be fetched from an address that holds a user or a password: they are public, leave "
+            "it out"
+        )
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         raise InvalidInputError(
             f"keys cannot be fetched from {url!r}: whoever changes them on the way is let in; use https"

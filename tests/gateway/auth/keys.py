@@ -61,11 +61,16 @@ class KeyServer:
         self.requests = 0
         self.status = 200
         self.location: str | None = None
+        self.raw: bytes | None = None
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 server.requests += 1
+                if server.raw is not None:
+                    self.wfile.write(server.raw)
+                    self.close_connection = True
+                    return
                 body = json.dumps({"keys": [signer.public() for signer in server.signers]}).encode()
                 self.send_response(server.status)
                 if server.location is not None:

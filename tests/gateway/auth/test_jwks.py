@@ -67,6 +67,29 @@ def test_keys_go_on_to_count_while_they_cannot_be_fetched(clock: Clock) -> None:
             assert keys.requests == before + 1
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\n{",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000,
+        b'HTTP/1.1 200 OK\r\n\r\n{"keys": [{"kty": "RSA", "alg": ["RS256"], "n": "AQAB", "e": "AQAB"}]}',
+        b"HTTP/1.1 200 OK\r\n\r\n\xff\xfe",
+        b"",
+    ],
+    ids=["no HTTP", "broken off", "deep", "odd key", "no text", "nothing"],
+)
+def test_keys_go_on_to_count_whatever_comes_in_their_place(clock: Clock, answer: bytes) -> None:
+    with publishing(Signer("k")) as keys:
+        source = KeyUrl(keys.url, clock=clock)
+        assert source.find("k") is not None
+        keys.raw = answer
+        clock.now += 3600
+        assert source.find("k") is not None
+        assert source.find("another") is None
+        assert keys.requests == 2
+
+
 def test_without_any_keys_it_cannot_be_decided(clock: Clock) -> None:
     with publishing(Signer("k")) as keys:
         keys.status = 500
@@ -128,6 +151,12 @@ def test_what_holds_no_key_for_signatures_is_refused(tmp_path: Path, text: str, 
 def test_keys_come_over_https_or_from_this_machine(url: str) -> None:
     with pytest.raises(InvalidInputError, match="use https"):
         open_keys(url)
+
+
+def test_an_address_holds_no_password() -> None:
+    with pytest.raises(InvalidInputError, match="holds a user or a password") as caught:
+        open_keys("https://me:hunter2@id.example.org/keys")
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
