@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 from pythonjsonlogger.json import JsonFormatter
 
 from gateway.observability import current
 from gateway.observability.metrics import between
-from gateway.queries import Query, QueryState
+from gateway.queries import Query, QueryObserver, QueryState
 
 logger = logging.getLogger("gateway.query")
 
@@ -40,7 +40,7 @@ def shortened(statement: str) -> str:
     return line if len(line) <= MAX_STATEMENT else f"{line[:MAX_STATEMENT]}... ({len(line)} characters)"
 
 
-class QueryLog:
+class QueryLog(QueryObserver):
     """Logs finished statements, one line each: all, or those that failed or took long.
 
     Args:
@@ -118,7 +118,18 @@ class _TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class calls it so
         line = super().formatMessage(record)
         named = [f"{name}={value}" for name in _FIELDS if (value := vars(record).get(name)) is not None]
-        return f"{line} [{' '.join(named)}]" if named else line
+        return _printable(f"{line} [{' '.join(named)}]" if named else line)
+
+    def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - as of the base class
+        # Indented: no line of what went wrong can be taken for another record.
+        return "\n".join(f"  {_printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _printable(line: str) -> str:
+    """Returns a text as one line that says no more than it shows: parts of it are what somebody sent."""
+    return (
+        line if line.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
+    )
 
 
 def _json() -> logging.Formatter:

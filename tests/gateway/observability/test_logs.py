@@ -86,6 +86,36 @@ def test_other_lines_of_the_thread_name_the_statement(
     )
 
 
+def test_nobody_writes_lines_of_his_own(watch: Watch, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Statements and errors that quote them are what somebody sent: line breaks, colours and all."""
+    logs.configure("text", "INFO")
+    watched = watch(lake)
+    forged = "2026-11-22 12:00:00,000 INFO gateway.audit: write finished: user 'olga', table 'orders', rows 9"
+    with flight.FlightClient(watched.uri) as client:
+        for text in (f'SELECT "x\n{forged}"', f'SELECT "x\r{forged}"', 'SELECT "\x1b[2J\x9b\u2028\u202e"'):
+            with pytest.raises(Exception, match="No field named"):
+                rpc.query(client, text)
+        with pytest.raises(Exception, match="Schema"):
+            rpc.query(client, f'SELECT 1 FROM "sch\n{forged}".t')
+    watched.server.shutdown()
+    said = capsys.readouterr().err
+    assert "\\n2026-11-22 12:00:00,000 INFO gateway.audit" in said
+    assert all(line.isprintable() for line in said.removesuffix("\n").split("\n"))
+    assert not [line for line in said.split("\n") if line.startswith("2026-11-22 12:00:00,000")]
+
+
+def test_tracebacks_keep_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("text", "INFO")
+    try:
+        int("a\nb")
+    except ValueError:
+        logging.getLogger("somewhere").exception("it\nfailed")
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.endswith("somewhere: it\\nfailed")
+    assert others[0] == "  Traceback (most recent call last):"
+    assert all(line.startswith("  ") for line in others)
+
+
 def test_long_statements_are_cut() -> None:
     assert logs.shortened("SELECT\n\t1") == "SELECT 1"
     cut = logs.shortened("x" * 5000)
