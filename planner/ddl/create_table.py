@@ -199,7 +199,11 @@ def _like(engine: QueryEngine, access: Access, definition: _Definition) -> pa.Sc
     details = base.details
     if details is None:
         definition.options.setdefault("memwal", "false")
-    elif details.region_specs and set(key_columns(declared)) == set(definition.key):
+    elif (
+        details.region_specs
+        and secured.access.is_unrestricted  # regions tell of values that may be hidden
+        and set(key_columns(declared)) == set(definition.key)
+    ):
         spec = details.region_specs[-1]
         definition.options.setdefault("region_by", region_text(spec, base.field_names))
     return pa.schema([one.with_nullable(one.name not in required) for one in declared])

@@ -99,6 +99,20 @@ def test_what_a_table_is_made_of_must_be_seen(lake: Sql) -> None:
         lake("CREATE VIEW u AS SELECT * FROM t", BLIND)
 
 
+def test_a_table_like_one_that_is_seen_in_part_tells_nothing_of_the_rest(lake: Sql) -> None:
+    """Regions follow from values that may be hidden."""
+    lake(
+        "CREATE TABLE s (id BIGINT PRIMARY KEY, tenant TEXT NOT NULL, n INT) "
+        "WITH (region_by = 'identity(tenant)', keys_never_move = true)"
+    )
+    regions = "SELECT region_specs FROM system.tables WHERE table_name = 'u'"
+    for seen in (TableAccess(hidden_columns=frozenset({"tenant"})), TableAccess(row_filter="tenant = 'a'")):
+        principal = Somebody({"s": seen, "u": ALL}, frozenset({"u"}))
+        lake("CREATE TABLE u (LIKE s)", principal)
+        assert lake(regions, principal) == [([],)]
+        lake("DROP TABLE u", principal)
+
+
 def test_who_may_write_may_define(lake: Sql) -> None:
     lake("ALTER TABLE t ADD COLUMN m INT", OWNER)
     lake("CREATE VIEW v AS SELECT m FROM t", OWNER)
