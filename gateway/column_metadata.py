@@ -5,24 +5,43 @@ It goes on the columns of GetTables, and on every result: drivers fill a result'
 an expression has none.
 """
 
-import threading
 from collections.abc import Mapping
+from typing import Protocol
 
 import pyarrow as pa
-from cachetools import LRUCache, cached
 
 from gateway.sql_types import precision_and_scale, sql_type, type_name
-from planner.engine import PreparedQuery, PreparedWrite
 
+_MAX_DESCRIBED = 1024
 _PREFIX = "ARROW:FLIGHT:SQL:"
 # In the order of preference.
 _REMARKS = (b"remarks", b"comment", b"description")
 
 
-@cached(LRUCache(1024), key=lambda plan: plan.digest, lock=threading.Lock())
-def described(plan: PreparedQuery | PreparedWrite) -> pa.Schema:
+_described: dict[bytes, pa.Schema] = {}
+
+
+class Statement(Protocol):
+    """A checked statement."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of its result."""
+
+    @property
+    def digest(self) -> bytes:
+        """Differs where `schema` does."""
+
+
+def described(plan: Statement) -> pa.Schema:
     """Returns the schema of a statement's result with the metadata that follows from its types."""
-    return pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
+    found = _described.get(plan.digest)
+    if found is None:
+        found = pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
+        if len(_described) >= _MAX_DESCRIBED:
+            _described.clear()
+        _described[plan.digest] = found
+    return found
 
 
 def described_table(

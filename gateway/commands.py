@@ -140,7 +140,7 @@ class Registry(Generic[Entry]):
     """
 
     def __init__(self, what: str, entries: Iterable[Entry], max_bytes: int) -> None:
-        self._what = what
+        self._what = f"the {what}"
         self._max_bytes = max_bytes
         by_type: dict[str, Entry] = {}
         for entry in entries:
@@ -149,6 +149,8 @@ class Registry(Generic[Entry]):
                 raise InvalidInputError(f"two families answer the {what} {name}: register one")
             by_type[name] = entry
         self._by_type: Mapping[str, Entry] = MappingProxyType(by_type)
+        # What nearly all clients write before the name.
+        self._by_url = {f"type.googleapis.com/{name}": entry for name, entry in by_type.items()}
 
     def find(self, data: bytes) -> tuple[Entry, AnyType]:
         """Returns the entry that answers `data` (a message packed in google.protobuf.Any) and the message.
@@ -157,17 +159,18 @@ class Registry(Generic[Entry]):
             InvalidInputError: the bytes are not a packed message, or too many.
             UnsupportedError: no entry answers messages of that type.
         """
-        check_size(data, f"the {self._what}", self._max_bytes)
-        packed = decode(Any, data, f"the {self._what}")
-        name = packed.TypeName()
+        check_size(data, self._what, self._max_bytes)
+        packed = decode(Any, data, self._what)
+        entry = self._by_url.get(packed.type_url) or self._named(packed.TypeName())
+        return entry, decode(entry.message, packed.value, self._what)
+
+    def _named(self, name: str) -> Entry:
         if not name:
-            raise InvalidInputError(
-                f"the {self._what} is empty; it must be a Flight SQL message packed in Any"
-            )
+            raise InvalidInputError(f"{self._what} is empty; it must be a Flight SQL message packed in Any")
         entry = self._by_type.get(name)
         if entry is None:
             raise UnsupportedError(
-                f"the gateway does not answer the {self._what} {name}; it answers "
+                f"the gateway does not answer {self._what} {name}; it answers "
                 + ", ".join(sorted(self._by_type))
             )
-        return entry, decode(entry.message, packed.value, f"the {self._what}")
+        return entry

@@ -118,21 +118,26 @@ def client_error(error: Exception, operation: str) -> Exception:
     )
 
 
+def answer_to(error: BaseException, operation: str) -> BaseException:
+    """Returns what to raise for what an operation raised: fit for the client, unless it is no failure."""
+    if isinstance(error, Exception):
+        return client_error(error, operation)
+    # Not an Exception: what DataFusion's bindings raise where DataFusion panics.
+    if type(error).__name__ == "PanicException":
+        return client_error(RuntimeError(f"DataFusion panicked: {error}"), operation)
+    return error
+
+
 @contextmanager
 def answering(operation: str) -> Iterator[None]:
     """Turns every exception of its block into one that is fit for the client."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-        raise client_error(error, operation) from None
-    except BaseException as error:
-        # Not an Exception: what DataFusion's bindings raise where DataFusion panics.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise client_error(RuntimeError(f"DataFusion panicked: {error}"), operation) from None
+    except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
+        raise answer_to(error, operation) from None
 
 
-def status_of(error: Exception | None) -> str:
+def status_of(error: BaseException | None) -> str:
     """Returns the name of the gRPC status under which a client sees a call end."""
     if error is None:
         return "OK"

@@ -47,6 +47,8 @@ from protos import gateway_pb2 as own
 
 IDLE_SECONDS = 12 * 3600.0
 _MAX_BINDINGS = 8
+# Names statements without parameters: their handles say all there is to know.
+_NOTHING_KEPT = bytes(16)
 # Clients send a handle back in a descriptor and in a ticket, which gRPC does not stream.
 _MAX_HANDLE_BYTES = 64 * 1024
 
@@ -168,10 +170,12 @@ class PreparedStatements:
     def _created(
         self, handle: own.PreparedHandle, query: PreparedQuery | PreparedWrite | Kill, call: Call
     ) -> bytes:
-        handle.id = secrets.token_bytes(16)
-        handle.settings.CopyFrom(encode_settings(call.settings))
+        handle.id = _NOTHING_KEPT
+        if len(query.parameter_schema):
+            handle.id = secrets.token_bytes(16)
+            self._bindings.put(handle.id, Bindings())
+        handle.settings = encode_settings(call.settings)
         handle.schema_digest = query.digest
-        self._bindings.put(handle.id, Bindings())
         created = sql.ActionCreatePreparedStatementResult(
             prepared_statement_handle=handle.SerializeToString(),
             dataset_schema=bytes(described(query).serialize()),
@@ -187,8 +191,10 @@ class PreparedStatements:
 
     def _close(self, body: bytes, _call: Call) -> None:
         request = unpack(sql.ActionClosePreparedStatementRequest, body, "the body of ClosePreparedStatement")
-        # Another gateway may have made it; closing what is not kept is no mistake.
-        self._bindings.pop(_handle(request.prepared_statement_handle).id)
+        handle = _handle(request.prepared_statement_handle)
+        if handle.id != _NOTHING_KEPT:
+            # Another gateway may have made it; closing what is not kept is no mistake.
+            self._bindings.pop(handle.id)
 
     def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
         return described(self._query(_handle(command.prepared_statement_handle), call))

@@ -4,11 +4,11 @@ import itertools
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -126,8 +126,8 @@ class Query:
         self.state = state
 
 
-class QueryObserver(Protocol):
-    """Hears of every statement, in the thread that runs it."""
+class QueryObserver:
+    """Hears of every statement, in the thread that runs it; subclasses say of what."""
 
     def on_started(self, query: Query) -> None:
         """It left the queue."""
@@ -146,8 +146,11 @@ class Queries:
 
     def __init__(self, limits: Limits | None = None, observers: Sequence[QueryObserver] = ()) -> None:
         self.limits = limits or Limits()
-        self._observers = tuple(observers)
-        self._lock = threading.Lock()
+        # Those with nothing to say need not be asked for every statement.
+        self._on_started = _heard(observers, "on_started")
+        self._on_finished = _heard(observers, "on_finished")
+        # Reentrant: a stream that nobody holds any more ends wherever Python looks for such things.
+        self._lock = threading.RLock()
         self._slots = threading.Condition(self._lock)
         self._active: dict[str, Query] = {}
         self._holders: set[Query] = set()
@@ -279,8 +282,8 @@ class Queries:
         try:
             self._enter(query)
             try:
-                for observer in self._observers:
-                    observer.on_started(query)
+                for hear in self._on_started:
+                    hear(query)
                 yield
                 state = QueryState.FINISHED
             finally:
@@ -301,8 +304,8 @@ class Queries:
                 del self._active[query.id]
                 self._finished.append(query)
             try:
-                for observer in self._observers:
-                    observer.on_finished(query)
+                for hear in self._on_finished:
+                    hear(query)
             finally:
                 query.control.release()
 
@@ -393,3 +396,9 @@ class Queries:
                             "query_timeout_ms as far as the server's own limit allows"
                         )
                     )
+
+
+def _heard(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
+    """What to call for an event: the methods of observers that do something then."""
+    inherited = getattr(QueryObserver, event)
+    return tuple(getattr(one, event) for one in observers if getattr(type(one), event) is not inherited)

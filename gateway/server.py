@@ -1,10 +1,9 @@
 """The Flight SQL server: each RPC decodes its message, finds the family that answers it, and passes it on."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import pyarrow as pa
 from pyarrow import flight
@@ -14,16 +13,17 @@ from gateway.auth.security import OpenSecurity, Security
 from gateway.cancellation import Cancellation
 from gateway.commands import Call, Command, Exchange, Registry, Ticket, Upload, check_size
 from gateway.endpoints import Endpoints
-from gateway.errors import answering, status_of
+from gateway.errors import answer_to, status_of
 from gateway.forwarding import ForwardedRows
 from gateway.ingest import Ingestion
 from gateway.keys_metadata import Keys
 from gateway.limits import Limits
 from gateway.metadata import Metadata
+from gateway.middleware import CallMiddlewareFactory, joined, parts_of
 from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.prepared import PreparedStatements
 from gateway.queries import Queries, QueryObserver
-from gateway.sessions import SessionMiddlewareFactory, Sessions
+from gateway.sessions import SessionMiddleware, SessionMiddlewareFactory, Sessions
 from gateway.sqlinfo import SqlInfo
 from gateway.statements import Statements
 from gateway.streams import CallObserver, Streams, unobserved
@@ -35,6 +35,8 @@ from memwal.errors import InvalidInputError, PermissionDeniedError, UnsupportedE
 from planner.engine import QueryEngine
 
 _SESSION = "session"
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 
 class GatewayServer(flight.FlightServerBase):
@@ -67,7 +69,7 @@ class GatewayServer(flight.FlightServerBase):
         limits: Limits | None = None,
         observers: Sequence[QueryObserver] = (),
         on_call_finished: CallObserver = unobserved,
-        middleware: Mapping[str, flight.ServerMiddlewareFactory] = MappingProxyType({}),
+        middleware: Mapping[str, CallMiddlewareFactory] = MappingProxyType({}),
         forwarded: ForwardedRows | None = None,
     ) -> None:
         limits = limits or Limits()
@@ -120,7 +122,9 @@ class GatewayServer(flight.FlightServerBase):
         super().__init__(
             f"grpc{'+tls' if self._security.tls else ''}://{address}:{port}",
             auth_handler=self._security.auth_handler,
-            middleware={**self._security.middleware(), _SESSION: SessionMiddlewareFactory(), **middleware},
+            middleware=joined(
+                {**self._security.middleware(), _SESSION: SessionMiddlewareFactory(), **middleware}
+            ),
             **self._security.tls,
         )
 
@@ -133,29 +137,17 @@ class GatewayServer(flight.FlightServerBase):
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.FlightInfo:
         """Plans a command and returns the ticket of its stream, or of each of its parts."""
-        with self._serving("GetFlightInfo", context) as call:
-            command, message = self._commands.find(_command_of(descriptor))
-            planned = command.plan(message, call)
-            # No location: a client comes back the way it came, whatever this host is called from there.
-            expires_at = None if planned.expires_at is None else pa.scalar(planned.expires_at)
-            endpoints = [
-                flight.FlightEndpoint(ticket, [], expires_at) for ticket in (planned.ticket, *planned.others)
-            ]
-            return flight.FlightInfo(planned.schema, descriptor, endpoints, planned.records, -1)
+        return self._answer("GetFlightInfo", context, self._flight_info, descriptor)
 
     def get_schema(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.SchemaResult:
         """Returns the schema that the stream of a command will have."""
-        with self._serving("GetSchema", context) as call:
-            command, message = self._commands.find(_command_of(descriptor))
-            return flight.SchemaResult(command.schema(message, call))
+        return self._answer("GetSchema", context, self._schema, descriptor)
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Returns the stream of a ticket."""
-        with self._serving("DoGet", context, in_stream=True) as call:
-            entry, message = self._tickets.find(ticket.ticket)
-            return entry.stream(message, call)
+        return self._answer("DoGet", context, self._stream, ticket)
 
     def do_put(
         self,
@@ -165,39 +157,19 @@ class GatewayServer(flight.FlightServerBase):
         writer: flight.FlightMetadataWriter,
     ) -> None:
         """Takes what the client sends: parameters, or rows."""
-        with self._serving("DoPut", context) as call:
-            upload, message = self._uploads.find(_command_of(descriptor))
-            if isinstance(upload, Exchange):
-                upload.run(message, reader, writer, call)
-                return
-            if call.identity == PEER:
-                raise PermissionDeniedError("other gateways may forward rows, and nothing else")
-            answer = upload.accept(message, reader, call)
-            if answer is not None:
-                writer.write(answer)
+        self._answer("DoPut", context, self._take, descriptor, reader, writer)
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         """Runs an action and returns the body of its result."""
-        with self._serving("DoAction", context, f"the action {action.type}") as call:
-            entry = self._actions.get(action.type)
-            if entry is None:
-                raise UnsupportedError(
-                    f"the gateway has no action {action.type!r}; it has " + ", ".join(sorted(self._actions))
-                )
-            request = action.body.to_pybytes()
-            check_size(request, f"the body of {action.type}", self._max_message_bytes)
-            body = entry.run(request, call)
-            return iter(() if body is None else (body,))
+        return self._answer("DoAction", context, self._act, action)
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Returns the name and description of each action."""
-        with self._serving("ListActions", context):
-            return [(action.name, action.description) for action in self._actions.values()]
+        return self._answer("ListActions", context, self._known_actions)
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
         """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
-        with self._serving("ListFlights", context):
-            return iter(())
+        return self._answer("ListFlights", context, lambda _: iter(()))
 
     def do_exchange(
         self,
@@ -207,50 +179,109 @@ class GatewayServer(flight.FlightServerBase):
         writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
     ) -> None:
         """Refuses: Flight SQL has no use for it."""
-        with self._serving("DoExchange", context):
-            raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
+        self._answer("DoExchange", context, _refuse_exchange)
 
-    @contextmanager
-    def _serving(
+    def _flight_info(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        command, message = self._commands.find(_command_of(descriptor))
+        planned = command.plan(message, call)
+        # No location: a client comes back the way it came, whatever this host is called from there.
+        expires_at = None if planned.expires_at is None else pa.scalar(planned.expires_at)
+        endpoints = [
+            flight.FlightEndpoint(ticket, [], expires_at) for ticket in (planned.ticket, *planned.others)
+        ]
+        return flight.FlightInfo(planned.schema, descriptor, endpoints, planned.records, -1)
+
+    def _schema(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
+        command, message = self._commands.find(_command_of(descriptor))
+        return flight.SchemaResult(command.schema(message, call))
+
+    def _stream(self, call: Call, ticket: flight.Ticket) -> flight.FlightDataStream:
+        entry, message = self._tickets.find(ticket.ticket)
+        return entry.stream(message, call)
+
+    def _take(
+        self,
+        call: Call,
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.FlightMetadataWriter,
+    ) -> None:
+        upload, message = self._uploads.find(_command_of(descriptor))
+        if isinstance(upload, Exchange):
+            upload.run(message, reader, writer, call)
+            return
+        if call.identity == PEER:
+            raise PermissionDeniedError("other gateways may forward rows, and nothing else")
+        answer = upload.accept(message, reader, call)
+        if answer is not None:
+            writer.write(answer)
+
+    def _act(self, call: Call, action: flight.Action) -> Iterator[bytes]:
+        entry = self._actions.get(action.type)
+        if entry is None:
+            raise UnsupportedError(
+                f"the gateway has no action {action.type!r}; it has " + ", ".join(sorted(self._actions))
+            )
+        request = action.body.to_pybytes()
+        check_size(request, f"the body of {action.type}", self._max_message_bytes)
+        body = entry.run(request, call)
+        return iter(() if body is None else (body,))
+
+    def _known_actions(self, _call: Call) -> list[tuple[str, str]]:
+        return [(action.name, action.description) for action in self._actions.values()]
+
+    def _answer(
         self,
         method: str,
         context: flight.ServerCallContext,
-        operation: str | None = None,
-        *,
-        in_stream: bool = False,
-    ) -> Iterator[Call]:
-        """Answers a call in this block: finds out who calls, turns errors into answers, and counts the call.
+        handle: Callable[[Call, *Arguments], T],
+        *arguments: *Arguments,
+    ) -> T:
+        """Serves a call: finds out who calls, turns errors into answers, and counts the call.
 
         Args:
             method: of Flight.
             context: of the call.
-            operation: what errors call it; by default the method.
-            in_stream: whether the call goes on behind the block, in a stream that counts it.
+            handle: serves it.
+            arguments: of `handle`, behind the call.
         """
         started = time.perf_counter()
         try:
-            with answering(operation or method):
-                yield self._call(context)
-        except Exception as error:
-            self._on_call_finished(method, status_of(error), time.perf_counter() - started)
-            raise
-        if not in_stream:
+            answer = handle(self._call(context), *arguments)
+        except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
+            told = answer_to(error, _operation(method, *arguments))
+            self._on_call_finished(method, status_of(told), time.perf_counter() - started)
+            raise told from None
+        # A stream goes on behind the call, and is counted when it ends.
+        if not isinstance(answer, flight.FlightDataStream):
             self._on_call_finished(method, "OK", time.perf_counter() - started)
+        return answer
 
     def _call(self, context: flight.ServerCallContext) -> Call:
-        middleware = context.get_middleware(_SESSION)
-        session_id = None if middleware is None else middleware.session_id
-        identity = self._security.identify(context)
+        middleware = parts_of(context)
+        identity = self._security.identify(context, middleware)
+        session: SessionMiddleware | None = middleware.get(_SESSION)
+        session_id = None if session is None else session.session_id
         settings = self.sessions.settings(session_id, identity.name)
         return Call(
             context.peer(),
             identity,
             self._security.access(identity),
             session_id,
-            settings if middleware is None else middleware.settings(settings),
+            settings if session is None else session.settings(settings),
             context.add_header,
             context.is_cancelled,
         )
+
+
+def _operation(method: str, *arguments: object) -> str:
+    """What errors call an operation: the name of an action says more than that it was one."""
+    first = arguments[0] if arguments else None
+    return f"the action {first.type}" if isinstance(first, flight.Action) else method
+
+
+def _refuse_exchange(_call: Call) -> None:
+    raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
 
 
 def _command_of(descriptor: flight.FlightDescriptor) -> bytes:

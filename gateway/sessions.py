@@ -23,6 +23,7 @@ from pyarrow import flight
 from gateway.commands import Action, Call
 from gateway.keeping import Keeping
 from gateway.limits import Limits
+from gateway.middleware import CallMiddlewareFactory
 from gateway.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
@@ -72,6 +73,7 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool]] = MappingProxyType(
 )
 # Header that chooses an option -> the option; JDBC's driver sends the name alone.
 _HEADERS = {f"{prefix}{name}": name for prefix in ("", "x-lance-gateway-") for name in _OPTIONS}
+_TELLING = frozenset({"cookie", *_HEADERS})
 # What the JDBC driver calls itself; so do other clients in Java, which read the same types.
 _JDBC_AGENTS = ("grpc-java", "JDBC")
 
@@ -102,7 +104,7 @@ class SessionMiddleware(flight.ServerMiddleware):
         return dataclasses.replace(settings, **changes) if changes else settings
 
 
-class SessionMiddlewareFactory(flight.ServerMiddlewareFactory):
+class SessionMiddlewareFactory(CallMiddlewareFactory):
     """Reads the cookie, the options and the user agent of every call."""
 
     def start_call(
@@ -111,11 +113,11 @@ class SessionMiddlewareFactory(flight.ServerMiddlewareFactory):
         headers: Mapping[str, Sequence[str]],
     ) -> flight.ServerMiddleware | None:
         """Returns the middleware of this call; None where its headers say nothing."""
+        is_jdbc = _is_jdbc(*headers.get("user-agent", ()))
+        if not is_jdbc and _TELLING.isdisjoint(headers):
+            return None
         session_id = _session_of(headers.get("cookie", ()))
         chosen = {_HEADERS[header]: headers[header][-1] for header in headers.keys() & _HEADERS.keys()}
-        is_jdbc = _is_jdbc(*headers.get("user-agent", ()))
-        if session_id is None and not chosen and not is_jdbc:
-            return None
         return SessionMiddleware(session_id, chosen, is_jdbc=is_jdbc)
 
 

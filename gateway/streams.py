@@ -50,6 +50,10 @@ def unobserved(method: str, status: str, seconds: float) -> None:
     """Hears of calls, and forgets them."""
 
 
+# Passed along, since pyarrow reads the environment wherever it has to make them.
+_OPTIONS = pa.ipc.IpcWriteOptions()
+
+
 class Streams:
     """Sends results.
 
@@ -82,12 +86,12 @@ class Streams:
         """
         started = time.perf_counter()
         if known is None:
-            return flight.GeneratorStream(schema, self._batches(query, readers, started))
+            return flight.GeneratorStream(schema, self._batches(query, readers, started), _OPTIONS)
         with self._queries.run(query):
             for batch in known:
                 self._queries.sent(query, batch)
         self._on_call_finished("DoGet", "OK", time.perf_counter() - started)
-        return flight.RecordBatchStream(pa.Table.from_batches([*known], schema))
+        return flight.RecordBatchStream(pa.Table.from_batches([*known], schema), _OPTIONS)
 
     def listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
         """Returns the stream of an answer that is no statement's.
@@ -99,7 +103,7 @@ class Streams:
         self._on_call_finished("DoGet", "OK", 0.0)
         limit = self._queries.limits.max_batch_bytes
         parts = (part for batch in rows for part in slices(batch, limit))
-        return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts)
+        return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts, _OPTIONS)
 
     def _batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
         limit = self._queries.limits.max_batch_bytes

@@ -5,19 +5,27 @@ connection redeems it, and whichever gateway over the same root. Who redeems it 
 """
 
 import secrets
+from functools import lru_cache
 from typing import cast
 
-from gateway.wire import pack
+from gateway.wire import decode, pack
+from memwal.errors import InvalidInputError
 from planner.engine import SessionSettings
 from planner.settings import ClientTypes
 from planner.snapshot import Consistency
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 
+# Most sessions choose nothing, or what others chose.
+_REMEMBERED = 256
+# What is remembered is named by bytes that clients send.
+_MAX_BYTES = 1024
 
-def encode_settings(settings: SessionSettings) -> own.SessionSettings:
-    """Returns the message that stands for `settings`."""
-    return own.SessionSettings(
+
+@lru_cache(maxsize=_REMEMBERED)
+def encode_settings(settings: SessionSettings) -> bytes:
+    """Returns the message that stands for `settings`, serialized."""
+    message = own.SessionSettings(
         catalog=settings.catalog,
         schema=settings.schema,
         consistency=settings.consistency,
@@ -29,14 +37,19 @@ def encode_settings(settings: SessionSettings) -> own.SessionSettings:
         types=settings.types,
         relaxed_writes=not settings.durable_writes,
     )
+    return message.SerializeToString()
 
 
-def decode_settings(message: own.SessionSettings) -> SessionSettings:
-    """Returns the settings that `message` stands for.
+@lru_cache(maxsize=_REMEMBERED)
+def decode_settings(data: bytes) -> SessionSettings:
+    """Returns the settings that a serialized message stands for.
 
     Raises:
-        InvalidInputError: the message asks for what does not exist.
+        InvalidInputError: there is no such message, or it asks for what does not exist.
     """
+    if len(data) > _MAX_BYTES:
+        raise InvalidInputError(f"the settings of the ticket have {len(data)} bytes: send it back unchanged")
+    message = decode(own.SessionSettings, data, "the settings of the ticket")
     return SessionSettings(
         catalog=message.catalog,
         schema=message.schema,

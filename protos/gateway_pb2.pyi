@@ -19,7 +19,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class SessionSettings(_message.Message):
-    """The settings of the session that asked, so that a ticket means the same wherever it is redeemed."""
+    """The settings of the session that asked, so that a ticket means the same wherever it is redeemed. Tickets and
+    handles carry it serialized: most of them say the same.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -77,21 +79,20 @@ class StatementHandle(_message.Message):
     STATEMENT_ID_FIELD_NUMBER: _builtins.int
     SCHEMA_DIGEST_FIELD_NUMBER: _builtins.int
     query: _builtins.str
+    settings: _builtins.bytes
     statement_id: _builtins.bytes
     """16 bytes. A gateway lets each be used once."""
     schema_digest: _builtins.bytes
     """Of the schema that the client was told."""
-    @_builtins.property
-    def settings(self) -> Global___SessionSettings: ...
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
-        settings: Global___SessionSettings | None = ...,
+        settings: _builtins.bytes = ...,
         statement_id: _builtins.bytes = ...,
         schema_digest: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query", "schema_digest", b"schema_digest", "settings", b"settings", "statement_id", b"statement_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -111,21 +112,20 @@ class PlanTicket(_message.Message):
     SCHEMA_DIGEST_FIELD_NUMBER: _builtins.int
     plan: _builtins.bytes
     """A serialized substrait.Plan."""
+    settings: _builtins.bytes
     statement_id: _builtins.bytes
     """16 bytes. A gateway lets each be used once."""
     schema_digest: _builtins.bytes
     """Of the schema that the client was told."""
-    @_builtins.property
-    def settings(self) -> Global___SessionSettings: ...
     def __init__(
         self,
         *,
         plan: _builtins.bytes = ...,
-        settings: Global___SessionSettings | None = ...,
+        settings: _builtins.bytes = ...,
         statement_id: _builtins.bytes = ...,
         schema_digest: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "schema_digest", b"schema_digest", "settings", b"settings", "statement_id", b"statement_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -148,6 +148,8 @@ class PreparedHandle(_message.Message):
     id: _builtins.bytes
     """16 bytes. Finds what this gateway keeps of the statement."""
     query: _builtins.str
+    settings: _builtins.bytes
+    """Of the session that prepared it."""
     parameters: _builtins.bytes
     """An Arrow IPC stream with one column per parameter and one row per execution; absent where nothing was
     bound, or more than fits into a handle.
@@ -156,21 +158,17 @@ class PreparedHandle(_message.Message):
     """Of the schema that the client was told."""
     plan: _builtins.bytes
     """A serialized substrait.Plan, where that was prepared in place of a query."""
-    @_builtins.property
-    def settings(self) -> Global___SessionSettings:
-        """Of the session that prepared it."""
-
     def __init__(
         self,
         *,
         id: _builtins.bytes = ...,
         query: _builtins.str = ...,
-        settings: Global___SessionSettings | None = ...,
+        settings: _builtins.bytes = ...,
         parameters: _builtins.bytes = ...,
         schema_digest: _builtins.bytes = ...,
         plan: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "parameters", b"parameters", "plan", b"plan", "query", b"query", "schema_digest", b"schema_digest", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -188,25 +186,23 @@ class PreparedTicket(_message.Message):
     SETTINGS_FIELD_NUMBER: _builtins.int
     BINDING_ID_FIELD_NUMBER: _builtins.int
     STATEMENT_ID_FIELD_NUMBER: _builtins.int
+    settings: _builtins.bytes
+    """Of the session that executes it."""
     binding_id: _builtins.int
     """Which of the parameter sets that this gateway keeps; 0 where the handle has them, or there are none."""
     statement_id: _builtins.bytes
     """16 bytes. A gateway lets each be used once."""
     @_builtins.property
     def handle(self) -> Global___PreparedHandle: ...
-    @_builtins.property
-    def settings(self) -> Global___SessionSettings:
-        """Of the session that executes it."""
-
     def __init__(
         self,
         *,
         handle: Global___PreparedHandle | None = ...,
-        settings: Global___SessionSettings | None = ...,
+        settings: _builtins.bytes = ...,
         binding_id: _builtins.int = ...,
         statement_id: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle", "settings", b"settings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["binding_id", b"binding_id", "handle", b"handle", "settings", b"settings", "statement_id", b"statement_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -228,6 +224,7 @@ class PartTicket(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     query: _builtins.str
+    settings: _builtins.bytes
     parameters: _builtins.bytes
     """An Arrow IPC stream with one column per parameter and one row; absent where there are no parameters."""
     schema_digest: _builtins.bytes
@@ -237,21 +234,19 @@ class PartTicket(_message.Message):
     expires_at: _builtins.int
     """Milliseconds since 1970."""
     @_builtins.property
-    def settings(self) -> Global___SessionSettings: ...
-    @_builtins.property
     def part(self) -> _snapshot_pb2.ScanPart: ...
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
-        settings: Global___SessionSettings | None = ...,
+        settings: _builtins.bytes = ...,
         parameters: _builtins.bytes = ...,
         schema_digest: _builtins.bytes = ...,
         statement_id: _builtins.bytes = ...,
         part: _snapshot_pb2.ScanPart | None = ...,
         expires_at: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["part", b"part", "settings", b"settings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "parameters", b"parameters", "part", b"part", "query", b"query", "schema_digest", b"schema_digest", "settings", b"settings", "statement_id", b"statement_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...

@@ -26,6 +26,7 @@ from gateway.auth.authenticator import Authenticator
 from gateway.auth.credentials import Basic, Bearer, Credentials, read_credentials
 from gateway.auth.errors import UnauthenticatedError
 from gateway.errors import answering
+from gateway.middleware import CallMiddlewareFactory
 from memwal.errors import UnavailableError
 
 # Older handshakes wait for a message, each in a thread of its own, for as long as a client likes.
@@ -83,7 +84,7 @@ class _HandshakeMiddleware(flight.ServerMiddleware):
         return {"authorization": f"Bearer {self._token}"}
 
 
-class CredentialsMiddlewareFactory(flight.ServerMiddlewareFactory):
+class CredentialsMiddlewareFactory(CallMiddlewareFactory):
     """Reads the credentials of each call, and answers handshakes that carry theirs in a header."""
 
     def __init__(self, authenticator: Authenticator, answers: _Answers) -> None:

@@ -19,7 +19,8 @@ from pyarrow import flight
 from gateway.auth.credentials import Bearer, read_credentials
 from gateway.auth.errors import UnauthenticatedError
 from gateway.auth.identity import Identity
-from gateway.auth.security import Security
+from gateway.auth.security import CallMiddleware, Security
+from gateway.middleware import CallMiddlewareFactory
 from memwal.errors import InvalidInputError
 from planner.access import Access, TableAccess
 
@@ -109,35 +110,37 @@ class PeerSecurity:
         """As of the others."""
         return self._others.tls
 
-    def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
+    def middleware(self) -> Mapping[str, CallMiddlewareFactory]:
         """That of the others, and what recognises gateways."""
         return {**self._others.middleware(), _PEERS: self._middleware}
 
-    def identify(self, context: flight.ServerCallContext) -> Identity:
+    def identify(self, context: flight.ServerCallContext, middleware: CallMiddleware) -> Identity:
         """Returns who makes a call.
 
         Raises:
             UnauthenticatedError: nobody that is known.
             UnavailableError: it cannot be decided now.
         """
-        return PEER if context.get_middleware(_PEERS) is not None else self._others.identify(context)
+        return PEER if _PEERS in middleware else self._others.identify(context, middleware)
 
     def access(self, identity: Identity) -> Access:
         """Returns what a principal may see; gateways see nothing."""
         return _NO_ACCESS if identity == PEER else self._others.access(identity)
 
 
-class _PeerMiddlewareFactory(flight.ServerMiddlewareFactory):
+class _PeerMiddlewareFactory(CallMiddlewareFactory):
+    methods = frozenset({flight.FlightMethod.DO_PUT})
+
     def __init__(self, token: PeerToken, url: str) -> None:
         super().__init__()
         self._token = token
         self._url = url
 
     def start_call(
-        self, info: flight.CallInfo, headers: Mapping[str, Sequence[str | bytes]]
+        self,
+        info: flight.CallInfo,  # noqa: ARG002 - the signature is Flight's
+        headers: Mapping[str, Sequence[str | bytes]],
     ) -> flight.ServerMiddleware | None:
-        if info.method != flight.FlightMethod.DO_PUT:
-            return None
         try:
             credentials = read_credentials(headers)
         except UnauthenticatedError:

@@ -1,19 +1,21 @@
 """What a server asks about its callers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from cachetools import LRUCache, cached
 from pyarrow import flight
 
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.handshake import CredentialsMiddleware, handshakes
 from gateway.auth.identity import ANONYMOUS, Identity
 from gateway.auth.tls import PLAINTEXT
+from gateway.middleware import CallMiddlewareFactory
 from planner.access import FULL_ACCESS, Access, FullAccess
 
+CallMiddleware: TypeAlias = Mapping[str, flight.ServerMiddleware]
+"""What looked at the headers of a call, by name."""
 _CREDENTIALS = "credentials"
 _MAX_PRINCIPALS = 10_000
 # Whoever has it sees and stops the statements of others where no policy says who does.
@@ -31,11 +33,15 @@ class Security(Protocol):
     def tls(self) -> Mapping[str, Any]:
         """Arguments of FlightServerBase that turn on TLS; empty for plaintext."""
 
-    def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
+    def middleware(self) -> Mapping[str, CallMiddlewareFactory]:
         """What looks at the headers of each call."""
 
-    def identify(self, context: flight.ServerCallContext) -> Identity:
+    def identify(self, context: flight.ServerCallContext, middleware: CallMiddleware) -> Identity:
         """Returns who makes a call; every handler asks before it does anything.
+
+        Args:
+            context: of the call.
+            middleware: of the call, by the names that `middleware` gives.
 
         Raises:
             UnauthenticatedError: nobody that is known.
@@ -46,16 +52,12 @@ class Security(Protocol):
         """Returns what a principal may see; the same object while the policy lasts."""
 
 
-def see_everything() -> Callable[[Identity], Access]:
-    """Returns what stands for a policy where there is none: everybody sees all tables."""
-
-    @cached(LRUCache(_MAX_PRINCIPALS), lock=Lock())
-    def access(identity: Identity) -> Access:
-        if identity == ANONYMOUS:
-            return FULL_ACCESS
-        return FullAccess(identity.name, ADMIN_ROLE in identity.roles)
-
-    return access
+@lru_cache(maxsize=_MAX_PRINCIPALS)
+def _see_everything(identity: Identity) -> Access:
+    """What everybody may see where there is no policy: all tables."""
+    if identity == ANONYMOUS:
+        return FULL_ACCESS
+    return FullAccess(identity.name, ADMIN_ROLE in identity.roles)
 
 
 class OpenSecurity:
@@ -71,13 +73,13 @@ class OpenSecurity:
     ) -> None:
         self.auth_handler: flight.ServerAuthHandler | None = _OpenHandshake()
         self.tls = tls
-        self._access = see_everything() if access is None else access
+        self._access = _see_everything if access is None else access
 
-    def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
+    def middleware(self) -> Mapping[str, CallMiddlewareFactory]:
         """Answers handshakes with a token that means nothing."""
         return {_CREDENTIALS: _OpenHandshakeMiddlewareFactory()}
 
-    def identify(self, context: flight.ServerCallContext) -> Identity:  # noqa: ARG002 - every caller alike
+    def identify(self, context: flight.ServerCallContext, middleware: CallMiddleware) -> Identity:  # noqa: ARG002 - every caller alike
         """Everybody is anonymous."""
         return ANONYMOUS
 
@@ -102,25 +104,25 @@ class GuardedSecurity:
         tls: Mapping[str, Any] = PLAINTEXT,
     ) -> None:
         self._authenticator = authenticator
-        self._access = see_everything() if access is None else access
+        self._access = _see_everything if access is None else access
         self.tls = tls
         handshake, self._credentials = handshakes(authenticator)
         # A server that shakes hands does not learn the name in its client's certificate.
         self.auth_handler = None if authenticator.uses_certificates else handshake
 
-    def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
+    def middleware(self) -> Mapping[str, CallMiddlewareFactory]:
         """Reads the credentials of each call."""
         return MappingProxyType({_CREDENTIALS: self._credentials})
 
-    def identify(self, context: flight.ServerCallContext) -> Identity:
+    def identify(self, context: flight.ServerCallContext, middleware: CallMiddleware) -> Identity:
         """Returns who makes a call.
 
         Raises:
             UnauthenticatedError: nobody that is known.
             UnavailableError: it cannot be decided now.
         """
-        middleware: CredentialsMiddleware = context.get_middleware(_CREDENTIALS)
-        return self._authenticator.identify(middleware.credentials, context.peer(), context.peer_identity())
+        presented: CredentialsMiddleware = middleware[_CREDENTIALS]
+        return self._authenticator.identify(presented.credentials, context.peer(), context.peer_identity())
 
     def access(self, identity: Identity) -> Access:
         """Returns what a principal may see."""
@@ -141,10 +143,12 @@ class _OpenHandshakeMiddleware(flight.ServerMiddleware):
         return {"authorization": "Bearer anonymous"}
 
 
-class _OpenHandshakeMiddlewareFactory(flight.ServerMiddlewareFactory):
+class _OpenHandshakeMiddlewareFactory(CallMiddlewareFactory):
+    methods = frozenset({flight.FlightMethod.HANDSHAKE})
+
     def start_call(
         self,
-        info: flight.CallInfo,
-        headers: Mapping[str, Sequence[str]],  # noqa: ARG002 - the signature is Flight's
-    ) -> flight.ServerMiddleware | None:
-        return _OpenHandshakeMiddleware() if info.method == flight.FlightMethod.HANDSHAKE else None
+        info: flight.CallInfo,  # noqa: ARG002 - the signature is Flight's
+        headers: Mapping[str, Sequence[str]],  # noqa: ARG002
+    ) -> flight.ServerMiddleware:
+        return _OpenHandshakeMiddleware()

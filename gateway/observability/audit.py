@@ -6,19 +6,16 @@ import logging
 
 from gateway.observability.current import shown_session
 from gateway.observability.metrics import between
-from gateway.queries import Query, QueryState
+from gateway.queries import Query, QueryObserver, QueryState
 
 logger = logging.getLogger("gateway.audit")
 
 
-class WriteAudit:
+class WriteAudit(QueryObserver):
     """Logs every statement that changes something, when it has ended, whatever became of it.
 
     Neither the statement nor the text of an error is part of the line: both may hold values of rows.
     """
-
-    def on_started(self, query: Query) -> None:
-        """Nothing has happened yet."""
 
     def on_finished(self, query: Query) -> None:
         """Logs a statement that changes something."""

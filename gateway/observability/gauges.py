@@ -57,7 +57,7 @@ class Gauges(Collector):
         )
         yield GaugeMetricFamily(
             "lance_gateway_prepared_statements",
-            "Prepared statements that are remembered.",
+            "Prepared statements with parameters, which are remembered.",
             value=len(self.prepared),
         )
 
@@ -90,12 +90,12 @@ class Gauges(Collector):
         )
         now = time.monotonic()
         for table in self.catalog.opened():
-            snapshot = table.last_snapshot
-            if snapshot is None:
+            snapshot, looked_at = table.last_snapshot, table.looked_at
+            if snapshot is None or looked_at is None:
                 continue
             label = (table.name,)
             version.add_metric(label, snapshot.base.version)
-            age.add_metric(label, max(now - snapshot.taken_at, 0.0))
+            age.add_metric(label, max(now - looked_at, 0.0))
             generations.add_metric(label, len(snapshot.generations))
             rows.add_metric(label, sum(tail.rows.num_rows for tail in snapshot.tails))
         yield from (version, age, generations, rows)

@@ -10,6 +10,7 @@ from pyarrow import flight
 
 from gateway.config.schema import ObservabilitySection
 from gateway.config.showing import without_password
+from gateway.middleware import CallMiddlewareFactory
 from gateway.observability.audit import WriteAudit
 from gateway.observability.gauges import Gauges
 from gateway.observability.http import HttpServer
@@ -97,7 +98,7 @@ class Observability:
         # The log goes first: from then on all lines name the statement.
         return (self._log, self._audit, self.metrics, *traces)
 
-    def middleware(self) -> Mapping[str, flight.ServerMiddlewareFactory]:
+    def middleware(self) -> Mapping[str, CallMiddlewareFactory]:
         """Returns what looks at calls; the metrics hear of all but handshakes from the server itself."""
         handshakes = RpcMiddlewareFactory(self.metrics, frozenset({flight.FlightMethod.HANDSHAKE}))
         if self._tracing is None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from pyarrow import flight
 
 from gateway.errors import status_of
+from gateway.middleware import ALL_METHODS, CallMiddlewareFactory
 
 _METHODS = {
     flight.FlightMethod.HANDSHAKE: "Handshake",
@@ -23,8 +23,8 @@ _METHODS = {
 }
 
 
-class RpcObserver(Protocol):
-    """Hears of calls, in the thread that serves them."""
+class RpcObserver:
+    """Hears of calls, in the thread that serves them; subclasses say of what."""
 
     def on_call(self, method: str, headers: Mapping[str, Sequence[str]]) -> None:
         """A call begins; names of headers are in lower case."""
@@ -33,7 +33,7 @@ class RpcObserver(Protocol):
         """A call has ended, its stream included."""
 
 
-class RpcMiddlewareFactory(flight.ServerMiddlewareFactory):
+class RpcMiddlewareFactory(CallMiddlewareFactory):
     """Tells an observer of calls.
 
     Args:
@@ -41,19 +41,15 @@ class RpcMiddlewareFactory(flight.ServerMiddlewareFactory):
         methods: those that it hears of; all by default.
     """
 
-    def __init__(
-        self, observer: RpcObserver, methods: frozenset[flight.FlightMethod] = frozenset(_METHODS)
-    ) -> None:
+    def __init__(self, observer: RpcObserver, methods: frozenset[flight.FlightMethod] = ALL_METHODS) -> None:
         super().__init__()
         self._observer = observer
-        self._methods = methods
+        self.methods = methods
 
     def start_call(
         self, info: flight.CallInfo, headers: Mapping[str, Sequence[str]]
-    ) -> flight.ServerMiddleware | None:
+    ) -> flight.ServerMiddleware:
         """Called by the server before the method."""
-        if info.method not in self._methods:
-            return None
         method = _METHODS[info.method]
         self._observer.on_call(method, headers)
         return _RpcMiddleware(self._observer, method)

@@ -25,7 +25,8 @@ from execnodes import ExecNode, MetricsSet
 from gateway.observability import current
 from gateway.observability.current import shown_session
 from gateway.observability.logs import shortened
-from gateway.queries import Query, QueryState
+from gateway.observability.rpcs import RpcObserver
+from gateway.queries import Query, QueryObserver, QueryState
 from planner.access import FULL_ACCESS, Access
 from planner.catalog import Catalog
 from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine, SessionSettings
@@ -37,7 +38,7 @@ _EXPORT_SECONDS = 3.0
 _HEADERS = ("traceparent", "tracestate")
 
 
-class Tracing:
+class Tracing(QueryObserver, RpcObserver):
     """Observes calls, statements and writers, and sends what it saw.
 
     Args:

@@ -89,8 +89,9 @@ def _part(ticket: bytes) -> own.PartTicket:
     )
 
 
-def _settings(message: own.SessionSettings) -> SessionSettings:
+def _settings(data: bytes) -> SessionSettings:
     """What the statement means; when it is stopped and how results are divided is settled."""
+    message = own.SessionSettings.FromString(data)
     return SessionSettings(
         consistency=cast("Consistency", message.consistency),
         region_pruning=message.region_pruning,

@@ -98,9 +98,7 @@ def test_tickets(client: flight.FlightClient) -> None:
 
 
 def test_tickets_of_parts(client: flight.FlightClient) -> None:
-    ticket = own.PartTicket(
-        query="SELECT * FROM orders", settings=own.SessionSettings(), statement_id=bytes(16), expires_at=2**42
-    )
+    ticket = own.PartTicket(query="SELECT * FROM orders", statement_id=bytes(16), expires_at=2**42)
     assert throw(lambda data: read(client, data), mutants(1, rpc.packed(ticket), 60)) > 0
 
 

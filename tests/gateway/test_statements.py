@@ -9,6 +9,7 @@ import pytest
 from pyarrow import flight
 
 from gateway.server import GatewayServer
+from gateway.tickets import decode_settings
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.gateway import rpc
@@ -109,7 +110,7 @@ def test_a_ticket_is_a_packed_statement_handle_that_says_it_all(wire: flight.Fli
     ticket = rpc.unpacked(sql.TicketStatementQuery, info.endpoints[0].ticket.ticket)
     handle = own.StatementHandle.FromString(ticket.statement_handle)
     assert handle.query == "SELECT 7 AS seven"
-    assert handle.settings.consistency == "strong"
+    assert decode_settings(handle.settings).consistency == "strong"
 
 
 def test_a_ticket_can_be_redeemed_at_another_gateway_over_the_same_root(

@@ -223,7 +223,13 @@ def test_settings_travel_whole() -> None:
 
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="catalog"):
-        decode_settings(gateway_pb2.SessionSettings())
+        decode_settings(b"")
+
+
+def test_settings_of_any_size_are_not_remembered() -> None:
+    # A field that nobody knows, 2,000 bytes long.
+    with pytest.raises(InvalidInputError, match="2003 bytes: send it back unchanged"):
+        decode_settings(b"\xfa\x01\xd0\x0f"[:3] + b"\x0f" + bytes(1999))
 
 
 def test_bytes_that_are_no_message_are_refused_by_name() -> None:

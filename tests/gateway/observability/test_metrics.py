@@ -75,7 +75,7 @@ def test_a_statement_that_runs_is_seen(watched: Watched, client: flight.FlightCl
 
 def test_caches_sessions_and_the_process_are_told(watched: Watched, client: flight.FlightClient) -> None:
     rpc.query(client, "SELECT sum(amount) FROM orders")
-    prepared = rpc.prepare(client, "SELECT id FROM orders")
+    prepared = rpc.prepare(client, "SELECT id FROM orders WHERE id = $1")
     assert prepared.prepared_statement_handle
     samples = watched.samples()
     names = {name for name, _ in samples}
