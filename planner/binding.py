@@ -20,6 +20,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.as_of import AsOf
 from planner.chains import check_depth
+from planner.fetch_clause import fetched_rows
 from planner.key_query import KeyQuery, find_key_query
 from planner.like_escape import escaped_likes
 from planner.literal_sizes import check_literal_sizes
@@ -226,6 +227,7 @@ class _Binder:
             )
         edits.extend(self._qualified_columns(found, text))
         edits.extend(escaped_likes(text))
+        edits.extend(fetched_rows(text))
         replaced = [(call.first, call.closing) for call, _ in searches]
         edits.extend(
             distance_edits(text, lambda: vector_names(text, self._columns()), self._keep_vector, replaced)
