@@ -1,4 +1,8 @@
-"""Metadata commands: a schema that the protocol prescribes, and rows that are read when somebody asks."""
+"""Metadata commands: a schema that the protocol prescribes, and rows that are read when somebody asks.
+
+The JDBC driver tells its tools that names are stored in upper case, whatever a server says of itself. They
+then ask for `MAIN` and `ORDERS`, and are told of `main` and `orders`, unless something has that very name.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +13,7 @@ from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.commands import Call, Command, Planned, Ticket
+from gateway.patterns import lowered
 from gateway.streams import Streams
 from gateway.wire import pack
 
@@ -48,6 +53,8 @@ class Listing:
     def _batch(self, message: Message, call: Call) -> pa.RecordBatch:
         schema = self.schema(message)
         rows = self.rows(message, call)
+        if not rows and call.settings.type_set == "jdbc":
+            rows = self.rows(lowered(message), call)
         columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 

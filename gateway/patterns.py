@@ -1,8 +1,11 @@
 """How the metadata commands narrow a search: by name, or by pattern."""
 
 import re
+from typing import TypeVar
 
 from google.protobuf.message import Message
+
+M = TypeVar("M", bound=Message)
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -44,3 +47,13 @@ def is_named(command: Message, field: str, name: str) -> bool:
 def is_matched(command: Message, field: str, name: str) -> bool:
     """Whether the pattern in the field of a command matches `name`; an unset field matches everything."""
     return not command.HasField(field) or matches(name, getattr(command, field))
+
+
+def lowered(command: M) -> M:
+    """The command with the names and patterns that are in upper case in lower case."""
+    copy = type(command)()
+    copy.CopyFrom(command)
+    for field, value in command.ListFields():
+        if isinstance(value, str) and value.isupper():
+            setattr(copy, field.name, value.lower())
+    return copy

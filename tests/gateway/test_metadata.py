@@ -1,7 +1,9 @@
 """What there is to query: listings, restricted and described as the protocol prescribes."""
 
+from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 from pyarrow import flight
@@ -9,7 +11,7 @@ from pyarrow import flight
 from gateway.patterns import matches
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.conftest import TYPES
+from tests.gateway.conftest import TYPES, orders, serving
 
 TABLES = [("big_orders", "VIEW"), ("orders", "TABLE"), ("typed", "TABLE")]
 
@@ -210,6 +212,40 @@ def test_tables_are_restricted_by_pattern_and_kind(
 ) -> None:
     table = rpc.fetch(wire, sql.CommandGetTables(**restriction))
     assert names_in(table, "main") == names
+
+
+JDBC = flight.FlightCallOptions(headers=[(b"types", b"jdbc")])
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        (sql.CommandGetTables(catalog="LANCE", db_schema_filter_pattern="MAIN"), 3),
+        (sql.CommandGetTables(table_name_filter_pattern="%ORDER%"), 2),
+        (sql.CommandGetTables(table_name_filter_pattern="Orders"), 0),
+        (sql.CommandGetDbSchemas(db_schema_filter_pattern="MAIN"), 1),
+        (sql.CommandGetPrimaryKeys(db_schema="MAIN", table="ORDERS"), 1),
+        (sql.CommandGetPrimaryKeys(table="NOWHERE"), 0),
+    ],
+)
+def test_the_jdbc_driver_finds_names_that_its_tools_put_in_upper_case(
+    wire: flight.FlightClient, command: Any, count: int
+) -> None:
+    (endpoint,) = rpc.info(wire, command).endpoints
+    rows = wire.do_get(endpoint.ticket, JDBC).read_all()
+    assert rows.num_rows == count
+    if "table_name" in rows.column_names:
+        assert set(rows["table_name"].to_pylist()) <= {"big_orders", "orders", "typed"}
+    assert rpc.fetch(wire, command).num_rows == 0
+
+
+def test_a_name_that_is_in_upper_case_is_found_alone(tmp_path: Path) -> None:
+    for name in ("orders", "ORDERS"):
+        lance.write_dataset(orders(), tmp_path / f"{name}.lance")
+    command = sql.CommandGetTables(table_name_filter_pattern="ORDERS")
+    with serving(tmp_path) as server, flight.connect(f"grpc://127.0.0.1:{server.port}") as client:
+        (endpoint,) = rpc.info(client, command).endpoints
+        assert names_in(client.do_get(endpoint.ticket, JDBC).read_all(), "main") == ["ORDERS"]
 
 
 def test_system_tables_are_a_kind_of_their_own(wire: flight.FlightClient) -> None:
