@@ -24,8 +24,10 @@ from planner.fetch_clause import fetched_rows
 from planner.key_query import KeyQuery, find_key_query
 from planner.like_escape import escaped_likes
 from planner.literal_sizes import check_literal_sizes
+from planner.misread_clauses import refuse_misread
 from planner.numbering import number_parameters
-from planner.references import QUERY_STARTS, FunctionSite, References, TableSite, find_references
+from planner.quantified import quantified_comparisons
+from planner.references import FunctionSite, References, TableSite, find_references
 from planner.search.call import SearchCall, SearchFunction, read_call
 from planner.search.distance_functions import is_vector_type
 from planner.search.distance_operators import called_distances, distance_edits, vector_names
@@ -39,6 +41,7 @@ from planner.statement import (
     TableReference,
     VectorsStatement,
 )
+from planner.statement_kinds import statement_kind
 from planner.system_tables import SYSTEM_SCHEMA
 from planner.tokens import SqlText, at_position, fold, quote, tokenize
 from planner.views import ViewTrail
@@ -46,9 +49,6 @@ from planner.visible_catalog import unknown_table
 
 __all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]
 
-_OFFERED = "SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE and SHOW TABLES | COLUMNS | FUNCTIONS"
-_WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|COPY|REPLACE|UPSERT|LOAD")
-_SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
 _NOT_PLAIN = re.compile("[^a-z0-9_]")
 _SYSTEM_SCHEMA = "information_schema"
 
@@ -100,7 +100,7 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
     """
     text = tokenize(sql)
     check_literal_sizes(text)
-    kind, start = _statement_kind(text)
+    kind, start = statement_kind(text)
     binder = _Binder(resolver, catalog, schema)
     if kind is StatementKind.SHOW:
         pieces = binder.show(text)
@@ -136,31 +136,6 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         frozenset(binder.distances),
         tuple(binder.vectors),
     )
-
-
-def _statement_kind(text: SqlText) -> tuple[StatementKind, int | None]:
-    """The kind and the index of the query's first token; None where the statement is no query."""
-    words = text.words
-    word = words[0]
-    if word in QUERY_STARTS or word == "(":
-        return StatementKind.QUERY, 0
-    if word == "EXPLAIN":
-        i, kind = 1, StatementKind.EXPLAIN
-        if words[i] == "ANALYZE":
-            i, kind = 2, StatementKind.EXPLAIN_ANALYZE
-        i += words[i] == "VERBOSE"
-        i += 2 * (words[i] == "FORMAT")
-        if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
-            return kind, i
-        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")
-    if word in {"DESCRIBE", "DESC"}:
-        return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
-    if word == "SHOW" and words[1] in _SHOWN:
-        return StatementKind.SHOW, None
-    shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
-    if _WRITES.fullmatch(word):
-        raise UnsupportedError(f"{word}: this gateway is read-only; it answers {_OFFERED}")
-    raise UnsupportedError(f"The statement {shown!r} is not offered; this gateway answers {_OFFERED}")
 
 
 class _Binder:
@@ -210,6 +185,7 @@ class _Binder:
             text, start, taken=frozenset(self._common_tables) if trail.names else frozenset()
         )
         check_depth(text)
+        refuse_misread(text)
         self._common_tables |= found.common_tables
         edits: list[tuple[int, int, list[Piece | Slot]]] = []
         found, searches = without_subqueries(found)
@@ -228,6 +204,7 @@ class _Binder:
         edits.extend(self._qualified_columns(found, text))
         edits.extend(escaped_likes(text))
         edits.extend(fetched_rows(text))
+        edits.extend(quantified_comparisons(text, found.aliases))
         replaced = [(call.first, call.closing) for call, _ in searches]
         edits.extend(
             distance_edits(text, lambda: vector_names(text, self._columns()), self._keep_vector, replaced)

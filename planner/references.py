@@ -157,7 +157,7 @@ class _Walk:
         if words[i] == "WITH" and not factor:
             i, scope = self._common_tables(i, scope)
             if words[i] in _WRITES:
-                message = f"{words[i]}: this gateway is read-only; the statement stands"
+                message = f"{words[i]} is no query, and a query is expected here; it stands"
                 raise UnsupportedError(at_position(self.text.sql, self.text.start(i), message))
         state = _Level(i, in_query=factor, in_from=factor, expects_table=factor)
         while True:
@@ -194,7 +194,7 @@ class _Walk:
             state.in_query = state.in_query or word == "SELECT"
             state.in_from = False
         elif word == "INTO" and state.in_query and not state.in_from:
-            message = "SELECT ... INTO creates a table, and this gateway is read-only; INTO stands"
+            message = "SELECT ... INTO is not offered: use CREATE TABLE ... AS SELECT; INTO stands"
             raise UnsupportedError(at_position(self.text.sql, self.text.start(i), message))
         elif self.words[i + 1] == ".":
             self._chain(i)

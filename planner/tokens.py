@@ -174,7 +174,7 @@ def tokenize(sql: str) -> SqlText:
                 _refuse_prefix(sql, tokens[index - 1], token)
     if not tokens:
         raise InvalidInputError(
-            "The statement is empty; send one SELECT, EXPLAIN, DESCRIBE or SHOW statement"
+            "The statement is empty; send one statement"
         )
     words.append("")
     return SqlText(sql, tuple(tokens), tuple(words))

@@ -219,11 +219,6 @@ SELECT * FROM orders LEFT JOIN items ON true WHERE 1 = 1
 --
 SELECT * FROM "orders#1" AS "orders" LEFT JOIN "items#1" AS "items" ON true WHERE 1 = 1
 
-## samples and locks follow the alias
-SELECT * FROM orders TABLESAMPLE SYSTEM (50)
---
-SELECT * FROM "orders#1" AS "orders" TABLESAMPLE SYSTEM (50)
-
 ## a trailing semicolon and comments are fine
 SELECT * FROM orders; -- done
 --

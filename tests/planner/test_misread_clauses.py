@@ -1,0 +1,49 @@
+"""Clauses that DataFusion would leave out of account are refused; words that only look like them are not."""
+
+import pytest
+
+from memwal.errors import UnsupportedError
+from tests.planner.names import TABLES, bound, context_with
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT id FROM orders TABLESAMPLE SYSTEM (50)", "random() < 0.1; it stands at line 1, column 23"),
+        ("SELECT id FROM orders o TABLESAMPLE (5 ROWS)", "Sampling is not offered"),
+        ("SELECT id FROM orders SAMPLE 0.1", "Sampling is not offered"),
+        ("SELECT id FROM orders FOR UPDATE", "Locking rows is not offered"),
+        ("SELECT id FROM (SELECT id FROM orders FOR SHARE) o", "Locking rows is not offered"),
+        ("SELECT item, sum(qty) FROM orders GROUP BY item WITH ROLLUP", "GROUP BY ROLLUP (...)"),
+        ("SELECT item, sum(qty) FROM orders GROUP BY item WITH CUBE", "CUBE (...)"),
+        ("SELECT id FROM orders CONNECT BY PRIOR id = id", "use WITH RECURSIVE"),
+        ("SELECT item SIMILAR TO 'n' FROM orders", "use LIKE, or a regular expression"),
+        ("SELECT * ILIKE 'i%' FROM orders", "name the columns"),
+        ("SELECT item FROM orders EXCEPT ALL SELECT item FROM items", "leave ALL out"),
+        ("SELECT item FROM orders INTERSECT ALL SELECT item FROM items", "leave ALL out"),
+    ],
+)
+def test_a_clause_that_would_change_nothing_is_refused(sql: str, message: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        bound(sql)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH sample (a) AS (SELECT 1), rollup AS (SELECT 2) SELECT a FROM sample, rollup",
+        "SELECT o.sample FROM (SELECT 1) AS o (sample)",
+        "SELECT 1 FROM (VALUES (1)) AS sample (a)",
+        "WITH cube AS (SELECT 1) SELECT * FROM cube",
+        "SELECT item FROM orders UNION ALL SELECT item FROM items",
+        "SELECT item, sum(qty) FROM orders GROUP BY ROLLUP (item)",
+        "SELECT substring(item FROM 1 FOR 2) FROM orders",
+        "SELECT qty * 2 FROM orders WHERE item ILIKE 'n%'",
+        "SELECT 'TABLESAMPLE (1) FOR UPDATE' -- WITH ROLLUP",
+    ],
+)
+def test_the_same_words_elsewhere_pass(sql: str) -> None:
+    statement = bound(sql)
+    found = context_with({one.private_name: TABLES[one.table] for one in statement.references})
+    assert found.sql(statement.render()).to_arrow_table().num_columns
