@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from execnodes.keys import KeySet
 from execnodes.node import ExecNode, TaskContext
 from memwal.bloom import KeyFilter
+
+_NOTHING: Iterator[pa.RecordBatch] = iter(())
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +39,26 @@ class BloomFilterGuardExec(ExecNode):
         """The filter."""
         return f"BloomFilterGuardExec: {self.key_filter.description}"
 
+    def execute(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """As of every node; unless somebody measures, a source without the keys costs but the question."""
+        if context.metrics is None and self._rules_out(context.keys):
+            return _NOTHING
+        return super().execute(partition, context)
+
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Nothing, or what the input has."""
         keys = context.keys
-        if keys is not None and not any(map(self.key_filter.might_contain, keys.lookup_keys)):
+        if keys is not None and self._rules_out(keys):
             context.count(self, "keys_ruled_out", len(keys))
             return
         context.count(self, "keys_possible", 0 if keys is None else len(keys))
         yield from self.input.execute(partition, context)
+
+    def _rules_out(self, keys: KeySet | None) -> bool:
+        if keys is None:
+            return False
+        might_contain = self.key_filter.might_contain
+        for key in keys.lookup_keys:  # noqa: SIM110 - a lookup asks every generation of the table
+            if might_contain(key):
+                return False
+        return True

@@ -30,4 +30,7 @@ def coalesced(batches: Iterator[pa.RecordBatch], target_rows: int = TARGET_ROWS)
             waiting, rows = [], 0
     if not rows:
         return
-    yield pa.concat_batches(waiting) if waiting[0].num_columns else rows_without_columns(rows)
+    if len(waiting) == 1:
+        yield waiting[0]
+    else:
+        yield pa.concat_batches(waiting) if waiting[0].num_columns else rows_without_columns(rows)

@@ -55,7 +55,7 @@ class CoalesceFirstExec(ExecNode):
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Newest first; only partition 0 has rows."""
-        if partition != 0:
+        if partition != 0 or not len(self.keys):
             return
         wanted = self.keys
         looking = replace(context, keys=wanted)
@@ -63,21 +63,25 @@ class CoalesceFirstExec(ExecNode):
             found: set[Key] = set()
             for batch in node.execute(partition, looking):
                 found.update(key_rows(batch, wanted.columns))
-                yield from self._live(batch)
+                live = self._live(batch)
+                if live.num_rows:
+                    yield live
+            if not found:
+                continue
             if len(found) == len(wanted):
                 return
-            if found:
-                wanted = wanted.without(found)
-                looking = replace(context, keys=wanted)
+            wanted = wanted.without(found)
+            looking = replace(context, keys=wanted)
 
-    def _live(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The wanted columns of rows that are no tombstones."""
         index = batch.schema.get_field_index(TOMBSTONE)
         if index >= 0 and (dead := batch.column(index)).true_count:
             batch = batch.filter(_invert(dead))
         if self.row_filter is not None and batch.num_rows:
             batch = batch.filter(self.row_filter.matches(batch))
-        if batch.num_rows:
-            yield batch.select(list(self.columns))
+        columns = list(self.columns)
+        return batch if batch.schema.names == columns else batch.select(columns)
 
 
 def _invert(flags: pa.BooleanArray) -> pa.BooleanArray:

@@ -111,8 +111,7 @@ class LanceScanExec(ScanExec):
         visible = self.cache.visible(self.source, fragment_id, mask.fragments.get(fragment_id))
         if visible is not None:
             return visible.visible_rows
-        dataset: Any = self.source.dataset
-        return int(dataset.get_fragment(fragment_id).physical_rows)
+        return self.source.fragments.get(fragment_id).physical_rows
 
     def _rows_of_range(self, mask: RowMask, part: RowRange, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Rows by their place in the fragment: the filter comes after that, so it is not Lance's."""
@@ -120,16 +119,16 @@ class LanceScanExec(ScanExec):
         stored, schema = self._stored(needed), self._schema_of(needed)
         visible = self.cache.visible(self.source, part.fragment_id, mask.fragments.get(part.fragment_id))
         dataset: Any = self.source.dataset
-        fragment = dataset.get_fragment(part.fragment_id)
+        has_deletions = self.source.fragments.get(part.fragment_id).deletions is not None
         scanner = dataset.scanner(
             columns=stored,
-            fragments=[fragment],
+            fragments=[self.source.fragments.get(part.fragment_id).handle],
             batch_size=CHUNK_ROWS,
             offset=part.first,
             limit=part.count,
             # Offsets are physical only where deleted rows count; a row without any stored column counts too.
-            include_deleted_rows=fragment.metadata.deletion_file is not None,
-            with_row_id=fragment.metadata.deletion_file is not None or not stored,
+            include_deleted_rows=has_deletions,
+            with_row_id=has_deletions or not stored,
         )
         position = part.first
         for scanned in scanner.to_batches():
@@ -167,13 +166,14 @@ class LanceScanExec(ScanExec):
         """Rows by their place; fragments with deletions count places otherwise, and are scanned."""
         needed = self._with_columns_of(self.row_filter)
         stored, schema = self._stored(needed), self._schema_of(needed)
-        dataset: Any = self.source.dataset
         for fragment_id, offsets in located.items():
-            fragment = dataset.get_fragment(fragment_id)
-            if fragment.num_deletions or fragment_id in mask.fragments:
+            taken = None
+            if fragment_id not in mask.fragments:
+                taken = self.source.fragments.take(fragment_id, offsets, stored)
+            if taken is None:
                 yield from self._scanned_rows(mask, (fragment_id,), context)
                 continue
-            for rows in fragment.take(offsets.tolist(), columns=stored).to_batches():
+            for rows in taken.to_batches():
                 yield self._finish(rows, schema, self.row_filter, context, exact=True)
 
     def _scanned_rows(
@@ -273,7 +273,9 @@ class LanceScanExec(ScanExec):
             return rows_without_columns(batch.num_rows)
         result = batch
         if not batch.schema.equals(schema):
-            result = pa.RecordBatch.from_arrays(read_as(batch, schema, self.source.stored), schema=schema)
+            is_plain = batch.schema.names == schema.names and self.source.reads_plainly(self.columns)
+            columns = batch.columns if is_plain else read_as(batch, schema, self.source.stored)
+            result = pa.RecordBatch.from_arrays(columns, schema=schema)
         if self.by_key and context.keys is not None and not (exact and len(context.keys.columns) == 1):
             result = context.keys.select(result)
         if residual is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from execnodes.keys import KeySet
 from execnodes.row_mask import FragmentMask
+from execnodes.stored_fragments import StoredFragments
 from memwal.stored_fields import TOMBSTONE
 
 
@@ -77,14 +78,31 @@ class LanceSource:
         """Table column -> name of the stored column."""
         return {name: column.name for name, column in self.stored.items()}
 
-    def reads_plainly(self, columns: Sequence[str]) -> bool:
-        """Whether these table columns are stored under their own names and types."""
-        stored = self.dataset.schema  # type: ignore[attr-defined]
-        return all(
-            self.stored_names.get(name) == name
-            and stored.field(name).type.equals(self.schema.field(name).type)
-            for name in columns
+    @cached_property
+    def plain_columns(self) -> frozenset[str]:
+        """Table columns that are stored under their own names and types."""
+        return frozenset(
+            name
+            for name, stored_name in self.stored_names.items()
+            if name == stored_name and self.stored_types[name][1].equals(self.schema.field(name).type)
         )
+
+    @cached_property
+    def stored_types(self) -> Mapping[str, tuple[int, pa.DataType]]:
+        """Stored column -> the id that it keeps under every name, and its type."""
+        dataset: Any = self.dataset
+        types = dataset.schema
+        fields = dataset.lance_schema.fields()
+        return {field.name(): (field.id(), types.field(field.name()).type) for field in fields}
+
+    @cached_property
+    def fragments(self) -> StoredFragments:
+        """What is known of the dataset's fragments."""
+        return StoredFragments(self.dataset)
+
+    def reads_plainly(self, columns: Iterable[str]) -> bool:
+        """Whether these table columns are stored under their own names and types."""
+        return self.plain_columns.issuperset(columns)
 
 
 class ColumnCache(Protocol):

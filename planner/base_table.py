@@ -48,11 +48,13 @@ class ManifestFile:
         version: of the base table.
         path: below the table's directory.
         identity: of the file.
+        following: path of the next version's manifest, once there is one.
     """
 
     version: int
     path: str
     identity: FileIdentity
+    following: str
 
     @staticmethod
     def of(storage: Storage, version: int) -> ManifestFile | None:
@@ -61,10 +63,11 @@ class ManifestFile:
         Raises:
             UnavailableError: storage failed to answer.
         """
-        for path in base_manifest_paths(version):
+        schemes = zip(base_manifest_paths(version), base_manifest_paths(version + 1), strict=True)
+        for path, following in schemes:
             identity = storage.identity(path)
             if identity is not None:
-                return ManifestFile(version, path, identity)
+                return ManifestFile(version, path, identity, following)
         return None
 
     def is_there(self, storage: Storage) -> bool:

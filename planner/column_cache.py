@@ -18,6 +18,7 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS, rows_without_columns
 from execnodes.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, shown
 from execnodes.source import LanceSource
+from execnodes.stored_fragments import StoredFragment
 from planner.byte_cache import ByteCache
 
 MAX_COLUMN_BYTES = 16 << 20
@@ -54,22 +55,21 @@ class DecodedColumns:
         self, source: LanceSource, fragment_id: int, mask: FragmentMask | None
     ) -> FragmentMask | None:
         """See `ColumnCache.visible`."""
-        dataset: Any = source.dataset
-        fragment = dataset.get_fragment(fragment_id)
-        metadata = fragment.metadata
-        if metadata.deletion_file is None or (mask is not None and mask.hides_deleted):
+        fragment = source.fragments.get(fragment_id)
+        if fragment.deletions is None or (mask is not None and mask.hides_deleted):
             return mask
 
         def live() -> FragmentMask:
-            rows = dataset.scanner(columns=[], fragments=[fragment], with_row_address=True).to_table()
-            flags = np.zeros(metadata.physical_rows, dtype=np.bool_)
+            dataset: Any = source.dataset
+            rows = dataset.scanner(columns=[], fragments=[fragment.handle], with_row_address=True).to_table()
+            flags = np.zeros(fragment.physical_rows, dtype=np.bool_)
             flags[rows.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = True
             return FragmentMask(pa.array(flags))
 
         def size(found: FragmentMask) -> int:
             return int(found.visible.nbytes)
 
-        identity = (*files_of(metadata), str(metadata.deletion_file))
+        identity = (*fragment.files, fragment.deletions)
         not_deleted = self.kept.compute(("live", *identity), live, size)
         if mask is None:
             return not_deleted
@@ -86,25 +86,23 @@ class DecodedColumns:
         self, source: LanceSource, fragment_id: int, columns: Sequence[str], visible: FragmentMask | None
     ) -> Iterator[pa.RecordBatch] | None:
         """See `ColumnCache.read`; neighbouring chunks that are not kept yet are decoded together."""
-        dataset: Any = source.dataset
-        fragment = dataset.get_fragment(fragment_id)
-        rows = fragment.metadata.physical_rows
-        types = (dataset.schema.field(name).type for name in columns)
-        if any(_expected_bytes(kind, rows) > MAX_COLUMN_BYTES for kind in types):
+        fragment = source.fragments.get(fragment_id)
+        types = (source.stored_types[name][1] for name in columns)
+        if any(_expected_bytes(kind, fragment.physical_rows) > MAX_COLUMN_BYTES for kind in types):
             return None
-        return self._chunks(dataset, fragment, rows, list(columns), visible)
+        return self._chunks(source, fragment, list(columns), visible)
 
     def _chunks(
         self,
-        dataset: Any,  # noqa: ANN401 (lance types)
-        fragment: Any,  # noqa: ANN401 (lance types)
-        rows: int,
+        source: LanceSource,
+        fragment: StoredFragment,
         columns: list[str],
         visible: FragmentMask | None,
     ) -> Iterator[pa.RecordBatch]:
+        rows = fragment.physical_rows
         chunks = -(-rows // CHUNK_ROWS)
         digests = (_EVERY_ROW,) * chunks if visible is None else visible.digests
-        names = column_keys(dataset, fragment, columns)
+        names = column_keys(source, fragment, columns)
         kept = [self._kept(names, number, digest, visible) for number, digest in enumerate(digests)]
 
         def is_kept(number: int) -> bool:
@@ -112,7 +110,7 @@ class DecodedColumns:
 
         for all_kept, run in itertools.groupby(range(chunks), is_kept):
             numbers = list(run)
-            decoded = None if all_kept else self._decoded(dataset, fragment, columns, names, visible, numbers)
+            decoded = None if all_kept else self._decoded(source, fragment, columns, names, visible, numbers)
             for number in numbers:
                 arrays = kept[number] if decoded is None else next(decoded)
                 yield _batch(columns, arrays, _visible_rows(rows, number, visible))
@@ -143,23 +141,27 @@ class DecodedColumns:
 
     def _decoded(
         self,
-        dataset: Any,  # noqa: ANN401 (lance types)
-        fragment: Any,  # noqa: ANN401 (lance types)
+        source: LanceSource,
+        fragment: StoredFragment,
         columns: list[str],
         names: list[tuple[object, ...]],
         visible: FragmentMask | None,
         numbers: list[int],
     ) -> Iterator[list[pa.Array]]:
         """Read neighbouring chunks in one scan, keep them, and produce their visible rows."""
-        metadata = fragment.metadata
         first = numbers[0] * CHUNK_ROWS
-        count = min(len(numbers) * CHUNK_ROWS, metadata.physical_rows - first)
-        scope = {} if count == metadata.physical_rows else {"offset": first, "limit": count}
-        if metadata.deletion_file is not None:
+        count = min(len(numbers) * CHUNK_ROWS, fragment.physical_rows - first)
+        scope = {} if count == fragment.physical_rows else {"offset": first, "limit": count}
+        if fragment.deletions is not None:
             scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
-        keep = [self._is_kept(name, metadata.physical_rows) for name in names]
+        keep = [self._is_kept(name, fragment.physical_rows) for name in names]
+        dataset: Any = source.dataset
         scanner = dataset.scanner(
-            columns=columns, fragments=[fragment], batch_size=CHUNK_ROWS, strict_batch_size=True, **scope
+            columns=columns,
+            fragments=[fragment.handle],
+            batch_size=CHUNK_ROWS,
+            strict_batch_size=True,
+            **scope,
         )
         for number, batch in zip(numbers, scanner.to_batches(), strict=True):
             chunk = batch.select(columns)
@@ -193,25 +195,16 @@ def _visible_rows(rows: int, number: int, visible: FragmentMask | None) -> int:
     return min(CHUNK_ROWS, rows - number * CHUNK_ROWS)
 
 
-def column_keys(dataset: Any, fragment: Any, columns: list[str]) -> list[tuple[object, ...]]:  # noqa: ANN401
+def column_keys(
+    source: LanceSource, fragment: StoredFragment, columns: Iterable[str]
+) -> list[tuple[object, ...]]:
     """What names each column's values in a fragment.
 
     Not its name, because columns can swap names; and not its field id alone, because Lance gives the id of a
     dropped column without values to the next.
     """
-    ids = field_ids(dataset)
-    schema = dataset.schema
-    return [(*files_of(fragment.metadata), ids[name], str(schema.field(name).type)) for name in columns]
-
-
-def field_ids(dataset: Any) -> dict[str, int]:  # noqa: ANN401 (lance types)
-    """Stored column -> the id that it keeps under every name."""
-    return {field.name(): field.id() for field in dataset.lance_schema.fields()}
-
-
-def files_of(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 (lance types)
-    """Paths of a fragment's data files."""
-    return tuple(file.path for file in metadata.files)
+    stored = (source.stored_types[name] for name in columns)
+    return [(*fragment.files, field_id, str(kind)) for field_id, kind in stored]
 
 
 def _expected_bytes(kind: pa.DataType, rows: int) -> int:

@@ -54,9 +54,10 @@ class FragmentKeys:
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
         """Ascending offsets of the rows that have any of these keys."""
-        if not len(self.keys):
-            return np.empty(0, dtype=np.int64)
-        starts, ends = np.searchsorted(self.keys, wanted), np.searchsorted(self.keys, wanted, side="right")
+        starts, ends = self.keys.searchsorted(wanted), self.keys.searchsorted(wanted, side="right")
+        if len(wanted) == 1:
+            first, stop = int(starts[0]), int(ends[0])
+            return np.arange(first, stop) if self.offsets is None else np.sort(self.offsets[first:stop])
         counts = ends - starts
         if counts.max(initial=0) <= 1:
             places = starts[counts > 0]
@@ -64,6 +65,29 @@ class FragmentKeys:
             within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
             places = np.repeat(starts, counts) + within
         return np.sort(places if self.offsets is None else self.offsets[places])
+
+
+@dataclass(frozen=True, eq=False)
+class KeyRanges:
+    """Smallest and largest key of each fragment of one version of a table.
+
+    Attributes:
+        version: whose fragments they are.
+        fragments: those with rows: id, and what names its keys in the cache.
+        lowest: of each.
+        highest: of each.
+    """
+
+    version: tuple[Place, int]
+    fragments: tuple[tuple[int, tuple[object, ...]], ...]
+    lowest: np.ndarray
+    highest: np.ndarray
+
+    def meeting(self, wanted: np.ndarray) -> list[tuple[int, tuple[object, ...]]]:
+        """Fragments that may have one of these keys, of which there is at least one."""
+        first, last = (wanted[0], wanted[0]) if len(wanted) == 1 else (wanted.min(), wanted.max())
+        meets = (self.lowest <= last) & (self.highest >= first)
+        return [self.fragments[number] for number in meets.nonzero()[0].tolist()]
 
 
 class KeyPlaces:
@@ -80,21 +104,54 @@ class KeyPlaces:
         self._lock = threading.Lock()
         self._lookups: Counter[str] = Counter()
         self._begun: dict[str, tuple[Place, int]] = {}
+        self._ranges: dict[str, KeyRanges] = {}
 
     def find(self, base: BaseTable, keys: KeySet) -> Mapping[int, np.ndarray] | None:
         """Fragment id -> physical offsets of rows with one of the keys; None where that is not known."""
-        if not self._is_eligible(base):
-            return None
-        known: list[tuple[int, FragmentKeys]] = []
-        for fragment in base.fragments:
-            of_fragment = self._cache.get(fragment_keys_name(base, fragment))
-            if of_fragment is None:
+        if not len(keys):
+            return {}
+        uri, version = base.storage.uri, (base.place, base.version)
+        ranges = self._ranges.get(uri)
+        if ranges is None or ranges.version != version:
+            if not self._is_eligible(base):
+                return None
+            ranges = self._known_ranges(base)
+            if ranges is None:
                 self._prepare(base)
                 return None
-            known.append((fragment.fragment_id, of_fragment))
-        wanted = keys.table.column(0).to_numpy().astype(np.int64)
-        located = ((fragment_id, one.find(wanted)) for fragment_id, one in known)
-        return {fragment_id: offsets for fragment_id, offsets in located if len(offsets)}
+            self._ranges[uri] = ranges
+        wanted = np.array([key for (key,) in keys.rows], dtype=np.int64)
+        located: dict[int, np.ndarray] = {}
+        for fragment_id, name in ranges.meeting(wanted):
+            of_fragment: FragmentKeys | None = self._cache.get(name)
+            if of_fragment is None:
+                self._begin_anew(uri)
+                return None
+            offsets = of_fragment.find(wanted)
+            if len(offsets):
+                located[fragment_id] = offsets
+        return located
+
+    def _known_ranges(self, base: BaseTable) -> KeyRanges | None:
+        """None where the keys of a fragment are not known."""
+        fragments, bounds = [], []
+        for fragment in base.fragments:
+            name = fragment_keys_name(base, fragment)
+            of_fragment: FragmentKeys | None = self._cache.get(name)
+            if of_fragment is None:
+                return None
+            if len(of_fragment.keys):
+                fragments.append((fragment.fragment_id, name))
+                bounds.append((of_fragment.keys[0], of_fragment.keys[-1]))
+        lowest, highest = np.array(bounds, dtype=np.int64).reshape(-1, 2).T
+        return KeyRanges((base.place, base.version), tuple(fragments), lowest, highest)
+
+    def _begin_anew(self, uri: str) -> None:
+        """Keys left the cache, since others were asked for more: read them again for who keeps asking."""
+        with self._lock:
+            self._ranges.pop(uri, None)
+            self._begun.pop(uri, None)
+            self._lookups[uri] = 0
 
     def _is_eligible(self, base: BaseTable) -> bool:
         if len(base.primary_key) != 1 or base.physical_rows * 12 * LARGEST_SHARE > self._cache.max_bytes:

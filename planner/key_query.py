@@ -47,22 +47,23 @@ class KeyQuery:
             Rows of typed key columns, without duplicates and without NULLs (which equal nothing); None when a
             value is not exactly one of the key column's type, so that DataFusion's own coercion must decide.
         """
-        columns: dict[str, pa.Array] = {}
-        for name, constants in self.constants:
-            dtype = schema.field(name).type
+        fields = [schema.field(name) for name, _ in self.constants]
+        columns = []
+        for field, (_, constants) in zip(fields, self.constants, strict=True):
             values = []
             for constant in constants:
                 given = parameters[constant] if isinstance(constant, int) else constant
-                if pa.types.is_null(given.type) or not given.is_valid:
+                if not given.is_valid:
                     continue
-                value = _exact(given, dtype)
+                value = _exact(given, field.type)
                 if value is None:
                     return None
                 values.append(value)
-            columns[name] = pc.unique(pa.array(values, dtype))
-        if not all(len(column) for column in columns.values()):
-            return pa.schema([schema.field(name) for name in columns]).empty_table()
-        return pa.table(columns, schema=pa.schema([schema.field(name) for name in columns]))
+            column = pa.array(values, field.type)
+            columns.append(column if len(column) < 2 else pc.unique(column))
+        if not all(map(len, columns)):
+            return pa.schema(fields).empty_table()
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _exact(value: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:

@@ -48,7 +48,7 @@ class KnownState:
         place: what the table is called in caches.
         manifests: region id -> the newest manifest read.
         logs: region id -> its log.
-        last: the snapshots taken last.
+        last: the snapshots taken last, and when (seconds, monotonic clock).
         recorded_state: another object whenever what regions record has changed.
         assigned: what regions record, and for which `recorded_state` that was found out.
         remembered: what the MemWAL index remembers of regions.
@@ -57,7 +57,7 @@ class KnownState:
     place: Place
     manifests: dict[str, RegionManifest] = field(default_factory=dict)
     logs: dict[str, RegionLog] = field(default_factory=dict)
-    last: dict[Consistency, TableSnapshot] = field(default_factory=dict)
+    last: dict[Consistency, tuple[float, TableSnapshot]] = field(default_factory=dict)
     recorded_state: object = field(default_factory=object)
     assigned: tuple[object, RegionAssignments] = (None, RegionAssignments())
     remembered: RememberedRegions | None = None
@@ -67,11 +67,11 @@ class KnownState:
         self.manifests.pop(region_id, None)
         self.logs.pop(region_id, None)
 
-    def keep_last(self, consistency: Consistency, taken: TableSnapshot) -> None:
+    def keep_last(self, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:
         """Keep a snapshot to be taken again, unless a newer one was taken meanwhile."""
         before = self.last.get(consistency)
-        if before is None or before.taken_at <= taken.taken_at:
-            self.last[consistency] = taken
+        if before is None or before[0] <= taken_at:
+            self.last[consistency] = taken_at, taken
 
     def made_anew(self) -> KnownState:
         """The state of another table in the same directory, of which nothing is known."""

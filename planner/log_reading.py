@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 from memwal.manifest import RegionManifest
 from memwal.storage import Storage
-from memwal.wal import WalEntry, last_wal_position, read_wal_entry
+from memwal.wal import WalEntry, last_wal_position, read_wal_entry, wal_entry_path
 from memwal.writing import OwnTail
 from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
@@ -51,7 +51,29 @@ class LogReader:
     own_tail: Callable[[str], OwnTail | None]
     newest_base: Callable[[], BaseTable | None]
 
-    def unflushed(self, kept: KnownState, manifest: RegionManifest) -> RegionLog:
+    def unflushed_each(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
+        """See `unflushed`: region id -> log, of several regions.
+
+        Those whose logs are known are asked in one go whether anything was written since.
+        """
+        logs: dict[str, RegionLog] = {}
+        following: dict[str, int] = {}
+        for manifest in manifests:
+            region_id = manifest.region_id
+            log = kept.logs.get(region_id)
+            if log is not None and log.fits(manifest) and self.own_tail(region_id) is None:
+                logs[region_id], following[region_id] = log, log.last + 1
+        are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
+        seen = {one: following[one] for one, is_there in zip(following, are_there, strict=True) if is_there}
+        others = [one for one in manifests if one.region_id in seen or one.region_id not in logs]
+        if others:
+            read = self.storage.each(
+                lambda one: self.unflushed(kept, one, seen.get(one.region_id, 0)), others
+            )
+            logs |= {log.region_id: log for log in read}
+        return logs
+
+    def unflushed(self, kept: KnownState, manifest: RegionManifest, seen: int = 0) -> RegionLog:
         """The region's log as it is now, without what the manifest calls flushed.
 
         A manifest that has this process's epoch was the newest when it was read, and so nobody else had
@@ -60,6 +82,7 @@ class LogReader:
         Args:
             kept: what is known of the table.
             manifest: the region's newest.
+            seen: the position behind one that was looked at, where an entry is known to be; 0 for none.
 
         Raises:
             FileNotFoundError: entries were flushed and removed since the manifest was read.
@@ -78,7 +101,10 @@ class LogReader:
             if known is None:
                 kept.logs[region_id] = log
         looked_at = log.last
-        last = last_wal_position(self.storage, region_id, after=looked_at) if own is None else own.last
+        if own is None:
+            last = last_wal_position(self.storage, region_id, after=max(looked_at, seen))
+        else:
+            last = own.last
         if last > looked_at:
             log.advance(list(self._entries(kept, region_id, looked_at, last, own)), last)
         return log

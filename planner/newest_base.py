@@ -8,7 +8,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from memwal.storage import Storage
+from memwal.layout import VERSIONS
+from memwal.storage import FileIdentity, Storage
 from planner.base_table import BaseTable, ManifestFile, open_base_table
 from planner.known_state import KnownState
 
@@ -44,6 +45,8 @@ class NewestBase:
         self._session = session
         self._lock = threading.Lock()
         self._looking = threading.Lock()
+        self._listed: tuple[BaseTable, FileIdentity] | None = None
+        """A version that Lance found to be the newest, and the directory of versions just before that."""
         self._identified_at = 0.0
         self._found_at = 0.0
 
@@ -84,20 +87,32 @@ class NewestBase:
             return last
 
     def _is_newest(self, base: BaseTable) -> bool:
-        try:
-            if base.dataset.latest_version != base.version or base.manifest is None:
-                return False
-        except (OSError, ValueError):
-            return False  # Dropped, or unreadable: opening it anew tells which.
+        manifest = base.manifest
+        if manifest is None:
+            return False
         trusted = self._storage.backend.identity_seconds
         if not trusted:
-            return base.manifest.is_there(self._storage)
+            return not self._has_newer_file(base, manifest) and manifest.is_there(self._storage)
+        if _has_newer(base):
+            return False
         now = time.monotonic()
         if now - self._identified_at >= trusted:
-            if not base.manifest.is_there(self._storage):
+            if not manifest.is_there(self._storage):
                 return False
             self._identified_at = now
         return True
+
+    def _has_newer_file(self, base: BaseTable, manifest: ManifestFile) -> bool:
+        """The same where files are local: while nothing came to the directory, Lance need not list it.
+
+        The time of a directory is coarse, so the next version is looked for by its name as well.
+        """
+        directory = self._storage.identity(VERSIONS)
+        if self._listed == (base, directory) and not self._storage.exists(manifest.following)[0]:
+            return False
+        newer = _has_newer(base)
+        self._listed = None if newer or directory is None else (base, directory)
+        return newer
 
     def _opened(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; let go of all that is known where that is not the same table's any more.
@@ -124,3 +139,12 @@ class NewestBase:
 
     def _open(self, known: KnownState) -> BaseTable:
         return open_base_table(self._name, self._storage, None, self._session, known.place)
+
+
+def _has_newer(base: BaseTable) -> bool:
+    """Whether Lance finds another version, or none: opening the table tells what became of it."""
+    try:
+        newest: int = base.dataset.latest_version
+    except (OSError, ValueError):
+        return True
+    return newest != base.version

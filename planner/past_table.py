@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -75,7 +74,6 @@ class PastTable(Table):
             LanceGatewayError: something can't be read.
         """
         del consistency, max_staleness_ms
-        started = time.monotonic()
         merged: Mapping[str, int] = {}
         if self._base.details is not None:
             merged = self._base.details.merged_generations
@@ -94,7 +92,7 @@ class PastTable(Table):
             except GenerationVanishedError as error:
                 raise self._cleaned_up(region_id, [one.generation for one in needed]) from error
             found[region_id] = RegionSnapshot(region_id, generations, None)
-        return TableSnapshot(self._base, found, started)
+        return TableSnapshot(self._base, found)
 
     @cached_property
     def _manifests(self) -> Mapping[str, RegionManifest]:

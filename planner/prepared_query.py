@@ -339,7 +339,7 @@ class PreparedQuery:
             return None
         columns = [column for column, _ in query.columns]
         if base is not self._checked:
-            if any(name not in base.schema.names for name in columns):
+            if not set(columns).issubset(base.schema.names):
                 raise altered(self.sql)
             self._check(pa.schema([base.schema.field(one).with_name(name) for one, name in query.columns]))
             self._checked = base

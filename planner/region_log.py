@@ -48,6 +48,13 @@ class RegionLog:
         """The rows as far as they were asked for."""
         return self._rows
 
+    def fits(self, manifest: RegionManifest) -> bool:
+        """Whether the log leaves out exactly what the manifest calls flushed."""
+        return (
+            manifest.replay_after_wal_entry_position == self.after
+            and manifest.current_generation == self.floor
+        )
+
     def is_behind(self, manifest: RegionManifest) -> bool:
         """Whether the manifest says that more is flushed than the log leaves out."""
         return (

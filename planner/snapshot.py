@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 from uuid import UUID
 
 from memwal.errors import InvalidInputError, UnavailableError
-from memwal.manifest import FlushedGeneration
+from memwal.manifest import FlushedGeneration, RegionManifest
 from planner.base_table import BaseTable
 from planner.fresh_rows import GenerationDataset
 from planner.tail import Tail
@@ -31,14 +30,26 @@ class RegionSnapshot:
         region_id: region.
         generations: flushed and not merged, oldest first.
         tail: rows that are in the WAL only; None where there are none or they were not asked for.
-        merged: flushed generations whose rows the base version has, as far as they are still listed. Their
-            indexes may have rows that the base table's indexes don't have yet.
+        manifest: of the region, where the generations were found by it.
+        newest_merged: the newest generation whose rows the base version has; 0 for none.
     """
 
     region_id: str
     generations: tuple[GenerationDataset, ...]
     tail: Tail | None
-    merged: tuple[FlushedGeneration, ...] = ()
+    manifest: RegionManifest | None = None
+    newest_merged: int = 0
+
+    @cached_property
+    def merged(self) -> tuple[FlushedGeneration, ...]:
+        """Flushed generations whose rows the base version has, as far as they are still listed.
+
+        Their indexes may have rows that the base table's indexes don't have yet.
+        """
+        if self.manifest is None:
+            return ()
+        flushed = self.manifest.flushed_generations
+        return tuple(one for one in flushed if one.generation <= self.newest_merged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +59,10 @@ class TableSnapshot:
     Attributes:
         base: the base table, read after the region manifests, so that a merge in between loses nothing.
         regions: region id -> fresh rows; regions that the query does not need are absent.
-        taken_at: seconds, monotonic clock.
     """
 
     base: BaseTable
     regions: Mapping[str, RegionSnapshot]
-    taken_at: float = field(default_factory=time.monotonic)
 
     @cached_property
     def generations(self) -> tuple[GenerationDataset, ...]:
@@ -83,6 +92,12 @@ class TableSnapshot:
             if region.generations or region.tail is not None
         )
         return (self.base.place, self.base.version, tuple(parts))
+
+    def of(self, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
+        """The snapshot of these; this very one where it is."""
+        # Regions are compared by identity, and in their order.
+        same = base is self.base and list(regions.items()) == list(self.regions.items())
+        return self if same else TableSnapshot(base, regions)
 
 
 class SnapshotGoneError(UnavailableError):

@@ -8,6 +8,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ from planner.snapshot import (
     SnapshotDescription,
     TableSnapshot,
 )
+from planner.tail import Tail
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
@@ -104,7 +106,12 @@ class Table:
     @property
     def last_snapshot(self) -> TableSnapshot | None:
         """The newest snapshot that a query took; None where there was none."""
-        return max(list(self._newest.known.last.values()), key=lambda one: one.taken_at, default=None)
+        return max(self._newest.known.last.copy().values(), key=itemgetter(0), default=(0.0, None))[1]
+
+    @property
+    def looked_at(self) -> float | None:
+        """When a query took a snapshot last, in seconds of the monotonic clock; None where none did."""
+        return max((taken_at for taken_at, _ in self._newest.known.last.copy().values()), default=None)
 
     @property
     def described_time(self) -> str:
@@ -214,17 +221,18 @@ class Table:
         """
         needed = tuple(regions)
         if max_staleness_ms > 0:
-            last = self._newest.known.last.get(consistency)
+            taken_at, last = self._newest.known.last.get(consistency, (-math.inf, None))
             if (
                 last is not None
-                and last.taken_at > self._written_at
-                and (time.monotonic() - last.taken_at) * 1000 <= max_staleness_ms
+                and taken_at > self._written_at
+                and (time.monotonic() - taken_at) * 1000 <= max_staleness_ms
                 and all(region_id in last.regions for region_id in needed)
             ):
-                return TableSnapshot(last.base, {one: last.regions[one] for one in needed}, last.taken_at)
+                return last.of(last.base, {one: last.regions[one] for one in needed})
         failure: Exception | None = None
         for _ in range(SNAPSHOT_ATTEMPTS):
             kept = self._newest.known
+            started = time.monotonic()
             try:
                 taken = self._take(kept, needed, consistency)
             except (GenerationVanishedError, FileNotFoundError) as error:
@@ -235,7 +243,7 @@ class Table:
                 continue
             failure = None
             if taken is not None:
-                kept.keep_last(consistency, taken)
+                kept.keep_last(consistency, started, taken)
                 return taken
         if isinstance(failure, LanceGatewayError):
             raise failure
@@ -288,8 +296,10 @@ class Table:
     def _take(
         self, kept: KnownState, needed: tuple[str, ...], consistency: Consistency
     ) -> TableSnapshot | None:
-        """One attempt; None where the table turns out to be another than the one whose state is known."""
-        started = time.monotonic()
+        """One attempt; None where the table turns out to be another than the one whose state is known.
+
+        What did not change since the last snapshot is the same object.
+        """
         if consistency == "snapshot":
             base = self.base()
             manifests = self._remembered(kept, base.details).manifests if base.details else {}
@@ -299,34 +309,50 @@ class Table:
             present = [manifest for manifest in manifests.values() if manifest is not None]
             logs = {}
             if consistency == "strong":
-                found = self.storage.each(lambda one: self._logs.unflushed(kept, one), present)
-                logs = {log.region_id: log for log in found}
+                logs = self._logs.unflushed_each(kept, present)
             base = self.base()
         if base.place != kept.place:
             return None
         merged = base.details.merged_generations if base.details else {}
+        _, last = kept.last.get(consistency, (0.0, TableSnapshot(base, {})))
         regions = {}
         for region_id in needed:
             manifest = manifests.get(region_id)
             newest_merged = merged.get(region_id, 0)
-            generations: tuple[GenerationDataset, ...] = ()
-            merged_generations: tuple[FlushedGeneration, ...] = ()
-            if manifest is not None:
-                merged_generations = tuple(
-                    one for one in manifest.flushed_generations if one.generation <= newest_merged
-                )
-                unmerged = [one for one in manifest.flushed_generations if one.generation > newest_merged]
-                generations = self.open_generations(base, region_id, unmerged)
-            log = logs.get(region_id)
-            if log is not None and log.floor <= newest_merged:
-                # Flushed and merged since the manifest was read.
-                if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
-                    msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
-                    raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
-                log = log.flushed_up_to(log.after, newest_merged + 1, base)
-            tail = None if log is None else log.tail(base, partial(self._entry, kept, region_id))
-            regions[region_id] = RegionSnapshot(region_id, generations, tail, merged_generations)
-        return TableSnapshot(base, regions, started)
+            tail = self._tail(kept, base, logs.get(region_id), newest_merged)
+            before = last.regions.get(region_id)
+            if (
+                before is not None
+                and before.manifest is manifest
+                and before.newest_merged == newest_merged
+                and before.tail is tail
+            ):
+                regions[region_id] = before
+                continue
+            flushed = () if manifest is None else manifest.flushed_generations
+            unmerged = [one for one in flushed if one.generation > newest_merged]
+            generations = self.open_generations(base, region_id, unmerged)
+            regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
+        return last.of(base, regions)
+
+    def _tail(
+        self, kept: KnownState, base: BaseTable, log: RegionLog | None, newest_merged: int
+    ) -> Tail | None:
+        """Rows of a region's log that are in no generation; None where there are none.
+
+        Raises:
+            FileNotFoundError: some were flushed, merged and removed since the manifest was read.
+        """
+        if log is None:
+            return None
+        region_id = log.region_id
+        if log.floor <= newest_merged:
+            # Flushed and merged since the manifest was read.
+            if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
+                msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
+                raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
+            log = log.flushed_up_to(log.after, newest_merged + 1, base)
+        return log.tail(base, partial(self._entry, kept, region_id))
 
     def _remembered(self, kept: KnownState, details: MemWalIndexDetails) -> RememberedRegions:
         """What the index remembers of regions; read once for each version of it."""

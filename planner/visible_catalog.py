@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -71,18 +70,18 @@ class VisibleCatalog:
             PreconditionError: a policy applies that does not fit the past.
         """
         access = self.access.of(name)
-        if access is not None:
+        try:
+            found = None if access is None else self._catalog.table(name)
+        except NotFoundError:  # it lists tables without a grant
             found = None
-            with contextlib.suppress(NotFoundError):  # it lists tables without a grant
-                found = self._catalog.table(name)
-            if found is not None and as_of is None:
-                return SecuredTable(found, access)
-            if found is not None and as_of is not None:
-                past = self._catalog.past.find(found, as_of)
-                if not access.is_unrestricted:
-                    check_past_access(found.base(), past.base())
-                return SecuredTable(past, access)
-        raise unknown_table(name, self.names())
+        if access is None or found is None:
+            raise unknown_table(name, self.names())
+        if as_of is None:
+            return SecuredTable(found, access)
+        past = self._catalog.past.find(found, as_of)
+        if not access.is_unrestricted:
+            check_past_access(found.base(), past.base())
+        return SecuredTable(past, access)
 
     def past_schema(self, name: str, as_of: AsOf) -> pa.Schema:
         """Visible columns that a table had, as it declared them.

@@ -31,7 +31,7 @@ from execnodes.search.source import SearchSource
 from execnodes.source import read_as
 from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
-from planner.column_cache import column_keys, field_ids, files_of
+from planner.column_cache import column_keys
 from planner.predicates import TRUE, And, conjunction
 from planner.row_filter import PredicateFilter, columns_of, is_understood
 from planner.search.row_conditions import Condition, Policed, StoredCondition, shows_of
@@ -193,13 +193,13 @@ class Admission:
     ) -> FragmentMask:
         """Rows of a fragment that are not deleted, that a mask shows, and that fulfil a condition."""
         dataset: Any = rows.dataset
-        fragment = dataset.get_fragment(fragment_id)
+        fragment = rows.fragments.get(fragment_id)
         names = sorted(condition.columns)
         said = condition.sql(rows.stored_names) if rows.reads_plainly(names) else None
         scanner = dataset.scanner(
             columns=[] if said else [rows.stored_names[name] for name in names if name in rows.stored],
             filter=said,
-            fragments=[fragment],
+            fragments=[fragment.handle],
             batch_size=CHUNK_ROWS if said or _are_narrow(rows, names) else _FEW_ROWS,
             batch_readahead=_READ_AHEAD,
             with_row_address=True,
@@ -278,9 +278,9 @@ def _read_as(source: SearchSource, condition: Condition) -> tuple[Hashable, ...]
     rows, names = source.rows, sorted(condition.columns)
     if isinstance(rows, MemTableSource):
         return tuple(str(rows.rows.schema.field(name)) for name in names)
-    ids = field_ids(rows.dataset)
+    ids = rows.stored_types
     return tuple(
-        (name, str(rows.schema.field(name).type), stored and (ids[stored.name], str(stored.type)))
+        (name, str(rows.schema.field(name).type), stored and (ids[stored.name][0], str(stored.type)))
         for name, stored in ((name, rows.stored.get(name)) for name in names)
     )
 
@@ -293,18 +293,16 @@ def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> tuple
     """What names the rows of a fragment that fulfil a condition, in every version that has its files."""
     if condition.identity is None:
         return None
-    dataset: Any = rows.dataset
-    fragment = dataset.get_fragment(fragment_id)
+    fragment = rows.fragments.get(fragment_id)
     names = sorted(name for name in condition.columns if name in rows.stored)
-    columns = column_keys(dataset, fragment, [rows.stored_names[name] for name in names])
+    columns = column_keys(rows, fragment, [rows.stored_names[name] for name in names])
     types = [str(rows.schema.field(name).type) for name in names]
-    deletions = str(fragment.metadata.deletion_file)
     return (
         "fulfilling",
         condition.identity,
         *zip(names, types, columns, strict=True),
-        files_of(fragment.metadata),
-        deletions,
+        fragment.files,
+        fragment.deletions,
     )
 
 

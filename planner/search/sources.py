@@ -15,8 +15,8 @@ from typing import TypeVar
 from execnodes.row_mask import EVERYTHING_VISIBLE, RowMask
 from execnodes.search.source import IndexDescription, SearchSource
 from execnodes.source import LanceSource
+from execnodes.stored_fragments import StoredFragment
 from planner.base_table import BaseTable
-from planner.column_cache import files_of
 from planner.dataset_indexes import DatasetIndex
 from planner.fresh_rows import GenerationDataset
 from planner.masks import SnapshotMasks
@@ -168,8 +168,8 @@ def _base_identity(
         each: dict[int, Hashable] = {}
         for one in base.dataset.get_fragments():
             if one.fragment_id in wanted:
-                metadata = one.metadata
-                content = f"{files_of(metadata)} {metadata.deletion_file}"
+                stored = StoredFragment.of(one)
+                content = f"{stored.files} {stored.deletions}"
                 each[one.fragment_id] = (
                     "fragment",
                     base.place,

@@ -289,10 +289,10 @@ class TestOwnRows:
 class TestMonotonicReads:
     def test_an_older_snapshot_is_not_kept_over_a_newer_one(self, base: Any) -> None:
         known = KnownState(base.place)
-        older, newer = TableSnapshot(base, {}, 1.0), TableSnapshot(base, {}, 2.0)
-        for taken in (older, newer, older):
-            known.keep_last("snapshot", taken)
-        assert known.last["snapshot"] is newer
+        older, newer = TableSnapshot(base, {}), TableSnapshot(base, {})
+        for taken_at, taken in ((1.0, older), (2.0, newer), (1.0, older)):
+            known.keep_last("snapshot", taken_at, taken)
+        assert known.last["snapshot"] == (2.0, newer)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("consistency", ["snapshot", "flushed", "strong"])
