@@ -131,8 +131,9 @@ class PreparedQuery:
 
     @property
     def looks_on(self) -> bool:
-        """Whether the statement reads nothing but the schema `system`."""
-        return bool(self._bound.system_tables) and not self._bound.references
+        """Whether an administrator looks on: the statement reads nothing but the schema `system`."""
+        is_about_us = bool(self._bound.system_tables) and not self._bound.references
+        return is_about_us and self._catalog.access.is_admin
 
     @property
     def is_repeatable(self) -> bool:

@@ -30,7 +30,9 @@ _NEIGHBOUR = "pipeline"
 _SERVICE_LINK = re.compile(r"(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)$")
 _SECRETS = frozenset({"writes.peer_token"})
 # Among the options of the object store.
-_SECRET = re.compile(r"secret|password|token|credential|sas|_key|^key", re.IGNORECASE)
+_SECRET = re.compile(
+    r"secret|password|token|credential|authorization|connection_string|sas|_key|^key", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ def is_secret(key: str) -> bool:
 
     >>> is_secret("storage_options.aws_secret_access_key"), is_secret("storage_options.aws_region")
     (True, False)
+    >>> is_secret("storage_options.headers.authorization"), is_secret("storage_options.connection_string")
+    (True, True)
     >>> is_secret("tls.key_file"), is_secret("writes.peer_token")
     (False, True)
     """
