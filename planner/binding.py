@@ -12,6 +12,7 @@ survives; names that DataFusion finds by itself (CTEs, table functions, informat
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
@@ -202,6 +203,7 @@ class _Binder:
                 (text.start(index), text.end(index), [Piece(quote(name), text.start(index), verbatim=False)])
             )
         edits.extend(self._qualified_columns(found, text))
+        edits.extend(_folded_functions(found, text, {call.first for call, _ in searches}))
         edits.extend(escaped_likes(text))
         edits.extend(fetched_rows(text))
         edits.extend(quantified_comparisons(text, found.aliases))
@@ -398,6 +400,16 @@ class _Binder:
             (text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
             for i, ordinal in self.slots.items()
         ]
+
+
+def _folded_functions(
+    found: References, text: SqlText, searches: set[int]
+) -> Iterator[tuple[int, int, list[Piece | Slot]]]:
+    """Lower-cases table functions, since DataFusion finds them as they are written."""
+    for function in found.functions:
+        begin = text.start(function.first)
+        if function.first not in searches and text.tokens[function.first].text != function.name:
+            yield begin, text.end(function.first), [Piece(function.name, begin, verbatim=False)]
 
 
 def _whole_name(text: SqlText, i: int) -> TableSite:

@@ -145,6 +145,12 @@ def _percentile(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     return raw(f"percentile_cont({native(node.expression)}) WITHIN GROUP (ORDER BY {native(node.this)})")
 
 
+def _grouping(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if len(node.expressions) != 1:
+        source.refuse(node, "GROUPING of several columns is not offered")
+    return call("grouping", *node.expressions)
+
+
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
         exp.ArgMax: _best("DESC"),
@@ -161,6 +167,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Quantile: _quantile("percentile_cont"),
         exp.ApproxQuantile: _quantile("approx_percentile_cont"),
         exp.Median: _median,
+        exp.Grouping: _grouping,
         exp.PercentileCont: _percentile,
     }
 )

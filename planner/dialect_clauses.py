@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.dialect_source import DialectSource
-from planner.dialect_text import native, raw
+from planner.dialect_text import literal_number, native, raw
 
 _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.TableSample, "sampling is not offered"),
@@ -51,6 +51,9 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
                 source.refuse(node, why)
         if isinstance(node, exp.Table):
             node.set("hints", None)
+            _series(node, source)
+        elif isinstance(node, exp.With) and node.args.get("recursive"):
+            _recursive(node)
         elif isinstance(node, exp.Join):
             _join(node, source)
         elif isinstance(node, exp.Fetch):
@@ -59,6 +62,37 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
             source.refuse(node, "* RENAME is not offered")
     for select in list(tree.find_all(exp.Select)):
         _select(select, source)
+
+
+def _recursive(clause: exp.With) -> None:
+    """WITH RECURSIVE r (n) AS (SELECT 1 ..), as r AS (SELECT 1 AS n ..), since its first rows are planned."""
+    for table in clause.expressions:
+        columns = table.args["alias"].columns
+        first = table.this.left if isinstance(table.this, exp.SetOperation) else table.this
+        while isinstance(first, exp.SetOperation | exp.Subquery):
+            first = first.left if isinstance(first, exp.SetOperation) else first.this
+        if columns and isinstance(first, exp.Select) and len(first.expressions) == len(columns):
+            named = zip(first.expressions, columns, strict=True)
+            first.set("expressions", [exp.alias_(one.unalias().copy(), name) for one, name in named])
+            table.args["alias"].set("columns", None)
+
+
+def _series(table: exp.Table, source: DialectSource) -> None:
+    """Numbers in FROM: their column is called as in the dialect."""
+    function = table.this
+    if isinstance(function, exp.GenerateSeries):
+        name = "range" if function.args.get("is_end_exclusive") else "generate_series"
+        arguments = [function.args.get(one) for one in ("start", "end", "step")]
+        numbers = exp.Anonymous(this=name, expressions=[one.copy() for one in arguments if one is not None])
+        table.set("this", numbers)
+    elif isinstance(function, exp.Anonymous) and function.name.upper() == "RANGE":
+        name = "id" if source.dialect == "spark" else "range"
+    else:
+        return
+    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
+    if not alias.args.get("columns"):
+        alias.set("columns", [exp.to_identifier(name)])
+    table.set("alias", alias)
 
 
 def _join(join: exp.Join, source: DialectSource) -> None:
@@ -80,10 +114,32 @@ def _fetch(fetch: exp.Fetch, source: DialectSource) -> None:
 def _select(select: exp.Select, source: DialectSource) -> None:
     if select.args.get("kind"):
         source.refuse(select, f"SELECT AS {select.args['kind']} is not offered")
+    group = select.args.get("group")
+    if group is not None:
+        _group(group, select, source)
     order = select.args.get("order")
     if order is not None and len(order.expressions) == 1:
         _order_by_all(select, order.expressions[0], source)
     _unnested(select, source)
+
+
+def _group(group: exp.Group, select: exp.Select, source: DialectSource) -> None:
+    """GROUP BY a, b WITH ROLLUP, as GROUP BY ROLLUP (a, b)."""
+    if group.args.get("totals"):
+        source.refuse(group, "WITH TOTALS is not offered: use GROUP BY ROLLUP (...)")
+    for key in ("rollup", "cube"):
+        for total in group.args.get(key) or ():
+            if not total.expressions:
+                total.set("expressions", [_grouped(one, select) for one in group.expressions])
+                group.set("expressions", None)
+
+
+def _grouped(one: exp.Expr, select: exp.Select) -> exp.Expr:
+    """What a place in the list of columns stands for, since DataFusion knows places in GROUP BY alone."""
+    place = literal_number(one)
+    if place is not None and 0 < place <= len(select.expressions):
+        return select.expressions[place - 1].unalias().copy()
+    return one.copy()
 
 
 def _order_by_all(select: exp.Select, ordered: exp.Expr, source: DialectSource) -> None:

@@ -260,6 +260,20 @@ def _today(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw("current_date")
 
 
+def _in_zone(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    """A moment in a zone, where DataFusion takes one without a zone for one of that zone."""
+    if source.dialect not in {"spark", "trino"}:
+        return None
+    text = f"{operand(node.this)} AT TIME ZONE 'UTC' AT TIME ZONE {operand(node.args['zone'])}"
+    # Spark's from_utc_timestamp; its moments have no zones.
+    return raw(f"to_local_time({text})" if source.dialect == "spark" else f"({text})")
+
+
+def _from_zone(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+    zoned = f"{operand(node.this)} AT TIME ZONE {operand(node.args['zone'])}"
+    return raw(f"to_local_time({zoned} AT TIME ZONE 'UTC')")
+
+
 BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.Add: _plus_interval, exp.Sub: _plus_interval})
 """Rules that look at operands before these are translated."""
 
@@ -287,6 +301,8 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.TsOrDsToDatetime: _to_timestamp,
         exp.TsOrDsToTimestamp: _to_timestamp,
         exp.Timestamp: _to_timestamp,
+        exp.AtTimeZone: _in_zone,
+        exp.FromTimeZone: _from_zone,
         exp.Extract: _extracted,
         exp.Year: _part("year"),
         exp.Quarter: _part("quarter"),

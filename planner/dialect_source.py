@@ -9,7 +9,7 @@ from typing import NoReturn
 from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.references import QUERY_STARTS
@@ -61,7 +61,7 @@ class DialectSource:
             InvalidInputError: a string or comment does not end, or kinds of parameters are mixed.
         """
         try:
-            tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+            tokens = _tokens(sql, dialect)
         except TokenError as error:
             reason = str(error).splitlines()[0]
             raise InvalidInputError(f"Syntax error in {dialect} SQL: {reason}") from None
@@ -108,10 +108,21 @@ class DialectSource:
         starts = [one.meta["start"] for one in node.walk() if one.meta and "start" in one.meta]
         what = f"{self.dialect} SQL: {why}"
         if not starts:
-            raise UnsupportedError(
-                f"{what}: {node.sql(dialect=self.dialect, unsupported_level=ErrorLevel.IGNORE)[:80]}"
-            )
+            text = node.sql(dialect=self.dialect, unsupported_level=ErrorLevel.IGNORE)
+            raise UnsupportedError(f"{what}: {without_marks(text)[:80]}")
         raise UnsupportedError(at_position(self.sql, self.position(self.query + min(starts)), what))
+
+
+def _tokens(sql: str, dialect: str) -> list[Token]:
+    """All tokens. What follows EXPLAIN would be a single one in most dialects, so it is read without."""
+    before: list[Token] = []
+    while True:
+        found = Dialect.get_or_raise(dialect).tokenize(sql)
+        if not found or found[0].text.upper() not in _PREFIXES:
+            return [*before, *found]
+        before.append(found[0])
+        begin, end = found[0].start, found[0].end + 1
+        sql = sql[:begin] + " " * (end - begin) + sql[end:]
 
 
 def parameter(node: exp.Expr) -> exp.Parameter | None:
@@ -120,6 +131,17 @@ def parameter(node: exp.Expr) -> exp.Parameter | None:
         return None
     found = _MARKED.fullmatch(node.name.lower())
     return None if found is None else exp.Parameter(this=exp.Literal.number(int(found[1])))
+
+
+def refuse_misplaced_parameters(tree: exp.Expr, source: DialectSource) -> None:
+    """Looks for parameters that stand where none can, once the others have their numbers.
+
+    Raises:
+        UnsupportedError: there is one, with line and excerpt.
+    """
+    for name in tree.find_all(exp.Identifier, exp.Var):
+        if _MARKED.fullmatch(name.name.lower()):
+            source.refuse(name if name.meta else name.parent or name, "no parameter can stand here")
 
 
 def without_marks(text: str) -> str:

@@ -12,6 +12,7 @@ refused: it never runs with another meaning.
 `dialect_differences`     differences of dates
 `dialect_aggregates`      aggregates, their order and their NULLs
 `dialect_vectors`         distances between vectors
+`dialect_synonyms`        functions that sqlglot knows by name alone
 `dialect_functions`       everything else that is called or cast
 ========================  ===========================================================================
 """
@@ -38,10 +39,16 @@ from planner import (
     dialect_differences,
     dialect_functions,
     dialect_names,
+    dialect_synonyms,
     dialect_vectors,
 )
 from planner.dialect_names import KnownNames
-from planner.dialect_source import DialectSource, parameter, without_marks
+from planner.dialect_source import (
+    DialectSource,
+    parameter,
+    refuse_misplaced_parameters,
+    without_marks,
+)
 from planner.dialect_text import Rule, native
 from planner.tokens import at_position
 
@@ -175,7 +182,9 @@ def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...]) -> str:
     source, tree = parsed.source, parsed.tree
     if source is None or tree is None:
         return sql.replace("`", '"')
-    return source.text[: source.query] + said_natively(tree, source, names)
+    # Words, not text: comments among them may be none in DataFusion.
+    asked = "".join(f"{word} " for word, start in source.starts if start < source.query)
+    return asked + said_natively(tree, source, names)
 
 
 def said_natively(tree: exp.Expr, source: DialectSource, names: tuple[str, ...]) -> str:
@@ -195,6 +204,8 @@ def said_natively(tree: exp.Expr, source: DialectSource, names: tuple[str, ...])
         numbered = parameter(column)
         if numbered is not None:
             column.replace(numbered)
+    refuse_misplaced_parameters(tree, source)
+    dialect_synonyms.resolve(tree, source)
     dialect_clauses.prepare(tree, source)
     dialect_names.spell(tree, source, names)
     try:

@@ -145,9 +145,36 @@ def test_statements_that_are_no_queries_pass(sql: str, dialect: str) -> None:
     assert to_native(sql, dialect) == sql
 
 
-def test_the_query_in_explain_is_translated() -> None:
-    written = "EXPLAIN ANALYZE SELECT `id` FROM t LIMIT 1, 2"
-    assert to_native(written, "mysql") == 'EXPLAIN ANALYZE SELECT "id" FROM "t" LIMIT 2 OFFSET 1'
+@pytest.mark.parametrize("dialect", ["duckdb", *OTHERS])
+@pytest.mark.parametrize(
+    "asked", ["EXPLAIN", "explain Analyze", "-- why\nEXPLAIN ANALYZE VERBOSE", "DESCRIBE"]
+)
+def test_the_query_in_explain_is_translated(dialect: str, asked: str) -> None:
+    native = to_native(f"{asked} SELECT If(ID = ?, 1, 0) AS x FROM t", dialect)
+    words = asked.partition("\n")[2] or asked
+    assert native == f'{words.upper()} SELECT CASE WHEN "id" = $1 THEN 1 ELSE 0 END AS "x" FROM "t"'
+
+
+@pytest.mark.parametrize(
+    ("dialect", "mark"), [("mysql", "#"), ("bigquery", "#"), ("snowflake", "//"), ("spark", "--")]
+)
+def test_comments_of_the_dialect_go(dialect: str, mark: str) -> None:
+    native = to_native(f"{mark} from a tool\nEXPLAIN {mark} of\n SELECT id {mark} its own\nFROM t", dialect)
+    assert native == 'EXPLAIN SELECT "id" FROM "t"'
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql"),
+    [
+        ("snowflake", "SELECT x.$1 FROM t AS x"),
+        ("bigquery", "SELECT @@version"),
+        ("snowflake", "SELECT 1 AS $1"),
+    ],
+)
+def test_a_parameter_that_can_not_be_one_is_refused(dialect: str, sql: str) -> None:
+    with pytest.raises(LanceGatewayError) as refused:
+        to_native(sql, dialect)
+    assert "gateway_parameter" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +231,21 @@ def test_names_are_found_whatever_their_capitals(engine: QueryEngine, dialect: s
         assert query.schema.names == ["id", "orderDate"], sql
     named = f"SELECT id AS {quote}The Id{quote} FROM orders ORDER BY {quote}the id{quote}"
     assert engine.prepare(named, SessionSettings(dialect=dialect)).schema.names == ["The Id"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "column"),
+    [
+        ("duckdb", "SELECT * FROM range(3)", "range"),
+        ("duckdb", "SELECT * FROM generate_series(0, 2) AS g", "generate_series"),
+        ("duckdb", "SELECT * FROM RANGE(0, 5, 2) AS r(n) WHERE n >= 0", "n"),
+        ("spark", "SELECT * FROM range(3)", "id"),
+    ],
+)
+def test_numbers_may_stand_in_from(engine: QueryEngine, dialect: str, sql: str, column: str) -> None:
+    found = engine.prepare(sql, SessionSettings(dialect=dialect)).execute().read_all()
+    assert found.schema.names == [column]
+    assert len(found) == 3
 
 
 def test_snowflake_takes_quoted_names_as_they_stand(engine: QueryEngine) -> None:

@@ -329,3 +329,8 @@ SELECT
 SELECT x.id FROM orders"x"
 --
 SELECT x.id FROM "orders#1" "x"
+
+## table functions are found whatever their capitals
+SELECT g.value, o.id FROM Generate_Series(1, 2) AS g JOIN orders o ON o.id = g.value
+--
+SELECT g.value, o.id FROM generate_series(1, 2) AS g JOIN "orders#1" o ON o.id = g.value

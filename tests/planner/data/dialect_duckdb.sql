@@ -219,3 +219,13 @@ SELECT CAST(("b" + 4) / 3 AS BIGINT) AS "d", ("b" ^ 3) AS "x", CAST((CAST(("d" +
 select 'a_b' like 'a\_b' as a, 'a\xb' like 'a\_b' as b, 'a_b' like 'a!_b' escape '!' as c, 'axb' like 'a!_b' escape '!' as d, 'a\b' like 'a\b' escape '!' as e
 --
 SELECT 'a_b' LIKE 'a\\_b' AS "a", 'a\xb' LIKE 'a\\_b' AS "b", 'a_b' LIKE 'a\_b' ESCAPE '\' AS "c", 'axb' LIKE 'a\_b' ESCAPE '\' AS "d", 'a\b' LIKE 'a\\b' ESCAPE '\' AS "e"
+
+## totals, and which they are
+select a, sum(b) as s, grouping(a) as g from t where id < 3 group by rollup (a) order by a, g
+--
+SELECT "a", SUM("b") AS "s", grouping("a") AS "g" FROM "t" WHERE "id" < 3 GROUP BY ROLLUP ("a") ORDER BY "a", "g"
+
+## a recursive CTE with names of columns
+with recursive r (n) as (select 1 union all select n + 1 from r where n < 3) select n from r order by n
+--
+WITH RECURSIVE "r" AS (SELECT 1 AS "n" UNION ALL SELECT "n" + 1 AS "n + 1" FROM "r" WHERE "n" < 3) SELECT "n" FROM "r" ORDER BY "n"

@@ -185,3 +185,35 @@ select 'a_b' like 'a\_b' as a, 'axb' like 'a\_b' as b, 'a_b' like 'a|_b' escape 
 SELECT 'a_b' LIKE 'a\_b' AS "a", 'axb' LIKE 'a\_b' AS "b", 'a_b' LIKE 'a\_b' ESCAPE '\' AS "c"
 --
 (True, False, True)
+
+## totals
+select a as x, s, sum(b) as y from t where id < 3 group by 1, s with rollup order by 1, 2
+--
+SELECT "a" AS "x", "s", SUM("b") AS "y" FROM "t" WHERE "id" < 3 GROUP BY ROLLUP ("a", "s") ORDER BY 1 NULLS FIRST, 2 NULLS FIRST
+--
+(None, None, 10)
+(1, None, 10)
+(1, 'x-1', 10)
+(2, None, 0)
+(2, 'yy', 0)
+
+## days of the year and of the week
+select makedate(2024, 60) as m, weekday(d) as w, weekday('2024-01-01') as v, adddate(d, 3) as a, subdate(d, interval 1 week) as b from t where id = 1
+--
+SELECT (make_date(2024, 1, 1) + CAST(CAST(CAST((60) - 1 AS BIGINT) AS VARCHAR) || ' DAY' AS INTERVAL)) AS "m", (date_part('isodow', CAST("d" AS DATE)) - 1) AS "w", (date_part('isodow', CAST('2024-01-01' AS DATE)) - 1) AS "v", ("d" + INTERVAL '3 DAY') AS "a", ("d" - INTERVAL '1 WEEK') AS "b" FROM "t" WHERE "id" = 1
+--
+('2024-02-29', 2, 0, '2024-02-03', '2024-01-24')
+
+## a month as Tableau truncates to it
+select adddate(date_format(`t`.`ts`, '%Y-%m-01 00:00:00'), interval 0 second) as m from t where id = 1
+--
+SELECT (date_trunc('microsecond', TO_TIMESTAMP(to_char(CAST("t"."ts" AS TIMESTAMP), '%Y-%m-01 00:00:00'), '%Y-%m-%d %H:%M:%S%.f', '%Y-%m-%d')) + INTERVAL '0 SECOND') AS "m" FROM "t" WHERE "id" = 1
+--
+('2024-01-01',)
+
+## a quarter as Tableau truncates to it
+select adddate(concat(date_format(`t`.`ts`, '%Y-'), (3*(quarter(`t`.`ts`)-1)+1), '-01 00:00:00'), interval 0 second) as q from t where id = 3
+--
+SELECT (date_trunc('microsecond', TO_TIMESTAMP(to_char(CAST("t"."ts" AS TIMESTAMP), '%Y-') || (3 * (date_part('quarter', "t"."ts") - 1) + 1) || '-01 00:00:00', '%Y-%m-%d %H:%M:%S%.f', '%Y-%m-%d')) + INTERVAL '0 SECOND') AS "q" FROM "t" WHERE "id" = 3
+--
+('2025-10-01',)

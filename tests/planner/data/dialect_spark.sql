@@ -216,3 +216,26 @@ select id from t where b >= :low and b < :high and id <> :low
 SELECT "id" FROM "t" WHERE "b" >= $1 AND "b" < $2 AND "id" <> $1
 --
 (3,)
+
+## totals
+select a, sum(b) as y, grouping(a) as g from t where id < 3 group by a with cube order by a, g
+--
+SELECT "a", SUM("b") AS "y", grouping("a") AS "g" FROM "t" WHERE "id" < 3 GROUP BY CUBE ("a") ORDER BY "a" NULLS FIRST, "g" NULLS FIRST
+--
+(None, 10, 1)
+(1, 10, 0)
+(2, 0, 0)
+
+## other zones
+select from_utc_timestamp(ts, 'Europe/Berlin') as f, to_utc_timestamp(ts, 'Europe/Berlin') as t from t where id = 1
+--
+SELECT to_local_time(CAST("ts" AS TIMESTAMP) AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin') AS "f", to_local_time(CAST("ts" AS TIMESTAMP) AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC') AS "t" FROM "t" WHERE "id" = 1
+--
+('2024-01-31 14:45:59', '2024-01-31 12:45:59')
+
+## what is NULL, and days of the week
+select isnull(a) as i, isnotnull(a) as n, weekday(d) as w from t where id = 3
+--
+SELECT (("a") IS NULL) AS "i", (NOT (("a") IS NULL)) AS "n", (date_part('isodow', CAST("d" AS DATE)) - 1) AS "w" FROM "t" WHERE "id" = 3
+--
+(True, False, 3)
