@@ -9,7 +9,7 @@ from gateway.commands import Call
 from gateway.queries import Query
 from gateway.uploads import schema_of, uploaded
 from memwal.errors import InvalidInputError
-from planner.plain_types import TypeSet, bindable_type
+from planner.plain_types import TypeSet, bindable_type, laid_out
 from planner.search.distance_functions import is_vector_type
 from planner.search.vector_text import read_vector
 from planner.typed_values import are_comparable
@@ -145,7 +145,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             # Some clients bind every value as a union, whose rows have types of their own.
             values = [row.value.cast(field.type) for row in column]
             return pa.chunked_array([pa.array(values, field.type)])
-        return column.cast(field.type)
+        return pa.chunked_array([laid_out(chunk).cast(field.type) for chunk in column.chunks], field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         if are_comparable(column.type, field.type):
             return column

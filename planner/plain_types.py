@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -110,14 +111,31 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def laid_out(values: pa.Array) -> pa.Array:
+    """Returns run ends as the values that they stand for, and list views as lists.
+
+    pyarrow has no cast of the first, and one of the second that takes their offsets for those of lists.
+    """
+    kind = values.type
+    if pa.types.is_run_end_encoded(kind):
+        return laid_out(pc.run_end_decode(values))
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+        lists = pa.ListArray if pa.types.is_list_view(kind) else pa.LargeListArray
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        width = pa.int32() if lists is pa.ListArray else pa.int64()
+        mask = pc.is_null(values) if values.null_count else None
+        return lists.from_arrays(pa.array(offsets, width), laid_out(values.flatten()), mask=mask)
+    return values
+
+
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if column.type.equals(data_type):
         return column
     if pa.types.is_dictionary(column.type):
         # Values first: there are dictionaries that pyarrow cannot decode, such as those of views.
         return _cast(column.dictionary, data_type).take(column.indices)
-    if pa.types.is_run_end_encoded(column.type):
-        return _cast(pc.run_end_decode(column), data_type)
+    column = laid_out(column)
     try:
         return column.cast(data_type)
     except pa.ArrowInvalid as error:

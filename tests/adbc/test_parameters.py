@@ -1,5 +1,7 @@
 """Parameters of every type, as ADBC binds them."""
 
+import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +38,58 @@ def test_a_value_equals_the_column_that_holds_it(cursor: Any, name: str) -> None
     assert table.schema.field(name).type == kind
     cursor.execute(f"SELECT id FROM typed WHERE {name} = ?", bound(name, None))
     assert cursor.fetchall() == []
+
+
+TEXT = VALUES["string_"][1]
+# Other forms in which clients may hold a value: the column, and the array that is bound.
+FORMS = {
+    "view": ("string_", pa.array([TEXT], pa.string_view())),
+    "large": ("string_", pa.array([TEXT], pa.large_string())),
+    "dictionary": ("string_", pa.array([TEXT]).dictionary_encode()),
+    "run ends": ("string_", pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array([TEXT]))),
+    "extension": ("string_", pa.array([TEXT], pa.json_())),
+    "binary view": ("binary_", pa.array([VALUES["binary_"][1]], pa.binary_view())),
+    "list view": ("list_", pa.array([[1, None, 3]], pa.list_view(pa.int64()))),
+    "large list view": ("list_", pa.array([[1, None, 3]], pa.large_list_view(pa.int64()))),
+    "list of a fixed size": ("list_", pa.array([[1, None, 3]], pa.list_(pa.int64(), 3))),
+    "milliseconds": ("duration_s", pa.array([VALUES["duration_s"][1]], pa.duration("ms"))),
+    "nanoseconds": ("duration_us", pa.array([1000], pa.duration("ns"))),
+    "narrow integer": ("uint8_", pa.array([255], pa.int16())),
+    "text for a number": ("int64_", pa.array([str(VALUES["int64_"][1])])),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_value_may_come_in_another_form(cursor: Any, form: str) -> None:
+    name, array = FORMS[form]
+    cursor.execute(f"SELECT id FROM typed WHERE {name} = ?", pa.table({"value": array}))
+    assert cursor.fetchall() == [(1,)]
+
+
+NARROW = [pa.decimal32(3, 2), pa.decimal64(3, 2), pa.decimal128(3, 2), pa.float32()]
+
+
+@pytest.mark.parametrize("kind", NARROW, ids=str)
+def test_a_number_is_cast_to_what_the_statement_says(cursor: Any, kind: pa.DataType) -> None:
+    value = pa.array([Decimal("1.25")]).cast(kind)
+    cursor.execute("SELECT CAST(? AS DECIMAL(10, 2)) AS v", pa.table({"value": value}))
+    assert cursor.fetchall() == [(Decimal("1.25"),)]
+
+
+def test_intervals_are_bound_where_they_are_cast(cursor: Any) -> None:
+    interval = pa.array([(1, 2, 3000)], pa.month_day_nano_interval())
+    cursor.execute(
+        "SELECT TIMESTAMP '2026-01-01 00:00:00' + CAST(? AS INTERVAL) AS v", pa.table({"value": interval})
+    )
+    assert cursor.fetch_arrow_table()["v"].cast(pa.timestamp("us")).to_pylist() == [
+        dt.datetime(2026, 2, 3, 0, 0, 0, 3)
+    ]
+
+
+def test_an_array_is_searched_where_it_is_cast(cursor: Any) -> None:
+    numbers = pa.table({"value": pa.array([[7, 8, 5000]])})
+    cursor.execute("SELECT id FROM orders WHERE id = ANY(CAST(? AS BIGINT[])) ORDER BY id", numbers)
+    assert cursor.fetchall() == [(7,), (8,)]
 
 
 @pytest.mark.parametrize("name", ["int8_", "string_", "instant_berlin", "list_", "struct_"])

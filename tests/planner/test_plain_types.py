@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import LanceGatewayError
-from planner.plain_types import bindable_type, conform, plain_schema, plain_type
+from planner.plain_types import bindable_type, conform, laid_out, plain_schema, plain_type
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,33 @@ def test_a_batch_is_cast_to_what_was_advertised(column: pa.Array) -> None:
     batch = conform(pa.record_batch({"a": column}), schema)
     assert batch.schema == schema
     assert batch.column(0).to_pylist() == ["a", None, "b"]
+
+
+LISTS = [[1, None, 3], None, [2], [], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("view", "plain"),
+    [
+        (pa.list_view(pa.int64()), pa.list_(pa.int64())),
+        (pa.large_list_view(pa.int64()), pa.large_list(pa.int64())),
+    ],
+)
+@pytest.mark.parametrize("part", [slice(None), slice(2, 4), slice(1, 2), slice(0, 0)])
+def test_list_views_become_lists(view: pa.DataType, plain: pa.DataType, part: slice) -> None:
+    column = pa.array(LISTS, view)[part]
+    batch = conform(pa.record_batch({"a": column}), pa.schema([("a", plain)]))
+    batch.validate(full=True)
+    assert batch.column(0).to_pylist() == LISTS[part]
+
+
+def test_what_is_nested_in_them_is_laid_out_too() -> None:
+    ends = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
+    assert laid_out(ends).to_pylist() == ["a", "a", "b"]
+    nested = laid_out(pa.array([[[1], None], []], pa.list_view(pa.list_view(pa.int8()))))
+    nested.validate(full=True)
+    assert nested.type == pa.list_(pa.list_(pa.int8()))
+    assert nested.to_pylist() == [[[1], None], []]
 
 
 def test_a_batch_takes_the_advertised_nullability() -> None:
