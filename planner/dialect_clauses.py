@@ -138,7 +138,8 @@ def _grouped(one: exp.Expr, select: exp.Select) -> exp.Expr:
     """What a place in the list of columns stands for, since DataFusion knows places in GROUP BY alone."""
     place = literal_number(one)
     if place is not None and 0 < place <= len(select.expressions):
-        return select.expressions[place - 1].unalias().copy()
+        named: exp.Expr = select.expressions[place - 1].unalias().copy()
+        return named
     return one.copy()
 
 
