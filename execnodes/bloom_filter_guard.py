@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from execnodes.keys import KeySet
 from execnodes.node import ExecNode, TaskContext
 from memwal.bloom import KeyFilter
 
@@ -41,24 +40,19 @@ class BloomFilterGuardExec(ExecNode):
 
     def execute(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """As of every node; unless somebody measures, a source without the keys costs but the question."""
-        if context.metrics is None and self._rules_out(context.keys):
+        if context.metrics is None and self._rules_out(context):
             return _NOTHING
         return super().execute(partition, context)
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Nothing, or what the input has."""
-        keys = context.keys
-        if keys is not None and self._rules_out(keys):
-            context.count(self, "keys_ruled_out", len(keys))
+        wanted = 0 if context.keys is None else len(context.keys)
+        if self._rules_out(context):
+            context.count(self, "keys_ruled_out", wanted)
             return
-        context.count(self, "keys_possible", 0 if keys is None else len(keys))
+        context.count(self, "keys_possible", wanted)
         yield from self.input.execute(partition, context)
 
-    def _rules_out(self, keys: KeySet | None) -> bool:
-        if keys is None:
-            return False
-        might_contain = self.key_filter.might_contain
-        for key in keys.lookup_keys:  # noqa: SIM110 - a lookup asks every generation of the table
-            if might_contain(key):
-                return False
-        return True
+    def _rules_out(self, context: TaskContext) -> bool:
+        keys = context.keys
+        return keys is not None and not self.key_filter.might_contain_any(keys.lookup_keys)

@@ -76,7 +76,7 @@ class LocalBackend:
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         """Probes one path after the other."""
-        return tuple(map(_exists, paths))
+        return tuple([_stat(path) is not None for path in paths])
 
     def identity(self, path: str) -> FileIdentity | None:
         """Tells the inode and when it was written; None when it is absent."""
@@ -251,10 +251,6 @@ class S3Backend:
 
     def _key(self, path: str) -> str:
         return path.removeprefix(f"{self._bucket}/")
-
-
-def _exists(path: str) -> bool:
-    return _stat(path) is not None
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -5,7 +5,7 @@ says nothing about the keys or is too full to be of use, a filter of our own tak
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
@@ -52,6 +52,9 @@ class KeyFilter(Protocol):
 
     def might_contain(self, key: "tuple[object, ...] | LookupKey") -> bool:
         """Returns False only if the key, one value per key column, is certainly absent."""
+
+    def might_contain_any(self, keys: "Iterable[LookupKey]") -> bool:
+        """Returns False only if all keys are certainly absent."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +142,20 @@ class SplitBlockFilter:
     def might_contain(self, key: tuple[object, ...] | LookupKey) -> bool:
         """Returns False only if the key is certainly absent."""
         probe = key if isinstance(key, LookupKey) else LookupKey(key, self.key_types)
-        if probe.split_block is None:
-            return True
-        selector, bits = probe.split_block
-        at = (selector * self.blocks >> 32) * _BLOCK_BYTES
-        return int.from_bytes(self.data[at : at + _BLOCK_BYTES], "little") & bits == bits
+        return self.might_contain_any((probe,))
+
+    def might_contain_any(self, keys: Iterable[LookupKey]) -> bool:
+        """Returns False only if all keys are certainly absent."""
+        data, blocks = self.data, self.blocks
+        for key in keys:
+            probe = key.split_block
+            if probe is None:
+                return True
+            selector, bits = probe
+            at = (selector * blocks >> 32) * _BLOCK_BYTES
+            if int.from_bytes(data[at : at + _BLOCK_BYTES], "little") & bits == bits:
+                return True
+        return False
 
 
 @dataclass(frozen=True)
@@ -172,6 +184,10 @@ class OwnFilter:
         """Returns False only if the key is certainly absent."""
         probe = key if isinstance(key, LookupKey) else LookupKey(key, self.key_types)
         return probe.text is None or probe.text in self.bloom
+
+    def might_contain_any(self, keys: Iterable[LookupKey]) -> bool:
+        """Returns False only if all keys are certainly absent."""
+        return any(map(self.might_contain, keys))
 
 
 def load_key_filter(

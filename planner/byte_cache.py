@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, TypeVar
-
-from cachetools import LRUCache
 
 Value = TypeVar("Value")
 
@@ -19,6 +18,7 @@ class ByteCache:
     what no longer is asked for leaves when room is needed.
 
     Attributes:
+        max_bytes: the budget.
         hits: lookups that found something.
         misses: lookups that found nothing.
 
@@ -30,24 +30,18 @@ class ByteCache:
         if max_bytes <= 0:
             msg = f"a cache needs room: {max_bytes} bytes given"
             raise ValueError(msg)
+        self.max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._entries: LRUCache[Hashable, tuple[Any, int]] = LRUCache(
-            max_bytes, getsizeof=lambda entry: entry[1]
-        )
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._held = 0
         self._under_way: dict[Hashable, Future[Any]] = {}
         self.hits = 0
         self.misses = 0
 
     @property
-    def max_bytes(self) -> int:
-        """The budget."""
-        return int(self._entries.maxsize)
-
-    @property
     def nbytes(self) -> int:
         """Bytes held now."""
-        with self._lock:
-            return int(self._entries.currsize)
+        return self._held
 
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
         """The value, or None."""
@@ -57,9 +51,15 @@ class ByteCache:
 
     def put(self, key: Hashable, value: object, nbytes: int) -> None:
         """Keep a value that was computed elsewhere."""
+        if nbytes > self.max_bytes:
+            return
         with self._lock:
-            if nbytes <= self._entries.maxsize:
-                self._entries[key] = (value, nbytes)
+            before = self._entries.pop(key, None)
+            self._held += nbytes - (0 if before is None else before[1])
+            self._entries[key] = (value, nbytes)
+            while self._held > self.max_bytes:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._held -= freed
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
         """The cached value, or what `make` returns, which is then kept.
@@ -93,11 +93,10 @@ class ByteCache:
         return value
 
     def _entry(self, key: Hashable) -> tuple[Any, int] | None:
-        try:
-            # One access, where `get` of the cache hashes the key a third time to see whether it is there.
-            entry: tuple[Any, int] = self._entries[key]
-        except KeyError:
+        entry = self._entries.get(key)
+        if entry is None:
             self.misses += 1
-            return None
-        self.hits += 1
+        else:
+            self._entries.move_to_end(key)
+            self.hits += 1
         return entry

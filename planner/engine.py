@@ -84,7 +84,8 @@ class QueryEngine:
             UnsupportedError: a statement that is not a query.
             PreconditionError: the result has other columns than were promised.
         """
-        return self._prepared(sql, settings, access, promised)
+        found = self._plans.get((sql, settings, access), promised)
+        return self._planned(sql, settings, access, promised) if found is None else found
 
     def prepare_statement(
         self,
@@ -99,11 +100,14 @@ class QueryEngine:
         Raises:
             LanceGatewayError: what is wrong with it.
         """
+        found = self._plans.get((sql, settings, access), promised)
+        if found is not None:
+            return found
         write = self._writes.get(self, sql, settings, access)
         if write is None:
             write = prepare_write(self, sql, settings, access)
             if write is None:
-                return self.prepare(sql, settings, access, promised=promised)
+                return self._planned(sql, settings, access, promised)
             self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:
             raise altered(sql)
@@ -131,15 +135,12 @@ class QueryEngine:
             UnsupportedError: the plan has something in it that DataFusion does not know.
             PreconditionError: the result has other columns than were promised.
         """
-        return self._prepared(plan, settings, access, promised)
+        found = self._plans.get((plan, settings, access), promised)
+        return self._planned(plan, settings, access, promised) if found is None else found
 
-    def _prepared(
+    def _planned(
         self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
     ) -> PreparedQuery:
-        key = (statement, settings, access)
-        plan = self._plans.get(key, promised)
-        if plan is not None:
-            return plan
         visible = self.visible(access)
         dependencies = Dependencies(self.catalog, visible)
         bound: Bound
@@ -157,7 +158,7 @@ class QueryEngine:
                 raise
             # It fitted its tables when the promise was made.
             raise altered(bound.sql) from error
-        self._plans.put(key, plan, dependencies, len(statement))
+        self._plans.put((statement, settings, access), plan, dependencies, len(statement))
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)
         return plan

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from cachetools import LRUCache
 
 from memwal.errors import LanceGatewayError, UnsupportedError
 from planner.as_of import AsOf
@@ -84,7 +84,7 @@ class Dependencies:
 
     def views_hold(self) -> bool:
         """Whether every view says what it said."""
-        return all(
+        return not self._views or all(
             self.resolver.view_sql(name) == known and not self.resolver.has_table(name)
             for name, known in self._views.items()
         )
@@ -103,11 +103,12 @@ class Dependencies:
         return same
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Entry:
     plan: PreparedQuery
     dependencies: Dependencies
     weight: int
+    used: int
 
 
 USUAL_LENGTH = 4096
@@ -122,8 +123,11 @@ class PlanCache:
     """
 
     def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._lock = threading.Lock()
-        self._entries: LRUCache[Hashable, _Entry] = LRUCache(capacity, getsizeof=lambda entry: entry.weight)
+        self._entries: dict[Hashable, _Entry] = {}
+        self._weight = 0
+        self._uses = itertools.count()
 
     def get(self, key: Hashable, promised: bytes | None) -> PreparedQuery | None:
         """The plan of a statement, if it can be taken again.
@@ -134,10 +138,11 @@ class PlanCache:
                 are what they were, since running it finds out whether the tables have changed. None takes a
                 plan only if it is what preparing the statement now would give.
         """
-        with self._lock:
-            entry = self._entries.get(key)
+        # Statements are looked up several times for each execution, and hashed no more often than that.
+        entry = self._entries.get(key)
         if entry is None:
             return None
+        entry.used = next(self._uses)
         try:
             if promised is not None:
                 is_valid = entry.plan.digest == promised and entry.dependencies.views_hold()
@@ -157,8 +162,17 @@ class PlanCache:
             dependencies: of the plan.
             length: of the statement.
         """
-        entry = _Entry(plan, dependencies, 1 + length // USUAL_LENGTH)
+        entry = _Entry(plan, dependencies, 1 + length // USUAL_LENGTH, next(self._uses))
         with self._lock:
-            self._entries.pop(key, None)
-            if entry.weight <= self._entries.maxsize:
-                self._entries[key] = entry
+            self._remove(key)
+            if entry.weight > self._capacity:
+                return
+            while self._weight + entry.weight > self._capacity:
+                self._remove(min(self._entries, key=lambda one: self._entries[one].used))
+            self._entries[key] = entry
+            self._weight += entry.weight
+
+    def _remove(self, key: Hashable) -> None:
+        removed = self._entries.pop(key, None)
+        if removed is not None:
+            self._weight -= removed.weight
