@@ -208,7 +208,7 @@ def test_only_an_administrator_need_not_wait_for_others(
     engine = open_engine(root)
     for sql in (
         "SELECT * FROM system.tables",
-        "SELECT 1 FROM system.tables, generate_series(1, 1000000000000)",
+        "SELECT 1 FROM system.tables a, system.tables b",
     ):
         assert engine.prepare(sql).looks_on
         assert not engine.prepare(sql, access=Granted()).looks_on

@@ -1,5 +1,6 @@
 """TLS and mutual TLS, with the clients that people use."""
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,11 +201,20 @@ def test_a_header_goes_before_the_certificate(
             list(client.list_actions(flight.FlightCallOptions(headers=[bad])))
 
 
-@pytest.mark.parametrize("presents", ["nothing", "another authority's certificate"])
-def test_without_a_certificate_there_is_no_connection(
-    mutual: GatewayServer, ca: bytes, presents: str
+YESTERDAY, TOMORROW = (dt.datetime.now(dt.UTC) + dt.timedelta(days=days) for days in (-1, 1))
+
+
+@pytest.mark.parametrize("presents", ["nothing", "another authority's", "an expired one", "one of tomorrow"])
+def test_without_a_good_certificate_there_is_no_connection(
+    mutual: GatewayServer, authority: trustme.CA, ca: bytes, presents: str
 ) -> None:
-    certificate = {} if presents == "nothing" else client_certificate(trustme.CA(), "loader.example.org")
+    name = "loader.example.org"
+    certificates = {
+        "another authority's": lambda: client_certificate(trustme.CA(), name),
+        "an expired one": lambda: client_certificate(authority, name, not_after=YESTERDAY),
+        "one of tomorrow": lambda: client_certificate(authority, name, not_before=TOMORROW),
+    }
+    certificate = {} if presents == "nothing" else certificates[presents]()
     with (
         flight.FlightClient(uri_of(mutual, SCHEME), tls_root_certs=ca, **certificate) as client,
         pytest.raises(flight.FlightUnavailableError),
