@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*")
-_UNITS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)b?\s*", re.IGNORECASE)
-_POWERS: Final = {unit: power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
+_AMOUNT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_SECONDS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES: Final = {
+    prefix + binary + suffix: base**power
+    for power, prefix in enumerate(("", "k", "m", "g", "t", "p"))
+    for binary, base in (("", 1000), ("i", 1024))
+    for suffix in ("", "b")
+    if prefix or not binary
+}
 
 
 def parse_seconds(value: object) -> object:
@@ -20,13 +26,7 @@ def parse_seconds(value: object) -> object:
     Raises:
         ValueError: the text is no duration.
     """
-    if not isinstance(value, str):
-        return value
-    found = _DURATION.fullmatch(value)
-    if found is None:
-        msg = "it is no duration"
-        raise ValueError(msg)
-    return float(found[1]) * _UNITS[found[2]]
+    return _amount(value, _SECONDS, "duration") if isinstance(value, str) else value
 
 
 def parse_size(value: object) -> object:
@@ -38,10 +38,12 @@ def parse_size(value: object) -> object:
     Raises:
         ValueError: the text is no size.
     """
-    if not isinstance(value, str):
-        return value
-    found = _SIZE.fullmatch(value)
-    if found is None or (found[3] and not found[2]):
-        msg = "it is no size"
+    return int(_amount(value.lower(), _BYTES, "size")) if isinstance(value, str) else value
+
+
+def _amount(text: str, units: Mapping[str, float], what: str) -> float:
+    found = _AMOUNT.fullmatch(text)
+    if found is None or found[2] not in units:
+        msg = f"it is no {what}"
         raise ValueError(msg)
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** _POWERS[found[2].lower()])
+    return float(found[1]) * units[found[2]]

@@ -3,7 +3,8 @@
 import typer
 
 from gateway.cli.failing import failing
-from gateway.cli.flags import ConfigFile, Root, Sets, StorageOptions, flags_of
+from gateway.cli.flags import ConfigFile, Root, Sets, flags_of
+from pipeline.cli.options import StorageOptions
 
 app = typer.Typer(help="Check, show and explain the configuration.", no_args_is_help=True)
 

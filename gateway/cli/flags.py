@@ -6,21 +6,13 @@ from typing import Annotated, TypeAlias
 import typer
 
 from gateway.config.loading import Flag
-from memwal.errors import InvalidInputError
+from pipeline.cli.options import pairs
 
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file; LANCE_GATEWAY_CONFIG may name it.")
 ]
 Root: TypeAlias = Annotated[
     str | None, typer.Option(help="Directory or s3://bucket/prefix with <name>.lance tables.")
-]
-StorageOptions: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--storage-option",
-        metavar="KEY=VALUE",
-        help="Option of the object store, as Lance names it; may be repeated.",
-    ),
 ]
 Sets: TypeAlias = Annotated[
     list[str] | None,
@@ -51,17 +43,8 @@ def flags_of(
     """
     given = {"--root": ("root", root), **(keys or {})}
     flags = [Flag(name, key, value) for name, (key, value) in given.items() if value is not None]
-    options = dict(_pair("--storage-option", one) for one in storage_options or [])
+    options = pairs("--storage-option", storage_options)
     if options:
         flags.append(Flag("--storage-option", "storage_options", options))
-    for one in sets or []:
-        key, value = _pair("--set", one)
-        flags.append(Flag("--set", key, value))
+    flags += [Flag("--set", key, value) for key, value in pairs("--set", sets).items()]
     return flags
-
-
-def _pair(flag: str, text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InvalidInputError(f"{flag} {text!r} is no pair: write it as KEY=VALUE")
-    return key, value

@@ -9,7 +9,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from gateway.cli.failing import failing
-from gateway.cli.flags import StorageOptions, flags_of
+from gateway.cli.flags import flags_of
+from pipeline.cli.options import StorageOptions
 
 users = typer.Typer(help="Users and their passwords.", no_args_is_help=True)
 tokens = typer.Typer(help="Static tokens for programs.", no_args_is_help=True)

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from gateway.cli.failing import failing
-from gateway.cli.flags import ConfigFile, Root, Sets, StorageOptions, flags_of
+from gateway.cli.flags import ConfigFile, Root, Sets, flags_of
+from pipeline.cli.options import StorageOptions
 
 
 def serve(
