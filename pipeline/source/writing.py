@@ -108,11 +108,11 @@ class Target:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-class GatewayWriter(DataSourceArrowWriter):
-    """Writes a DataFrame.
+class _Appending:
+    """What tasks of both writers do.
 
     Args:
-        target: where its rows go.
+        target: where rows go.
     """
 
     def __init__(self, target: Target) -> None:
@@ -122,6 +122,10 @@ class GatewayWriter(DataSourceArrowWriter):
         """Send the rows of one task."""
         with told_first():
             return self.target.append(iterator, _task_number())
+
+
+class GatewayWriter(_Appending, DataSourceArrowWriter):
+    """Writes a DataFrame."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Nothing is left to do: rows are durable when their task is done."""
@@ -130,20 +134,8 @@ class GatewayWriter(DataSourceArrowWriter):
         """Nothing can be taken back; the same job may be run again."""
 
 
-class GatewayStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a stream.
-
-    Args:
-        target: where its rows go.
-    """
-
-    def __init__(self, target: Target) -> None:
-        self.target = target
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Send the rows of one task."""
-        with told_first():
-            return self.target.append(iterator, _task_number())
+class GatewayStreamWriter(_Appending, DataSourceStreamArrowWriter):
+    """Writes the batches of a stream."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing is left to do: rows are durable when their task is done."""

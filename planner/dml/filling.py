@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
-from planner.dml.assignment import check_required
+from planner.dml.assignment import assigned, check_required
 from planner.dml.target import Target
 
-__all__ = ["check_given", "filled"]
+__all__ = ["check_given", "filled", "filled_batch"]
 
 
 def filled(target: Target, given: pa.Table, first_row: int = 1) -> pa.Table:
@@ -34,6 +34,25 @@ def filled(target: Target, given: pa.Table, first_row: int = 1) -> pa.Table:
     # Before the schema, which promises that there are no NULLs in some columns.
     check_required(pa.Table.from_arrays(columns, names=target.schema.names), target.required, first_row)
     return pa.Table.from_arrays(columns, schema=target.schema)
+
+
+def filled_batch(target: Target, columns: Sequence[str], batch: pa.RecordBatch, first_row: int) -> pa.Table:
+    """Whole rows of a table from values of any type that can be assigned to its columns.
+
+    Args:
+        target: the table.
+        columns: what each column of the batch is in the table.
+        batch: the values.
+        first_row: number of the first row, for messages.
+
+    Raises:
+        InvalidInputError: a value that doesn't fit, or NULL where it must not be.
+    """
+    arrays = [
+        assigned(values, target.schema.field(name), first_row)
+        for name, values in zip(columns, batch.columns, strict=True)
+    ]
+    return filled(target, pa.table(arrays, list(columns)), first_row)
 
 
 def check_given(target: Target, columns: Sequence[str], giver: str) -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes, WriteReceipt
 from planner.control import RunControl
-from planner.dml.assignment import assigned, check_assignable
-from planner.dml.filling import check_given, filled
+from planner.dml.assignment import check_assignable
+from planner.dml.filling import check_given, filled_batch
 from planner.dml.prepared import WriteResult
 from planner.dml.rewriting import again_if_fenced
 from planner.dml.stream import in_parts, write_parts
@@ -68,11 +68,7 @@ class PreparedIngest:
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         row = 1
         for batch in batches:
-            arrays = [
-                assigned(values, self.into.schema.field(name), row)
-                for name, values in zip(self.columns, batch.columns, strict=True)
-            ]
-            yield filled(self.into, pa.table(arrays, list(self.columns)), row)
+            yield filled_batch(self.into, self.columns, batch, row)
             row += batch.num_rows
 
 

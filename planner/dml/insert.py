@@ -11,11 +11,11 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes, WriteReceipt
 from planner.control import RunControl
-from planner.dml.assignment import assigned, check_assignable
+from planner.dml.assignment import check_assignable
 from planner.dml.collecting import Collected
 from planner.dml.computing import Read, prepared_read
 from planner.dml.conflict import Conflict, conflict
-from planner.dml.filling import check_given, filled
+from planner.dml.filling import check_given, filled, filled_batch
 from planner.dml.insert_text import InsertText, OnConflict, read_insert
 from planner.dml.prepared import Described, WriteResult, check_count, parameter_schema
 from planner.dml.returning import Returning, returning
@@ -146,11 +146,7 @@ class PreparedInsert(Described):
             batches = source.batches([column[one] for column in columns], self.settings, control)
             with source.query.telling():
                 for batch in batches:
-                    arrays = [
-                        assigned(values, self.into.schema.field(name), row)
-                        for name, values in zip(self.columns, batch.columns, strict=True)
-                    ]
-                    yield filled(self.into, pa.table(arrays, list(self.columns)), row)
+                    yield filled_batch(self.into, self.columns, batch, row)
                     row += batch.num_rows
 
 
