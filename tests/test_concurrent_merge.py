@@ -1,7 +1,7 @@
 """Queries while another process writes and generations are merged, cleaned up and compacted beneath them."""
 
-import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pytest
 from planner.engine import QueryEngine
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
+from tests.support.racing import Maintenance, Reader, race
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
@@ -28,25 +29,20 @@ SHAPES = {
 }
 
 
-class Maintenance(threading.Thread):
+class Merging(Maintenance):
     """Writes every key again and again, one atomic write each, and merges behind the writer."""
 
     def __init__(self, table: LsmTable, rounds: int) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self._table = table
         self._rounds = rounds
-        self.acknowledged = 0
-        self.failure: BaseException | None = None
 
-    def run(self) -> None:
-        try:
-            for number in range(1, self._rounds + 1):
-                self._table.put([{"id": key, "n": number} for key in range(KEYS)])
-                self.acknowledged = number
-                if number % 5 == 0:
-                    self._maintain(compact=number % 20 == 0)
-        except BaseException as error:  # noqa: BLE001 - the test raises it
-            self.failure = error
+    def work(self) -> None:
+        for number in range(1, self._rounds + 1):
+            self._table.put([{"id": key, "n": number} for key in range(KEYS)])
+            self.acknowledged = number
+            if number % 5 == 0:
+                self._maintain(compact=number % 20 == 0)
 
     def _maintain(self, *, compact: bool) -> None:
         (region,) = self._table.regions.values()
@@ -57,34 +53,13 @@ class Maintenance(threading.Thread):
             self._table.dataset().optimize.compact_files()
 
 
-class Reader(threading.Thread):
-    """Asks every shape in turn, until there was no maintenance meanwhile."""
-
-    def __init__(self, engine: QueryEngine, maintenance: Maintenance) -> None:
-        super().__init__(daemon=True)
-        self._engine = engine
-        self._maintenance = maintenance
-        self.failure: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            seen, is_over = 0, False
-            while not is_over:
-                is_over = not self._maintenance.is_alive()
-                for name in SHAPES:
-                    seen = self._ask(name, seen)
-        except BaseException as error:  # noqa: BLE001 - the test raises it
-            self.failure = error
-
-    def _ask(self, name: str, seen: int) -> int:
-        sql, expected = SHAPES[name]
-        acknowledged = self._maintenance.acknowledged
-        (row,) = rows_of(self._engine.execute(sql).read_all())
-        newest = row[0]
-        assert row == expected(newest), f"{name}: a torn write"
-        assert newest >= seen, f"{name}: {newest} after {seen} was seen"
-        assert newest >= acknowledged, f"{name}: {newest} after {acknowledged} was acknowledged"
-        return newest
+def look(engine: QueryEngine, name: str) -> int:
+    """The number of all rows as one shape finds them."""
+    sql, expected = SHAPES[name]
+    (row,) = rows_of(engine.execute(sql).read_all())
+    newest = row[0]
+    assert row == expected(newest), f"{name}: a torn write"
+    return newest
 
 
 @pytest.mark.slow
@@ -95,13 +70,7 @@ def test_every_query_sees_one_whole_write_and_never_an_older_one(
     base = pa.Table.from_pylist([{"id": key, "n": 0} for key in range(KEYS)], schema=SCHEMA)
     table = LsmTable.create(root, "t", base, unpartitioned(("id",), 1), writers, max_memtable_rows=2 * KEYS)
     engine = open_engine(root)
-    maintenance = Maintenance(table, rounds=60)
-    maintenance.start()
-    threads = [Reader(engine, maintenance) for _ in range(readers)]
-    for thread in threads:
-        thread.start()
-    for thread in (maintenance, *threads):
-        thread.join()
-        if thread.failure is not None:
-            raise thread.failure
+    merging = Merging(table, rounds=60)
+    looks = {name: partial(look, engine, name) for name in SHAPES}
+    race(merging, *(Reader(merging, looks) for _ in range(readers)))
     assert rows_of(engine.execute("SELECT max(n) FROM t").read_all()) == [(60,)]

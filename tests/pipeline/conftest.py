@@ -1,14 +1,18 @@
-"""One Spark session for all tests of the pipeline, started when the first of them asks for it."""
+"""What tests of the pipeline share: engines over their tables, and one Spark session, once somebody asks."""
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from memwal.errors import PreconditionError
 from pipeline.spark.session import check_java, find_session
+from planner.engine import QueryEngine
+from tests.search.replayed import Ask, asking
+from tests.support.gateways import EngineGateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +30,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def gateway(root: Path) -> Iterator[EngineGateway]:
+    """An engine in this process, to write to the tables of the test and to see what they hold."""
+    found = EngineGateway(root)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def ask(root: Path, open_engine: Callable[[Path], QueryEngine]) -> Ask:
+    """Asks an engine that runs all the time, as a gateway's does."""
+    return asking(open_engine(root))
 
 
 @pytest.fixture(scope="session")

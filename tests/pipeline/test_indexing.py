@@ -1,7 +1,6 @@
 """What upkeep does to the indexes and files of a table, and that answers never change by it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from pipeline.indexing.training import DIRECTORY
 from pipeline.lake import LakeTable
 from pipeline.progress import silent
 from pipeline.runners import Threads
-from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
-from tests.search.replayed import Ask, asking
+from tests.search.replayed import Ask
 from tests.support.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
@@ -38,19 +36,6 @@ def table(root: Path, writers: WriterProcess, request: pytest.FixtureRequest) ->
 @pytest.fixture
 def plain_table(root: Path, writers: WriterProcess) -> IndexedTable:
     return IndexedTable(root, writers)
-
-
-@pytest.fixture
-def ask(root: Path, open_engine: Callable[[Path], QueryEngine]) -> Ask:
-    """Asks an engine that runs all the time, as a gateway's does."""
-    engines: list[QueryEngine] = []
-
-    def lazily(sql: str) -> pa.Table:
-        if not engines:
-            engines.append(open_engine(root))
-        return asking(engines[0])(sql)
-
-    return lazily
 
 
 # Indexes catch up

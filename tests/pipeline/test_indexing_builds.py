@@ -1,6 +1,5 @@
 """Indexes that are built by the job: at once or in segments, they answer as if they had always been there."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,8 @@ from memwal.index_details import read_index_details
 from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain, needs
 from pipeline.lake import LakeTable
 from pipeline.runners import Threads
-from planner.engine import QueryEngine
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
-from tests.search.replayed import Ask, asking
+from tests.search.replayed import Ask
 from tests.support.writer_process import WriterProcess
 
 pytestmark = pytest.mark.slow
@@ -41,18 +39,6 @@ def table(root: Path, writers: WriterProcess, request: pytest.FixtureRequest) ->
     found.flush()
     found.put(*rows(range(610, 625), 2))
     return found
-
-
-@pytest.fixture
-def ask(root: Path, open_engine: Callable[[Path], QueryEngine]) -> Ask:
-    engines: list[QueryEngine] = []
-
-    def lazily(sql: str) -> pa.Table:
-        if not engines:
-            engines.append(open_engine(root))
-        return asking(engines[0])(sql)
-
-    return lazily
 
 
 def spec(column: str, kind: str, **more: Any) -> IndexSpec:

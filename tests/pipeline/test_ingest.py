@@ -2,7 +2,6 @@
 
 import datetime as dt
 import functools
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.pipeline.attempts import routed, task, write
 from tests.pipeline.failing_tasks import DyingWriter, FailingWriter
 from tests.support.gateways import EngineGateway
 from tests.support.tables import key_field
-from tests.support.written import NOTES, make_notes
+from tests.support.written import NOTES, held, make_notes
 
 EAGER = IngestOptions(hold_ms=0)
 KINDS = pa.schema(
@@ -45,19 +44,6 @@ KINDS = pa.schema(
 def table(root: Path) -> LakeTable:
     make_notes(root, "notes", 3)
     return LakeTable.at(str(root / "notes.lance"))
-
-
-@pytest.fixture
-def gateway(root: Path) -> Iterator[EngineGateway]:
-    found = EngineGateway(root)
-    yield found
-    found.close()
-
-
-def held(gateway: EngineGateway) -> dict[int, str]:
-    rows = gateway.read("SELECT id, text FROM notes").to_pylist()
-    assert len({row["id"] for row in rows}) == len(rows)
-    return {row["id"]: row["text"] for row in rows}
 
 
 @pytest.mark.slow

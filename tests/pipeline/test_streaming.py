@@ -1,7 +1,6 @@
 """Streaming queries into a table: each batch once in effect, whatever ends them."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from pipeline.ingesting import IngestOptions, IngestReport, stream
 from pipeline.ingesting.markers import BatchMarkers
 from pipeline.lake import LakeTable
 from tests.support.gateways import EngineGateway
-from tests.support.written import make_notes
+from tests.support.written import held, make_notes
 
 NOW = {"availableNow": True}
 
@@ -55,19 +54,6 @@ def feed(spark: SparkSession, root: Path, tmp_path: Path) -> Feed:
     folder = tmp_path / "feed"
     folder.mkdir()
     return Feed(spark, LakeTable.at(str(root / "notes.lance")), folder)
-
-
-@pytest.fixture
-def gateway(root: Path) -> Iterator[EngineGateway]:
-    found = EngineGateway(root)
-    yield found
-    found.close()
-
-
-def held(gateway: EngineGateway) -> dict[int, str]:
-    rows = gateway.read("SELECT id, text FROM notes").to_pylist()
-    assert len({row["id"] for row in rows}) == len(rows)
-    return {row["id"]: row["text"] for row in rows}
 
 
 @pytest.mark.slow

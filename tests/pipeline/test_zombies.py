@@ -20,7 +20,7 @@ from pipeline.ingesting.options import IngestOptions
 from pipeline.lake import LakeTable
 from tests.pipeline.attempts import JOB, routed, task, write, write_in_steps
 from tests.support.gateways import EngineGateway
-from tests.support.written import NOTES, make_notes
+from tests.support.written import NOTES, held, make_notes
 
 ROWS = 6
 BATCH = pa.Table.from_pylist([{"id": one, "text": "batch"} for one in range(ROWS)], schema=NOTES)
@@ -32,19 +32,6 @@ NEWER = {one: "newer" for one in range(ROWS) if one != 2}
 def table(root: Path, request: pytest.FixtureRequest) -> LakeTable:
     make_notes(root, "notes", request.param)
     return LakeTable.at(str(root / "notes.lance"))
-
-
-@pytest.fixture
-def gateway(table: LakeTable) -> Iterator[EngineGateway]:
-    found = EngineGateway(Path(table.uri).parent)
-    yield found
-    found.close()
-
-
-def held(gateway: EngineGateway) -> dict[int, str]:
-    rows = gateway.read("SELECT id, text FROM notes").to_pylist()
-    assert len({row["id"] for row in rows}) == len(rows)
-    return {row["id"]: row["text"] for row in rows}
 
 
 def manifests(table: LakeTable) -> list[RegionManifest]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import datafusion
 import lance
 import pyarrow as pa
 import pytest
@@ -20,7 +19,7 @@ from planner.access import FULL_ACCESS, Access, TableAccess
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from tests.planner.access_queries import ACCESS_TO_T, ACCESS_TO_U, statements
-from tests.support.principals import ALL, seeing
+from tests.support.principals import ALL, seeing, shown
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -86,21 +85,6 @@ def rows(numbers: Any, version: str) -> pa.Table:
         },
         schema=T,
     )
-
-
-def shown(table: pa.Table, access: TableAccess) -> pa.Table:
-    """What a table would hold if it held only what is shown: found by DataFusion over rows in memory."""
-    context = datafusion.SessionContext()
-    frame = context.create_dataframe([table.to_batches()], name="everything")
-    if access.row_filter is not None:
-        frame = frame.filter(frame.parse_sql_expr(access.row_filter))
-    columns = [
-        frame.parse_sql_expr(access.masks.get(field.name, field.name)).cast(field.type).alias(field.name)
-        for field in table.schema
-        if field.name not in access.hidden_columns
-    ]
-    found = frame.select(*columns).to_arrow_table()
-    return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
 
 
 def outcome(engine: QueryEngine, sql: str, access: Access) -> Outcome:

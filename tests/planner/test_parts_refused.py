@@ -1,7 +1,7 @@
 """Parts that somebody forged, or may not read, are refused."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from planner.access import TableAccess
 from planner.engine import QueryEngine
 from planner.parts import ScanPart
 from tests.planner.parts_table import carried, offered, write
+from tests.support.principals import seeing
 from tests.support.tables import bucketed, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -64,18 +65,6 @@ def test_a_forged_tail_is_refused(
     written.table.close_writers()
 
 
-@dataclass(frozen=True, eq=False)
-class Rights:
-    """What somebody may see of table t."""
-
-    table: TableAccess | None
-    user: str = "somebody"
-    is_admin: bool = False
-
-    def of(self, table: str) -> TableAccess | None:
-        return self.table
-
-
 def test_a_restricted_table_is_neither_divided_nor_read_in_parts(
     root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
@@ -84,10 +73,10 @@ def test_a_restricted_table_is_neither_divided_nor_read_in_parts(
     sql = "SELECT id, n, s FROM t"
     part = offered(engine.prepare(sql), 4).parts[0]
     for access in (TableAccess(row_filter="n < 5"), TableAccess(masks={"s": "'hidden'"})):
-        query = engine.prepare(sql, access=Rights(access))
+        query = engine.prepare(sql, access=seeing(t=access))
         assert query.parts(4) is None
         with pytest.raises(PreconditionError, match="not read in parts"):
             query.execute_part(carried(part))
     with pytest.raises(NotFoundError):
-        engine.prepare(sql, access=Rights(None))
+        engine.prepare(sql, access=seeing())
     written.table.close_writers()

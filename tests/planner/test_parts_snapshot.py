@@ -3,7 +3,6 @@
 import datetime as dt
 import random
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from planner.engine import QueryEngine
 from tests.planner.parts_table import SCHEMA, Written, carried, offered, rows_of, write
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
+from tests.support.racing import Worker
 from tests.support.tables import LsmTable, unpartitioned
 from tests.support.writer_process import WriterProcess
 
@@ -98,26 +98,22 @@ def test_an_altered_table_or_view_is_not_read_with_the_old_meaning(
         engine.prepare("SELECT id FROM t").execute_part(of_table.parts[0])
 
 
-class Overwriting(threading.Thread):
+class Overwriting(Worker):
     """Writes all keys with a new number again and again, merging and cleaning up behind it."""
 
     def __init__(self, table: LsmTable, rounds: int) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.table = table
         self.rounds = rounds
-        self.failure: BaseException | None = None
 
-    def run(self) -> None:
-        try:
-            for number in range(1, self.rounds + 1):
-                self.table.put([{"id": one, "n": number, "s": ""} for one in range(10)])
-                if number % 7 == 0:
-                    (region,) = self.table.regions.values()
-                    flushed = manifests.read_manifest(self.table.path, region).flushed_generations
-                    merge_generations(self.table.path, region, flushed[-1].generation)
-                    clean_up_merged(self.table.path, region)
-        except BaseException as error:  # noqa: BLE001 - the test raises it
-            self.failure = error
+    def work(self) -> None:
+        for number in range(1, self.rounds + 1):
+            self.table.put([{"id": one, "n": number, "s": ""} for one in range(10)])
+            if number % 7 == 0:
+                (region,) = self.table.regions.values()
+                flushed = manifests.read_manifest(self.table.path, region).flushed_generations
+                merge_generations(self.table.path, region, flushed[-1].generation)
+                clean_up_merged(self.table.path, region)
 
 
 @pytest.mark.slow
@@ -145,9 +141,7 @@ def test_parts_agree_while_the_table_is_written_merged_and_cleaned_up(
             continue  # merged and cleaned up since; never wrong
         assert sorted(row[0] for row in read) == list(range(10))
         assert len({row[1] for row in read}) == 1, "parts of several snapshots"
-    writing.join()
-    if writing.failure is not None:
-        raise writing.failure
+    writing.end()
     table.close_writers()
 
 

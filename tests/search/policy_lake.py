@@ -8,7 +8,6 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import datafusion
 import lance
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from memwal.errors import LanceGatewayError
 from planner.access import FULL_ACCESS, Access, TableAccess
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
+from tests.support.principals import shown
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
 
@@ -103,21 +103,6 @@ class Lake:
         lance.write_dataset(seen, root / "docs.lance")
         add_indexes(root / "docs.lance")
         return QueryEngine(Catalog.open(str(root)))
-
-
-def shown(table: pa.Table, access: TableAccess) -> pa.Table:
-    """What a table would hold if it held only what is shown: found by DataFusion over rows in memory."""
-    context = datafusion.SessionContext()
-    frame = context.create_dataframe([table.to_batches()], name="everything")
-    if access.row_filter is not None:
-        frame = frame.filter(frame.parse_sql_expr(access.row_filter))
-    columns = [
-        frame.parse_sql_expr(access.masks.get(field.name, field.name)).cast(field.type).alias(field.name)
-        for field in table.schema
-        if field.name not in access.hidden_columns
-    ]
-    found = frame.select(*columns).to_arrow_table()
-    return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
 
 
 def answer(engine: QueryEngine, sql: str, access: Access = FULL_ACCESS) -> list[dict[str, Any]] | str:

@@ -1,14 +1,15 @@
 """Searches while another process writes, and generations are merged, indexed and cleaned up beneath them."""
 
 import math
-import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from planner.engine import QueryEngine
-from tests.search.replayed import DIMENSION, ReplayedTable, asking, axis
+from tests.search.replayed import DIMENSION, Ask, ReplayedTable, asking, axis
+from tests.support.racing import Maintenance, Reader, race
 from tests.support.results import rows_of
 from tests.support.tables import Row
 from tests.support.writer_process import WriterProcess
@@ -28,86 +29,65 @@ def version(number: int) -> list[Row]:
     ]
 
 
-class Maintenance(threading.Thread):
+class Upkeep(Maintenance):
     """Writes every row again and again, one atomic write each, and looks after what that leaves behind."""
 
     def __init__(self, table: ReplayedTable, rounds: int) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self._table = table
         self._rounds = rounds
         self.acknowledged = 1
-        self.failure: BaseException | None = None
 
-    def run(self) -> None:
-        try:
-            for number in range(2, self._rounds + 2):
-                self._table.put(*version(number))
-                self.acknowledged = number
-                if number % 4 == 0:
-                    self._table.flush()
-                if number % 8 == 0:
-                    self._table.merge()
-                if number % 16 == 0:
-                    self._table.clean_up()
-                    self._table.catch_up()
-                if number % 24 == 0:
-                    self._table.table.dataset().optimize.compact_files()
-                    self._table.index_vectors()
-        except BaseException as error:  # noqa: BLE001 - the test raises it
-            self.failure = error
+    def work(self) -> None:
+        for number in range(2, self._rounds + 2):
+            self._table.put(*version(number))
+            self.acknowledged = number
+            if number % 4 == 0:
+                self._table.flush()
+            if number % 8 == 0:
+                self._table.merge()
+            if number % 16 == 0:
+                self._table.clean_up()
+                self._table.catch_up()
+            if number % 24 == 0:
+                self._table.table.dataset().optimize.compact_files()
+                self._table.index_vectors()
 
 
-class Reader(threading.Thread):
-    """Searches in turn by vector, by word and by both, until there was no maintenance meanwhile."""
+@dataclass(frozen=True)
+class Searches:
+    """By vector, by word and by both; each gives the number of all rows."""
 
-    def __init__(self, engine: QueryEngine, maintenance: Maintenance) -> None:
-        super().__init__(daemon=True)
-        self._ask = asking(engine)
-        self._maintenance = maintenance
-        self.failure: BaseException | None = None
+    ask: Ask
 
-    def run(self) -> None:
-        try:
-            seen, is_over = 0, False
-            while not is_over:
-                is_over = not self._maintenance.is_alive()
-                for search in (self._by_vector, self._by_word, self._by_both):
-                    acknowledged = self._maintenance.acknowledged
-                    newest = search()
-                    assert newest >= seen, f"{search.__name__}: {newest} after {seen} was seen"
-                    assert newest >= acknowledged, f"{search.__name__}: {newest} after {acknowledged}"
-                    seen = newest
-        except BaseException as error:  # noqa: BLE001 - the test raises it
-            self.failure = error
-
-    def _by_vector(self) -> int:
+    def by_vector(self) -> int:
         columns = "count(*), count(DISTINCT id), min(n), max(n), min(_distance), max(_distance)"
         call = f"lance_vector_search('docs', 'vec', {ORIGIN}, k => 100, catch_up => 'always')"
         ((rows, keys, oldest, newest, nearest, farthest),) = rows_of(
-            self._ask(f"SELECT {columns} FROM {call}")
+            self.ask(f"SELECT {columns} FROM {call}")
         )
         assert (rows, keys, oldest) == (KEYS, KEYS, newest), "a torn write"
         assert nearest == pytest.approx(newest**2)
         assert farthest == pytest.approx(newest**2)
         return int(newest)
 
-    def _by_word(self) -> int:
+    def by_word(self) -> int:
         columns = "count(*), count(DISTINCT id), min(n), max(n), min(_score), max(_score)"
         call = "lance_fts('docs', 'txt', 'common', k => 100, catch_up => 'always')"
-        ((rows, keys, oldest, newest, worst, best),) = rows_of(self._ask(f"SELECT {columns} FROM {call}"))
+        ((rows, keys, oldest, newest, worst, best),) = rows_of(self.ask(f"SELECT {columns} FROM {call}"))
         assert (rows, keys, oldest) == (KEYS, KEYS, newest), "a torn write"
         assert worst == pytest.approx(IDF, rel=1e-3)
         assert best == pytest.approx(IDF, rel=1e-3)
         return int(newest)
 
-    def _by_both(self) -> int:
+    def by_both(self) -> int:
         """A scan and two searches of one statement see the same rows."""
         vectors = f"lance_vector_search('docs', 'vec', {ORIGIN}, k => 100, catch_up => 'always') v"
         words = "lance_fts('docs', 'txt', 'common row', k => 100, catch_up => 'always') w"
         joined = (
             f"docs d JOIN {vectors} ON d.id = v.id AND d.n = v.n JOIN {words} ON d.id = w.id AND d.n = w.n"
         )
-        ((rows, oldest, newest),) = rows_of(self._ask(f"SELECT count(*), min(d.n), max(d.n) FROM {joined}"))
+        ((rows, oldest, newest),) = rows_of(self.ask(f"SELECT count(*), min(d.n), max(d.n) FROM {joined}"))
         assert (rows, oldest) == (KEYS, newest), "not one snapshot"
         return int(newest)
 
@@ -121,15 +101,10 @@ def test_every_search_sees_one_whole_write_and_never_an_older_one(
     table.index_vectors()
     table.index_texts()
     engine = open_engine(root)
-    maintenance = Maintenance(table, rounds=40)
-    maintenance.start()
-    threads = [Reader(engine, maintenance) for _ in range(readers)]
-    for thread in threads:
-        thread.start()
-    for thread in (maintenance, *threads):
-        thread.join()
-        if thread.failure is not None:
-            raise thread.failure
+    upkeep = Upkeep(table, rounds=40)
+    searches = Searches(asking(engine))
+    looks = {"by vector": searches.by_vector, "by word": searches.by_word, "by both": searches.by_both}
+    race(upkeep, *(Reader(upkeep, looks) for _ in range(readers)))
 
 
 @pytest.mark.slow

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import datafusion
+import pyarrow as pa
+
 from planner.access import TableAccess
 
 ALL = TableAccess()
@@ -27,3 +30,18 @@ class Principal:
 def seeing(**tables: TableAccess) -> Principal:
     """A principal who sees these tables."""
     return Principal(tables)
+
+
+def shown(table: pa.Table, access: TableAccess) -> pa.Table:
+    """What a table would hold if it held only what is shown: found by DataFusion over rows in memory."""
+    context = datafusion.SessionContext()
+    frame = context.create_dataframe([table.to_batches()], name="everything")
+    if access.row_filter is not None:
+        frame = frame.filter(frame.parse_sql_expr(access.row_filter))
+    columns = [
+        frame.parse_sql_expr(access.masks.get(field.name, field.name)).cast(field.type).alias(field.name)
+        for field in table.schema
+        if field.name not in access.hidden_columns
+    ]
+    found = frame.select(*columns).to_arrow_table()
+    return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))

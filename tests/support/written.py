@@ -5,6 +5,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
+from tests.support.gateways import Gateway
 from tests.support.tables import key_field
 
 NOTES = pa.schema(
@@ -17,3 +18,10 @@ def make_notes(root: Path, name: str, regions: int = 2) -> str:
     dataset = lance.write_dataset(NOTES.empty_table(), root / f"{name}.lance")
     dataset.initialize_mem_wal(bucket_column="id", num_buckets=regions)
     return name
+
+
+def held(gateway: Gateway) -> dict[int, str]:
+    """The texts of table `notes` by their ids, of which none is there twice."""
+    rows = gateway.read("SELECT id, text FROM notes").to_pylist()
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: row["text"] for row in rows}
