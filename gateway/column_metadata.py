@@ -45,7 +45,13 @@ def described(plan: Statement) -> pa.Schema:
 
 
 def described_table(
-    schema: pa.Schema, catalog: str, db_schema: str, table: str, remarks: Mapping[str, str]
+    schema: pa.Schema,
+    catalog: str,
+    db_schema: str,
+    table: str,
+    remarks: Mapping[str, str],
+    *,
+    is_read_only: bool = True,
 ) -> pa.Schema:
     """Returns the schema of a table with all metadata that its columns have.
 
@@ -55,6 +61,7 @@ def described_table(
         db_schema: that the table is in.
         table: its name.
         remarks: column -> what somebody noted about it.
+        is_read_only: whether the caller can't change its rows.
     """
     where = {
         f"{_PREFIX}CATALOG_NAME": catalog,
@@ -62,10 +69,11 @@ def described_table(
         f"{_PREFIX}SCHEMA_NAME": db_schema,
         f"{_PREFIX}DB_SCHEMA_NAME": db_schema,
         f"{_PREFIX}TABLE_NAME": table,
+        f"{_PREFIX}IS_READ_ONLY": "1" if is_read_only else "0",
     }
     fields = []
     for field in schema:
-        metadata = {**where, **_of_type(field.type)}
+        metadata = {**_of_type(field.type), **where}
         if field.name in remarks:
             metadata[f"{_PREFIX}REMARKS"] = remarks[field.name]
         fields.append(field.with_metadata(metadata))

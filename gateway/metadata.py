@@ -23,6 +23,7 @@ from planner.information_schema import INFORMATION_SCHEMA, information_schema_ta
 from planner.plain_types import TypeSet, plain_schema
 from planner.system_tables import SYSTEM_SCHEMA
 from planner.tokens import quote
+from planner.visible_catalog import VisibleCatalog
 from protos import flight_sql_pb2 as sql
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class _Relation:
     name: str
     kind: str
     columns: Callable[[], pa.Schema]
+    takes_rows: Callable[[], bool] = lambda: False
 
 
 class Metadata(Listings):
@@ -115,9 +117,26 @@ class Metadata(Listings):
                 yield _Relation(name, SYSTEM_TABLE, partial(_itself, catalog.system_table(name).schema))
             return
         for name in catalog.table_names():
-            yield _Relation(name, TABLE, partial(catalog.table_schema, name))
+            columns = partial(self._table_columns, catalog, name)
+            yield _Relation(name, TABLE, columns, partial(self._takes_rows, catalog, name))
         for name in catalog.view_names():
             yield _Relation(name, VIEW, partial(self._view_schema, name, call))
+
+    def _table_columns(self, catalog: VisibleCatalog, name: str) -> pa.Schema:
+        """As the table declares them: NOT NULL, too, where Lance must be able to store NULL."""
+        table = catalog.table(name)
+        required = table.required_columns(table.base())
+        declared = table.declared_schema()
+        return pa.schema(
+            [field.with_nullable(field.nullable and field.name not in required) for field in declared]
+        )
+
+    def _takes_rows(self, catalog: VisibleCatalog, name: str) -> bool:
+        """Whether the caller may change rows of a table."""
+        if self._engine.catalog.writing is None or not catalog.access.may_write(name):
+            return False
+        table = catalog.table(name)
+        return table.access.is_unrestricted and table.base().details is not None
 
     def _view_schema(self, name: str, call: Call) -> pa.Schema:
         return self._engine.prepare(f"SELECT * FROM {quote(name)}", access=call.access).schema  # noqa: S608 - quoted
@@ -125,13 +144,15 @@ class Metadata(Listings):
 
 def _encapsulated(db_schema: str, relation: _Relation, types: TypeSet) -> bytes:
     try:
-        schema = relation.columns()
+        schema, takes_rows = relation.columns(), relation.takes_rows()
     except LanceGatewayError as error:
         # One unreadable table must not hide the others; it is listed without columns.
         logger.warning("%s %r is listed without its columns: %s", relation.kind, relation.name, error)
-        schema = pa.schema([])
+        schema, takes_rows = pa.schema([]), False
     remarks = remarks_of(schema)
-    described = described_table(plain_schema(schema, types), CATALOG, db_schema, relation.name, remarks)
+    described = described_table(
+        plain_schema(schema, types), CATALOG, db_schema, relation.name, remarks, is_read_only=not takes_rows
+    )
     return bytes(described.serialize())
 
 

@@ -14,7 +14,7 @@ from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
-from planner.leaf import TableLeaf
+from planner.leaf import DeclaredLeaf, TableLeaf
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -116,6 +116,8 @@ class Frames:
                 named = (reference.table, reference.as_of)
                 marker = 0 if bound.kind is StatementKind.QUERY else tables.index(named)
                 kind = NearestLeaf if bound.distances and reference.as_of is None else TableLeaf
+                if bound.kind is StatementKind.DESCRIBE:
+                    kind = DeclaredLeaf
                 leaf = kind(run, catalog.table(*named), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
             leaves[reference.private_name] = leaf
@@ -200,7 +202,7 @@ class Frames:
         """Let DataFusion's information_schema list all tables and views that can be read."""
         for name in catalog.table_names():
             try:
-                context.register_dataset(quote(name), TableLeaf(run, catalog.table(name), 1))
+                context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))
             except LanceGatewayError as error:
                 logger.warning("table %r is not listed: %s", name, error)
         for name in catalog.view_names():

@@ -68,6 +68,16 @@ class TableLeaf(pads.Dataset):
         )
 
 
+class DeclaredLeaf(TableLeaf):
+    """A table that is described and not read: its columns take NULL where they are declared to."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Visible columns of the table, as it declares them."""
+        required = self._table.required_columns(self._base)
+        return pa.schema([field.with_nullable(field.name not in required) for field in self._schema])
+
+
 def _check_evaluable(conjuncts: pc.Expression, schema: pa.Schema) -> None:
     """Refuse what Arrow has no kernels for, such as a comparison of lists: DataFusion has its own."""
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from memwal.creating import not_null_columns
 from memwal.errors import InvalidInputError, PreconditionError
 from planner.access import TableAccess
 from planner.base_table import BaseTable
@@ -76,6 +77,12 @@ class SecuredTable:
         fields = [declared.field(name) for name in policy.schema.names]
         # What is not a key to the principal is not declared as part of one either.
         return pa.schema(fields if keyed else [field.remove_metadata() for field in fields])
+
+    def required_columns(self, base: BaseTable) -> frozenset[str]:
+        """Columns of this version in which NULL is refused; none where a policy restricts what is shown."""
+        if not self.access.is_unrestricted:
+            return frozenset()
+        return frozenset(not_null_columns(base.dataset.schema))
 
     def primary_key(self) -> tuple[str, ...]:
         """Key columns, in key order; () unless all of them are shown, with their true values."""
