@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from pyarrow import flight
 
+from gateway.thread_states import THREADS
+
 ALL_METHODS = frozenset(flight.FlightMethod)
 _NAME = "calls"
 _NONE: Mapping[str, flight.ServerMiddleware] = MappingProxyType({})
@@ -52,6 +54,7 @@ class _JoinedFactory(flight.ServerMiddlewareFactory):
     def start_call(
         self, info: flight.CallInfo, headers: Mapping[str, Sequence[str]]
     ) -> flight.ServerMiddleware | None:
+        THREADS.keep()
         parts: dict[str, flight.ServerMiddleware] = {}
         try:
             for name, start_call in self._looking[info.method]:

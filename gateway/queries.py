@@ -333,7 +333,7 @@ class Queries:
 
     def _enter(self, query: Query) -> None:
         limits = self.limits
-        with self._slots:
+        with self._lock:
             if not query.is_exempt:
                 self._take_slot(query)
             if self._stopping is not None:
@@ -377,7 +377,8 @@ class Queries:
         with self._lock:
             if query in self._holders:
                 self._holders.remove(query)
-                self._slots.notify()
+                if self._waiting:
+                    self._slots.notify()
 
     def _look_after(self) -> None:
         while not self._closed.wait(_LOOK_SECONDS):

@@ -23,7 +23,7 @@ from gateway.middleware import CallMiddlewareFactory, joined, parts_of
 from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.prepared import PreparedStatements
 from gateway.queries import Queries, QueryObserver
-from gateway.sessions import SessionMiddleware, SessionMiddlewareFactory, Sessions
+from gateway.sessions import DEFAULTS, SessionMiddleware, SessionMiddlewareFactory, Sessions
 from gateway.sqlinfo import SqlInfo
 from gateway.statements import Statements
 from gateway.streams import CallObserver, Streams, unobserved
@@ -261,14 +261,16 @@ class GatewayServer(flight.FlightServerBase):
         middleware = parts_of(context)
         identity = self._security.identify(context, middleware)
         session: SessionMiddleware | None = middleware.get(_SESSION)
-        session_id = None if session is None else session.session_id
-        settings = self.sessions.settings(session_id, identity.name)
+        session_id, settings = None, DEFAULTS
+        if session is not None:
+            session_id = session.session_id
+            settings = session.settings(self.sessions.settings(session_id, identity.name))
         return Call(
             context.peer(),
             identity,
             self._security.access(identity),
             session_id,
-            settings if session is None else session.settings(settings),
+            settings,
             context.add_header,
             context.is_cancelled,
         )

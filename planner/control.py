@@ -122,13 +122,9 @@ class RunControl:
             try:
                 return step()
             finally:
-                with self._lock:
-                    if self._error is not None:
-                        _raise_in(self._waiting, None)
-                    self._waiting = None
+                self._end_wait()
         except _Interrupted:
-            with self._lock:
-                self._waiting = None
+            self._end_wait()
         except Exception:
             # A wait that was interrupted inside a Python node comes back as DataFusion's error.
             if self._error is None:
@@ -136,6 +132,13 @@ class RunControl:
         # Not while one of them is handled: its traceback holds the stream, and the work would go on.
         self.check()
         raise AssertionError
+
+    def _end_wait(self) -> None:
+        with self._lock:
+            if self._waiting is not None and self._error is not None:
+                # What is pending would meet whatever the thread does next.
+                _raise_in(self._waiting, None)
+            self._waiting = None
 
     def undisturbed(self, step: Callable[[], T]) -> T:
         """Run a step of our own that DataFusion asks for, maybe inside `wait`: cancelling does not tear it.
