@@ -110,3 +110,22 @@ OTHER_DOORS = (
     "SELECT _rowid, _rowaddr FROM orders",
 )
 """Of files, settings, roles and names that are nobody's."""
+WRITES = (
+    "INSERT INTO mine_t SELECT id, email, pay FROM {t} WHERE 1 / (amount - 5) < 9 RETURNING *",
+    "INSERT INTO mine_t SELECT id, code, CAST(code AS INT) FROM {t}",
+    "INSERT INTO mine_t SELECT id, email, pay FROM {t} ON CONFLICT DO NOTHING RETURNING id",
+    "INSERT INTO mine_t SELECT id, email, pay FROM {t} ON CONFLICT (id) DO UPDATE SET text = excluded.text",
+    "INSERT INTO mine_t SELECT id, note, pay FROM {t}",
+    "INSERT INTO mine_t VALUES (99, (SELECT max(code) FROM {t}), (SELECT CAST(count(*) AS INT) FROM {t}))",
+    "UPDATE mine_t SET text = s.email, number = s.pay FROM {t} s WHERE s.id = mine_t.id RETURNING *",
+    "UPDATE mine_t SET number = 1 WHERE EXISTS (SELECT 1 FROM {t} s WHERE s.id = mine_t.id AND s.pay > 0)",
+    "UPDATE mine_t SET number = (SELECT CAST(max(big) AS INT) FROM {t}) WHERE id = 0",
+    "DELETE FROM mine_t WHERE id IN (SELECT id FROM {t} WHERE email LIKE '%user%' OR tenant = 'b')",
+    "DELETE FROM mine_t USING {t} s WHERE mine_t.id = s.id AND 100 % (s.amount - 5) >= 0 RETURNING mine_t.id",
+    "MERGE INTO mine_t t USING {t} s ON t.id = s.id WHEN MATCHED AND s.pay = 4711 THEN DELETE",
+    "MERGE INTO mine_t t USING {t} s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.code, 1)",
+    "MERGE INTO mine_t t USING {t} s ON t.id = s.id WHEN MATCHED AND 1 / (s.amount - 5) < 9 THEN DELETE",
+    "MERGE INTO mine_t t USING lance_fts('{t}', 'body', 'lake') s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "MERGE INTO mine_t t USING {t} s ON t.id = s.id AND s.margin > 0 WHEN MATCHED THEN DELETE",
+)
+"""Into a table of one's own, from one that is seen in part: what is copied, counted, and fails."""

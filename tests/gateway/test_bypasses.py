@@ -27,7 +27,7 @@ from gateway.auth.users import User, write_user
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.gateway import rpc
-from tests.gateway.attempts import FOREIGN, NAMED, OTHER_DOORS, READS
+from tests.gateway.attempts import FOREIGN, NAMED, OTHER_DOORS, READS, WRITES
 from tests.support.ports import free_port
 from tests.support.servers import GatewayProcess
 from tests.support.tables import LsmTable, bucketed, key_field
@@ -248,20 +248,36 @@ def test_there_is_no_other_door(tried: Tried, text: str) -> None:
     assert CANARIES.search(answer) is None
 
 
-def test_what_is_copied_is_what_is_seen(tried: Tried) -> None:
-    copied = "SELECT id, email AS text, pay AS number FROM orders"
-    tried(f"CREATE TABLE mine_copy WITH (primary_key = 'id') AS {copied}")
-    tried("CREATE TABLE mine_rows (id BIGINT PRIMARY KEY, text TEXT, number INT)")
-    assert tried(f"INSERT INTO mine_rows {copied} RETURNING *") == tried(copied)
-    tried(
-        "MERGE INTO mine_rows t USING orders s ON t.id = s.id AND 1 / (s.amount - 5) < 9 "
-        "WHEN MATCHED THEN UPDATE SET text = s.email "
-        "WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.code, s.pay)"
-    )
-    tried("UPDATE mine_rows SET text = (SELECT max(email) FROM orders o WHERE o.id = mine_rows.id)")
-    for name in ("mine_copy", "mine_rows"):
-        assert tried(f"SELECT * FROM {name}", "olga") == tried(copied)
-        tried(f"DROP TABLE {name}")
+@pytest.mark.parametrize("text", WRITES)
+def test_what_is_written_follows_from_what_is_seen(tried: Tried, text: str) -> None:
+    def written(name: str) -> list[str]:
+        steps = (
+            "CREATE TABLE mine_t (id BIGINT PRIMARY KEY, text TEXT, number INT)",
+            "INSERT INTO mine_t SELECT value, 'before', 0 FROM generate_series(0, 15)",
+            text.format(t=name),
+            "SELECT * FROM mine_t ORDER BY id",
+            "DROP TABLE mine_t",
+        )
+        return [tried(step).replace("mirror", "orders") for step in steps]
+
+    assert written("orders") == written("mirror")
+
+
+def test_parameters_reach_no_further(connect: Connect) -> None:
+    for text, parameters in (
+        ("SELECT id, email FROM {t} WHERE id = ?", (0,)),
+        ("SELECT id FROM {t} WHERE amount = ? OR id = 3", (5,)),
+        ("SELECT id FROM {t} WHERE code LIKE ? AND 1 / (amount - 5) < 9", ("canary%",)),
+        ("SELECT id, pay FROM {t} WHERE email = ? OR pay = ?", ("user3@x.org", 4711)),
+        ("SELECT id FROM lance_vector_search('{t}', 'vec', ?, k => 2) ORDER BY id", ([0.5, 0.5],)),
+        ("SELECT id FROM lance_fts('{t}', 'body', ?, k => 2) ORDER BY id", ("canary",)),
+    ):
+        answers = []
+        for name in ("orders", "mirror"):
+            with connect().cursor() as cursor:
+                cursor.execute(text.format(t=name), parameters)
+                answers.append(sorted(cursor.fetchall()))
+        assert answers[0] == answers[1]
 
 
 def options_of(uri: str, user: str, **headers: str) -> flight.FlightCallOptions:
