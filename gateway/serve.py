@@ -42,7 +42,7 @@ _SETTLE_SECONDS = 10.0
 
 
 def serve(loaded: Loaded) -> None:
-    """Serves until SIGINT or SIGTERM.
+    """Serves until SIGINT or SIGTERM, and ends the process then.
 
     The first line on stdout names the address, once it accepts connections. The first signal refuses new
     connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. Rows that
@@ -82,13 +82,16 @@ def serve(loaded: Loaded) -> None:
         observability.readiness.drain()
         has_ended = _drain(server, config.server.drain)
         has_closed = _close(catalog, config.writes.flush_timeout)
-        if not (has_ended and has_closed):
+        if has_ended and has_closed:
+            logger.info("stopped")
+        else:
             # A client that does not read, or storage that does not answer, cannot be waited for any longer.
             logger.warning("leaving without %d streams", len(server.queries.active()))
-            observability.close()
-            logging.shutdown()
-            os._exit(0)
-        logger.info("stopped")
+        observability.close()
+        logging.shutdown()
+        # What was told to stop may be in the midst of Python still, in threads of DataFusion: an interpreter
+        # that shuts down beneath them aborts the process.
+        os._exit(0)
 
 
 def limits_of(config: GatewayConfig) -> Limits:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+import lance
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -105,6 +107,21 @@ def test_draining_ends_after_its_time(lake: Path) -> None:
         status, logged = server.end()
     assert status == 0
     assert "still running" in logged
+
+
+@pytest.mark.slow
+def test_work_that_goes_on_in_the_background_lets_the_process_end(tmp_path: Path) -> None:
+    """Threads of DataFusion may run Python still, which an interpreter that shuts down would abort."""
+    flat = pa.array(range(32 * 200_000)).cast(pa.float32())
+    vectors = pa.FixedSizeListArray.from_arrays(flat, 32)
+    lance.write_dataset(pa.table({"vec": vectors}), tmp_path / "items.lance")
+    search = "SELECT _distance FROM lance_vector_search('items', 'vec', [{}], k => 100)"
+    text = " UNION ALL ".join(search.format(", ".join([str(one)] * 32)) for one in range(60))
+    with serving(tmp_path, "--drain-seconds", "0") as server, flight.FlightClient(server.uri) as client:
+        rpc.stream(client, sql.CommandStatementQuery(query=text))
+        server.signal(signal.SIGTERM)
+        status, logged = server.end()
+    assert status == 0, logged
 
 
 @pytest.mark.slow
