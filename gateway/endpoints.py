@@ -150,6 +150,8 @@ class Endpoints:
         return endpoint.SerializeToString()
 
     def _check(self, ticket: own.PartTicket) -> None:
+        if len(ticket.statement_id) != 16:
+            raise NotFoundError("the ticket names no statement: send the statement to GetFlightInfo")
         late = self._clock() - ticket.expires_at / 1000
         if late >= 0:
             raise NotFoundError(

@@ -235,6 +235,8 @@ class Updates:
         return Planned(schema, pack(ticket), (), expires_at, records)
 
     def _stream(self, ticket: own.WriteTicket, call: Call) -> flight.FlightDataStream:
+        if len(ticket.statement_id) != 16:
+            raise NotFoundError("the ticket names no statement: send the statement to GetFlightInfo")
         try:
             schema = pa.ipc.read_schema(pa.py_buffer(ticket.schema))
         except (pa.ArrowException, OSError) as error:
