@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,8 @@ LOOKUPS_BEFORE = 16
 """Reading all keys of a table is worth it only for somebody who keeps asking."""
 LARGEST_SHARE = 4
 """The keys of one table take at most one part in so many of the cache."""
+
+CacheName: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +82,22 @@ class KeyRanges:
     """
 
     version: tuple[Place, int]
-    fragments: tuple[tuple[int, tuple[object, ...]], ...]
+    fragments: Sequence[tuple[int, CacheName]]
     lowest: np.ndarray
     highest: np.ndarray
 
-    def meeting(self, wanted: np.ndarray) -> list[tuple[int, tuple[object, ...]]]:
+    @staticmethod
+    def of(version: tuple[Place, int], fragments: Iterable[tuple[int, CacheName, np.ndarray]]) -> KeyRanges:
+        """Of fragments, each with its keys, ascending."""
+        filled = [one for one in fragments if len(one[2])]
+        return KeyRanges(
+            version,
+            [(fragment_id, name) for fragment_id, name, _ in filled],
+            np.array([keys[0] for _, _, keys in filled], dtype=np.int64),
+            np.array([keys[-1] for _, _, keys in filled], dtype=np.int64),
+        )
+
+    def meeting(self, wanted: np.ndarray) -> list[tuple[int, CacheName]]:
         """Fragments that may have one of these keys, of which there is at least one."""
         first, last = (wanted[0], wanted[0]) if len(wanted) == 1 else (wanted.min(), wanted.max())
         meets = (self.lowest <= last) & (self.highest >= first)
@@ -134,24 +148,21 @@ class KeyPlaces:
 
     def _known_ranges(self, base: BaseTable) -> KeyRanges | None:
         """None where the keys of a fragment are not known."""
-        fragments, bounds = [], []
+        found: list[tuple[int, CacheName, np.ndarray]] = []
         for fragment in base.fragments:
             name = fragment_keys_name(base, fragment)
             of_fragment: FragmentKeys | None = self._cache.get(name)
             if of_fragment is None:
                 return None
-            if len(of_fragment.keys):
-                fragments.append((fragment.fragment_id, name))
-                bounds.append((of_fragment.keys[0], of_fragment.keys[-1]))
-        lowest, highest = np.array(bounds, dtype=np.int64).reshape(-1, 2).T
-        return KeyRanges((base.place, base.version), tuple(fragments), lowest, highest)
+            found.append((fragment.fragment_id, name, of_fragment.keys))
+        return KeyRanges.of((base.place, base.version), found)
 
     def _begin_anew(self, uri: str) -> None:
         """Keys left the cache, since others were asked for more: read them again for who keeps asking."""
         with self._lock:
             self._ranges.pop(uri, None)
             self._begun.pop(uri, None)
-            self._lookups[uri] = 0
+            self._lookups[uri] = 1
 
     def _is_eligible(self, base: BaseTable) -> bool:
         if len(base.primary_key) != 1 or base.physical_rows * 12 * LARGEST_SHARE > self._cache.max_bytes:
@@ -188,6 +199,6 @@ class BaseKeyLocator:
         return self.places.find(self.base, keys)
 
 
-def fragment_keys_name(base: BaseTable, fragment: Fragment) -> tuple[object, ...]:
+def fragment_keys_name(base: BaseTable, fragment: Fragment) -> CacheName:
     """What names the keys of a fragment in the cache."""
     return ("key places", base.place, fragment.files, base.primary_key)

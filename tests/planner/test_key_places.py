@@ -16,7 +16,7 @@ from planner.base_table import BaseTable, open_base_table
 from planner.byte_cache import ByteCache
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
-from planner.key_places import LOOKUPS_BEFORE, FragmentKeys, KeyPlaces
+from planner.key_places import LOOKUPS_BEFORE, FragmentKeys, KeyPlaces, KeyRanges
 from tests.support.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
@@ -61,6 +61,31 @@ def test_keys_that_would_fill_the_cache_are_left_to_lance(tmp_path: Path) -> Non
         for _ in range(LOOKUPS_BEFORE):
             ask(places, base, 7)
     assert ask(places, base, 7) is None
+
+
+def test_keys_that_left_the_cache_are_read_again_for_who_keeps_asking(tmp_path: Path) -> None:
+    base, cache = opened(write(tmp_path, [5, 1, 9, 3, 7, 2])), ByteCache(6 * 12 * 4)
+    with ThreadPoolExecutor(1) as executor:
+        places = KeyPlaces(cache, executor)
+        for _ in range(3):
+            for _ in range(LOOKUPS_BEFORE):
+                assert ask(places, base, 7) is None
+            executor.submit(int).result()  # the only thread has read them by then
+            assert ask(places, base, 7) == {base.fragments[1].fragment_id: [0]}
+            cache.put("something else", None, cache.max_bytes)
+
+
+@given(st.lists(st.lists(st.integers(-20, 20), max_size=4), min_size=1, max_size=5), st.data())
+def test_only_fragments_whose_keys_span_a_wanted_one_are_searched(
+    fragments: list[list[int]], data: st.DataObject
+) -> None:
+    keys = [np.array(sorted(keys), dtype=np.int64) for keys in fragments]
+    ranges = KeyRanges.of((("t", 0), 1), [(number, (number,), one) for number, one in enumerate(keys)])
+    wanted = sorted(data.draw(st.sets(st.integers(-22, 22), min_size=1)))
+    found = {number for number, _ in ranges.meeting(np.array(wanted))}
+    having = {number for number, keys in enumerate(fragments) if not set(keys).isdisjoint(wanted)}
+    assert having <= found
+    assert all(min(fragments[one]) <= wanted[-1] and max(fragments[one]) >= wanted[0] for one in found)
 
 
 @pytest.mark.parametrize("ids", [list(range(12)), [5, 1, 9, 3, 7, 2, 11, 0]], ids=["ascending", "shuffled"])
