@@ -82,7 +82,9 @@ def bindable_type(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
         return pa.timestamp("ms", data_type.tz)
     if pa.types.is_time(data_type):
         return pa.time32("ms")
-    return pa.date32() if data_type == pa.date64() else data_type
+    if data_type == pa.date64():
+        return pa.date32()
+    return data_type if data_type == pa.uint64() else plain_type(data_type, types)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -82,6 +82,33 @@ EMPTY = (
     "pseudo columns",
     "client info",
 )
+FORWARD, NO_TRANSACTIONS = [1003], [0]
+# Getters that take a kind: the kinds that are supported.
+KINDS = {
+    "supportsResultSetType": FORWARD,
+    "supportsResultSetConcurrency": FORWARD,
+    "supportsResultSetConcurrency, to update": [],
+    "supportsTransactionIsolationLevel": NO_TRANSACTIONS,
+}
+# The driver knows no conversion from or to approximate numbers, booleans, bytes and times.
+CONVERSIONS = {
+    "INTEGER": "INTEGER BIGINT DECIMAL VARCHAR",
+    "BIGINT": "INTEGER BIGINT DECIMAL VARCHAR",
+    "DECIMAL": "INTEGER BIGINT DECIMAL VARCHAR",
+    "VARCHAR": "INTEGER BIGINT DECIMAL VARCHAR DATE TIMESTAMP",
+    "DATE": "VARCHAR DATE TIMESTAMP",
+    "TIMESTAMP": "VARCHAR DATE TIMESTAMP",
+    **dict.fromkeys(("BOOLEAN", "DOUBLE", "VARBINARY", "TIME"), ""),
+}
+NOT_IN_THE_DRIVER = (
+    "supportsResultSetHoldability",
+    *(
+        f"{whose}{what}AreVisible"
+        for whose in ("own", "others")
+        for what in ("Inserts", "Updates", "Deletes")
+    ),
+    *(f"{what}AreDetected" for what in ("inserts", "updates", "deletes")),
+)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +119,11 @@ def catalog(jvm: Jvm, url: str) -> Facts:
 @pytest.fixture(scope="module")
 def getters(jvm: Jvm, url: str) -> Facts:
     return jvm.run("Getters", url)
+
+
+@pytest.fixture(scope="module")
+def abilities(jvm: Jvm, url: str) -> Facts:
+    return jvm.run("Abilities", url)
 
 
 def _names(rows: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
@@ -139,6 +171,13 @@ def test_the_primary_key_is_known(catalog: Facts, asked: str) -> None:
     assert (key["TABLE_NAME"], key["COLUMN_NAME"], key["KEY_SEQ"]) == ("orders", "id", 1)
 
 
+def test_names_are_found_that_tools_have_put_in_upper_case(catalog: Facts) -> None:
+    """The driver says that names are stored so (`storesUpperCaseIdentifiers`), and tools believe it."""
+    assert _names(catalog["tables ORDERS"]) == [("main", "orders", "TABLE")]
+    assert [row["COLUMN_NAME"] for row in catalog["columns ORDERS"]] == ["id", "customer", "amount"]
+    assert [row["COLUMN_NAME"] for row in catalog["primary keys ORDERS"]] == ["id"]
+
+
 @pytest.mark.parametrize("asked", EMPTY)
 def test_what_there_is_not_is_an_empty_result(catalog: Facts, asked: str) -> None:
     assert catalog[asked] == []
@@ -160,3 +199,16 @@ def test_product_driver_and_keywords_are_named(getters: Facts, jvm: Jvm) -> None
     )
     assert getters["getDriverVersion"] == jvm.version
     assert "QUALIFY" in getters["getSQLKeywords"].split(", ")
+
+
+def test_kinds_that_are_supported(abilities: Facts) -> None:
+    assert {name: abilities[name] for name in KINDS} == KINDS
+
+
+def test_conversions_that_are_supported(abilities: Facts) -> None:
+    assert {kind: " ".join(abilities[f"supportsConvert {kind}"]) for kind in CONVERSIONS} == CONVERSIONS
+
+
+@pytest.mark.parametrize("name", NOT_IN_THE_DRIVER)
+def test_what_the_driver_has_not_written_yet(abilities: Facts, name: str) -> None:
+    assert "todo: implement this method" in abilities.failure(name).text

@@ -122,6 +122,23 @@ def test_a_certificate_may_go_unverified(jvm: Jvm, address: str, login: tuple[st
     assert facts["rows"] == [[143]]
 
 
+def test_a_connection_may_be_encrypted_without_a_login(jvm: Jvm, root: Path, folder: Path) -> None:
+    with encrypting(root, folder) as address:
+        trusting = f"{address}?tlsRootCerts={folder / 'ca.pem'}"
+        assert jvm.run("Query", trusting, COUNT)["rows"] == [[1000]]
+
+
+def test_a_login_may_go_without_encryption(
+    jvm: Jvm, root: Path, folder: Path, login: tuple[str, str]
+) -> None:
+    settings = [f"--set=auth.{name}_file={folder / name}.toml" for name in ("users", "policy")]
+    with GatewayProcess(root, *settings) as process:
+        url = f"jdbc:arrow-flight-sql://{process.uri.removeprefix('grpc://')}/?useEncryption=false"
+        assert jvm.run("Query", url, COUNT, *login)["rows"] == [[143]]
+        refused = jvm.run("Query", url, COUNT, "user=alice", "password=wrong").failure("connect")
+        assert "the user name or the password is wrong" in refused.text
+
+
 @pytest.mark.parametrize(
     ("parameters", "complaint"),
     [

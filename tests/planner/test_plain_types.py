@@ -146,6 +146,9 @@ def test_no_value_is_lost_on_the_jdbc_driver(
         (pa.time64("us"), pa.time32("ms")),
         (pa.date64(), pa.date32()),
         (pa.string(), pa.string()),
+        (pa.float16(), pa.float32()),
+        (pa.decimal32(5, 2), pa.decimal128(5, 2)),
+        (pa.list_(pa.float16(), 4), pa.list_(pa.float32(), 4)),
     ],
 )
 def test_the_jdbc_driver_binds_what_can_be_cast(data_type: pa.DataType, bound: pa.DataType) -> None:

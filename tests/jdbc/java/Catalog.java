@@ -18,6 +18,9 @@ public final class Catalog implements Probes.Probe {
             facts.records("tables order_", () -> metadata.getTables(null, "%", "order_", null));
             facts.records("tables big\\_orders", () -> metadata.getTables(null, null, "big\\_orders", null));
             facts.records("tables orders\\_", () -> metadata.getTables(null, null, "orders\\_", null));
+            facts.records("tables ORDERS", () -> metadata.getTables("LANCE", "MAIN", "ORDERS", null));
+            facts.records("columns ORDERS", () -> metadata.getColumns(null, "MAIN", "ORDERS", null));
+            facts.records("primary keys ORDERS", () -> metadata.getPrimaryKeys(null, "MAIN", "ORDERS"));
             facts.records("views", () -> metadata.getTables(null, null, "%", new String[] {"VIEW"}));
             facts.records("columns", () -> metadata.getColumns(null, null, "orders", null));
             facts.records("columns of types", () -> metadata.getColumns(null, null, "types", "%"));

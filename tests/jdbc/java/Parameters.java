@@ -9,12 +9,14 @@ import java.sql.ResultSet;
 import java.sql.Time;
 import java.sql.Timestamp;
 import java.sql.Types;
+import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.LocalTime;
 import java.time.OffsetDateTime;
 import java.util.Calendar;
+import java.util.Map;
 import java.util.TimeZone;
 import java.util.UUID;
 
@@ -64,6 +66,7 @@ public final class Parameters implements Probes.Probe {
         found("u64", "setBigDecimal", statement -> statement.setBigDecimal(1, new BigDecimal("18000000000000000000")));
         found("u64", "setLong", statement -> statement.setLong(1, 18L));
         found("f32", "setFloat", statement -> statement.setFloat(1, 0.5f));
+        found("f16", "setFloat", statement -> statement.setFloat(1, 0.5f));
         found("f64", "setDouble", statement -> statement.setDouble(1, 0.25));
         found("f64", "setFloat", statement -> statement.setFloat(1, 0.25f));
         found("f64", "setInt", statement -> statement.setInt(1, 0));
@@ -83,6 +86,7 @@ public final class Parameters implements Probes.Probe {
         found("text", "setObject(String)", statement -> statement.setObject(1, "gr\u00fcn; 'quoted'"));
         found("text", "setNString", statement -> statement.setNString(1, "gr\u00fcn; 'quoted'"));
         found("ltext", "setString", statement -> statement.setString(1, "large"));
+        found("code", "setString", statement -> statement.setString(1, "d"));
         found("blob", "setBytes", statement -> statement.setBytes(1, new byte[] {0, (byte) 255, 39}));
         found("blob", "setObject(byte[])", statement -> statement.setObject(1, new byte[] {0, (byte) 255, 39}));
         found("lblob", "setBytes", statement -> statement.setBytes(1, new byte[] {1, 2}));
@@ -114,6 +118,8 @@ public final class Parameters implements Probes.Probe {
                 found(column, "setObject(Timestamp)", statement -> statement.setObject(1, moment));
             }
         }
+        Timestamp second = Timestamp.valueOf("2026-02-28 23:59:59");
+        found("tz_berlin", "setTimestamp", statement -> statement.setTimestamp(1, second));
         facts.of("setString in a cast", () -> read(
                 "SELECT count(*) FROM types WHERE ts_us = CAST(CAST(? AS VARCHAR) AS TIMESTAMP)",
                 statement -> statement.setString(1, "2026-02-28 23:59:59.123")));
@@ -123,6 +129,10 @@ public final class Parameters implements Probes.Probe {
         found("numbers", "setArray", statement ->
                 statement.setArray(1, connection.createArrayOf("INTEGER", new Object[] {1, null, 3})));
         found("vec", "setArray", statement ->
+                statement.setArray(1, connection.createArrayOf("REAL", new Object[] {0.5f, 1f, 2f, 3f})));
+        found("lnumbers", "setArray", statement ->
+                statement.setArray(1, connection.createArrayOf("INTEGER", new Object[] {1, null, 3})));
+        found("vec16", "setArray", statement ->
                 statement.setArray(1, connection.createArrayOf("REAL", new Object[] {0.5f, 1f, 2f, 3f})));
         found("words", "setArray", statement ->
                 statement.setArray(1, connection.createArrayOf("VARCHAR", new Object[] {"a", "b"})));
@@ -139,7 +149,12 @@ public final class Parameters implements Probes.Probe {
     }
 
     private void nulls() {
-        String[] columns = {"flag", "i8", "i16", "i32", "i64", "u8", "f32", "f64", "dec", "text", "blob", "d32", "t64us", "ts_us", "tz_us"};
+        String[] columns = {
+            "flag", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "dec", "dec256", "text", "ltext",
+            "code", "blob", "lblob", "uuid", "d32", "d64", "t32s", "t32ms", "t64us", "t64ns", "ts_s", "ts_ms", "ts_us", "ts_ns",
+            "tz_s", "tz_ms", "tz_us", "tz_ns", "tz_berlin", "dur_s", "dur_ms", "dur_us", "dur_ns", "numbers", "lnumbers",
+            "words", "vec", "vec16", "pair", "pairs"
+        };
         for (String column : columns) {
             found(column, "setNull", statement -> statement.setNull(1, Types.NULL));
             facts.of(column + " IS NOT DISTINCT FROM NULL", () -> read(
@@ -175,6 +190,8 @@ public final class Parameters implements Probes.Probe {
         refused("ts_us", "setString", statement -> statement.setString(1, "2026-02-28 23:59:59.123"));
         facts.of("a parameter whose type is open, setInt", () ->
                 read(misused, "SELECT ? AS v", statement -> statement.setInt(1, 1)));
+        refused("dur_s", "setObject(Duration)", statement -> statement.setObject(1, Duration.ofSeconds(86_402)));
+        refused("pair", "setObject(Map)", statement -> statement.setObject(1, Map.of("a", 1, "b", "x")));
         refused("i64", "nothing", statement -> {});
     }
 
