@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pyarrow import flight
 
 from gateway.errors import status_of
-from gateway.middleware import ALL_METHODS, CallMiddlewareFactory
+from gateway.middleware import CallMiddlewareFactory
 
 _METHODS = {
     flight.FlightMethod.HANDSHAKE: "Handshake",
@@ -38,10 +38,12 @@ class RpcMiddlewareFactory(CallMiddlewareFactory):
 
     Args:
         observer: hears of them.
-        methods: those that it hears of; all by default.
+        methods: those that it hears of; by default all that Flight names.
     """
 
-    def __init__(self, observer: RpcObserver, methods: frozenset[flight.FlightMethod] = ALL_METHODS) -> None:
+    def __init__(
+        self, observer: RpcObserver, methods: frozenset[flight.FlightMethod] = frozenset(_METHODS)
+    ) -> None:
         super().__init__()
         self._observer = observer
         self.methods = methods

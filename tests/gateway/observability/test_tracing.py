@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import adbc_driver_flightsql.dbapi as flightsql
+import adbc_driver_manager
 import lance
 import pyarrow as pa
 import pytest
@@ -182,3 +184,18 @@ def test_without_a_collector_nothing_is_loaded() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
     assert run.stdout == "[]\n"
+
+
+def test_a_call_of_a_method_that_is_not_offered_is_told_so(
+    watch: Watch, lake: Path, collector: Collector
+) -> None:
+    """ADBC polls where results are wanted bit by bit; to pyarrow that is a method without a name."""
+    watched = watch(lake, otlp_endpoint=collector.endpoint)
+    with (
+        flightsql.connect(watched.uri, autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.adbc_statement.set_options(**{"adbc.statement.exec.incremental": "true"})
+        with pytest.raises(adbc_driver_manager.NotSupportedError) as caught:
+            cursor.adbc_execute_partitions("SELECT 1")
+    assert "Traceback" not in str(caught.value)
