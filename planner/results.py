@@ -26,6 +26,10 @@ _DATA = (
     "Execution error:",
 )
 _PANIC = "panicked"
+_EXHAUSTED = "Resources exhausted"
+_ALLOCATION = re.compile(
+    r"Failed to allocate additional ([\d.]+ \w+) for (\w+).*?\(pool_size: ([\d.]+ \w+)\)", re.DOTALL
+)
 _WRAPPERS = re.compile(
     r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|type_coercion\s+|caused by\s*"
     r"|Optimizer rule '.*?' failed\s*|Arrow error: External error: |Error during planning: "
@@ -78,8 +82,20 @@ def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | 
     text = _PYTHON_ERROR.sub(r"\1", text)
     message = _PRIVATE_NAME.sub(lambda found: found[1] or found[2], text)
     short = _WRAPPERS.sub("", message).strip()
-    if "Resources exhausted" in text:
-        return ResourcesExhaustedError(short)
+    if _EXHAUSTED in text:
+        return ResourcesExhaustedError(_exhausted(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):
         return InvalidInputError(short)
     return QueryFailedError(short)
+
+
+def _exhausted(text: str) -> str:
+    """DataFusion's complaint of a limit, in the words of those who may change it."""
+    found = _ALLOCATION.search(text)
+    if found is None:
+        return text
+    more, consumer, limit = found.groups()
+    return (
+        f"the statement needs more than the {limit} of memory that one statement may hold ({consumer} asked "
+        f"for {more} more): read fewer rows or columns, or ask the operator to raise query_memory_bytes"
+    )
