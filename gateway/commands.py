@@ -18,7 +18,7 @@ from pyarrow import flight
 
 from gateway.auth.identity import Identity
 from gateway.wire import decode
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.access import Access
 from planner.engine import SessionSettings
 
@@ -137,9 +137,17 @@ class Registry(Generic[Entry]):
         what: how a message is called in error texts ("command", "ticket", ...).
         entries: at most one for each message type.
         max_bytes: that a message may have.
+        unknown: what is raised for bytes that no entry answers; by default it depends on what they are.
     """
 
-    def __init__(self, what: str, entries: Iterable[Entry], max_bytes: int) -> None:
+    def __init__(
+        self,
+        what: str,
+        entries: Iterable[Entry],
+        max_bytes: int,
+        unknown: type[LanceGatewayError] | None = None,
+    ) -> None:
+        self._unknown = unknown
         self._what = f"the {what}"
         self._max_bytes = max_bytes
         by_type: dict[str, Entry] = {}
@@ -160,6 +168,14 @@ class Registry(Generic[Entry]):
             UnsupportedError: no entry answers messages of that type.
         """
         check_size(data, self._what, self._max_bytes)
+        try:
+            return self._found(data)
+        except LanceGatewayError as error:
+            if self._unknown is None:
+                raise
+            raise self._unknown(str(error)) from None
+
+    def _found(self, data: bytes) -> tuple[Entry, AnyType]:
         packed = decode(Any, data, self._what)
         entry = self._by_url.get(packed.type_url) or self._named(packed.TypeName())
         return entry, decode(entry.message, packed.value, self._what)

@@ -21,7 +21,7 @@ from gateway.keeping import Keeping
 from gateway.parameters import decode_parameters, encode_parameters, rows_of, typed
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
-from gateway.tickets import decode_settings, encode_settings, new_statement_id
+from gateway.tickets import check_statement_id, decode_settings, encode_settings, new_statement_id
 from gateway.wire import decode, pack, unpack
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
@@ -150,8 +150,7 @@ class Endpoints:
         return endpoint.SerializeToString()
 
     def _check(self, ticket: own.PartTicket) -> None:
-        if len(ticket.statement_id) != 16:
-            raise NotFoundError("the ticket names no statement: send the statement to GetFlightInfo")
+        check_statement_id(ticket.statement_id)
         late = self._clock() - ticket.expires_at / 1000
         if late >= 0:
             raise NotFoundError(

@@ -35,7 +35,7 @@ from gateway.parameters import (
 )
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
-from gateway.tickets import decode_settings, encode_settings, prepared_ticket
+from gateway.tickets import check_statement_id, decode_settings, encode_settings, prepared_ticket
 from gateway.transactions import refuse_transaction
 from gateway.updates import Updates, executed, not_an_update, not_by_ticket, update_result
 from gateway.uploads import schema_of
@@ -225,6 +225,7 @@ class PreparedStatements:
         return Planned(described(query), prepared_ticket(handle, call.settings, binding_id))
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
+        check_statement_id(ticket.statement_id)
         plan = self._query(ticket.handle, call)
         if not isinstance(plan, PreparedQuery | Kill):
             raise not_by_ticket(plan.sql)

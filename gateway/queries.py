@@ -185,8 +185,6 @@ class Queries:
         Raises:
             NotFoundError: the ticket was used, or its statement was cancelled.
         """
-        if len(statement_id) != 16:
-            raise NotFoundError("the ticket names no statement: send the statement to GetFlightInfo")
         query = Query(statement_id.hex(), sql, settings, call)
         if not self._use(query.id):
             raise NotFoundError(
@@ -211,7 +209,7 @@ class Queries:
             NotFoundError: the statement was cancelled.
         """
         with self._lock:
-            if len(statement_id) != 16 or statement_id.hex() in self._redeemed:
+            if statement_id.hex() in self._redeemed:
                 raise NotFoundError(
                     f"statement {statement_id.hex()} was cancelled: send it to GetFlightInfo again"
                 )

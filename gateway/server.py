@@ -31,7 +31,7 @@ from gateway.substrait import SubstraitPlans
 from gateway.transactions import Transactions
 from gateway.updates import Updates
 from gateway.xdbc_types import XdbcTypes
-from memwal.errors import InvalidInputError, PermissionDeniedError, UnsupportedError
+from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
 from planner.engine import QueryEngine
 
 _SESSION = "session"
@@ -103,6 +103,7 @@ class GatewayServer(flight.FlightServerBase):
             "ticket",
             [ticket for family in (*families, endpoints, updates) for ticket in family.tickets()],
             max_bytes,
+            unknown=NotFoundError,
         )
         exchanges = () if forwarded is None else forwarded.exchanges()
         self._uploads: Registry[Upload[Any] | Exchange[Any]] = Registry(

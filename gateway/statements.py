@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 from pyarrow import flight
 
 from gateway.column_metadata import described
@@ -11,10 +12,9 @@ from gateway.endpoints import Endpoints
 from gateway.kill import Kill, prepare
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
-from gateway.tickets import decode_settings, statement_ticket
+from gateway.tickets import check_statement_id, decode_settings, statement_ticket
 from gateway.transactions import refuse_transaction
 from gateway.updates import Updates, not_an_update, not_by_ticket, update_result
-from gateway.wire import decode
 from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -71,7 +71,11 @@ class Statements:
         return Planned(described(plan), statement_ticket(command.query, call.settings, plan.digest))
 
     def _stream(self, ticket: sql.TicketStatementQuery, call: Call) -> flight.FlightDataStream:
-        handle = decode(own.StatementHandle, ticket.statement_handle, "the ticket")
+        try:
+            handle = own.StatementHandle.FromString(ticket.statement_handle)
+        except DecodeError:
+            handle = own.StatementHandle()
+        check_statement_id(handle.statement_id)
         settings = decode_settings(handle.settings)
         plan = prepare(self._engine, handle.query, settings, call, promised=handle.schema_digest)
         if not isinstance(plan, PreparedQuery | Kill):

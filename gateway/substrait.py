@@ -13,10 +13,10 @@ from gateway.column_metadata import described
 from gateway.commands import Call, Command, Planned, Ticket, Upload
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
-from gateway.tickets import decode_settings, encode_settings, new_statement_id
+from gateway.tickets import check_statement_id, decode_settings, encode_settings, new_statement_id
 from gateway.transactions import refuse_transaction
 from gateway.wire import pack
-from memwal.errors import NotFoundError, UnsupportedError
+from memwal.errors import UnsupportedError
 from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -60,8 +60,7 @@ class SubstraitPlans:
         return self._engine.prepare_plan(command.plan.plan, call.settings, call.access)
 
     def _stream(self, ticket: own.PlanTicket, call: Call) -> flight.FlightDataStream:
-        if len(ticket.statement_id) != 16:
-            raise NotFoundError("the ticket names no statement: send the plan to GetFlightInfo")
+        check_statement_id(ticket.statement_id)
         settings = decode_settings(ticket.settings)
         plan = self._engine.prepare_plan(ticket.plan, settings, call.access, promised=ticket.schema_digest)
         query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)

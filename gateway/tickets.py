@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import cast
 
 from gateway.wire import decode, pack
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
 from planner.settings import ClientTypes
 from planner.snapshot import Consistency
@@ -67,6 +67,16 @@ def decode_settings(data: bytes) -> SessionSettings:
 def new_statement_id() -> bytes:
     """Returns a name for one execution of a statement, 16 bytes that nobody can guess."""
     return os.urandom(16)
+
+
+def check_statement_id(statement_id: bytes) -> None:
+    """Refuses a ticket that names no execution: no gateway gave it out.
+
+    Raises:
+        NotFoundError: always said of such tickets.
+    """
+    if len(statement_id) != 16:
+        raise NotFoundError("the ticket names no statement: send the statement to GetFlightInfo")
 
 
 def statement_ticket(query: str, settings: SessionSettings, schema_digest: bytes) -> bytes:

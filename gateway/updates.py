@@ -22,7 +22,7 @@ from gateway.commands import Call, Planned, Ticket
 from gateway.parameters import decode_parameters, encode_parameters, rows_of
 from gateway.queries import Queries, Query
 from gateway.streams import Streams
-from gateway.tickets import new_statement_id
+from gateway.tickets import check_statement_id, new_statement_id
 from gateway.wire import pack
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.control import RunControl
@@ -235,8 +235,7 @@ class Updates:
         return Planned(schema, pack(ticket), (), expires_at, records)
 
     def _stream(self, ticket: own.WriteTicket, call: Call) -> flight.FlightDataStream:
-        if len(ticket.statement_id) != 16:
-            raise NotFoundError("the ticket names no statement: send the statement to GetFlightInfo")
+        check_statement_id(ticket.statement_id)
         try:
             schema = pa.ipc.read_schema(pa.py_buffer(ticket.schema))
         except (pa.ArrowException, OSError) as error:

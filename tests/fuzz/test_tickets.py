@@ -3,7 +3,6 @@
 import random
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -47,14 +46,14 @@ def test_noise_is_no_ticket(fuzzed: Target) -> None:
     rng = random.Random(3)
     with flight.connect(fuzzed.uri) as client, fuzzed.unharmed():
         for size in (0, 1, 16, 200, 100_000):
-            refusal(client, rng.randbytes(size), (pa.ArrowInvalid, NotImplementedError))  # type: ignore[arg-type]
+            refusal(client, rng.randbytes(size), KeyError)
 
 
 def test_a_statement_that_was_never_planned_is_not_known(fuzzed: Target) -> None:
     forged = own.StatementHandle(query="SELECT 1", statement_id=b"too short")
     ticket = rpc.packed(sql.TicketStatementQuery(statement_handle=forged.SerializeToString()))
     with flight.connect(fuzzed.uri) as client, fuzzed.unharmed():
-        refusal(client, ticket, pa.ArrowException)
+        refusal(client, ticket, KeyError)
 
 
 def test_a_part_that_has_expired_is_not_found(fuzzed: Target) -> None:

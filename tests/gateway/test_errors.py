@@ -168,22 +168,6 @@ def test_a_path_is_no_command(wire: flight.FlightClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ticket", "kind"),
-    [
-        (b"\xff\xff", ValueError),
-        (b"", ValueError),
-        (rpc.packed(sql.CommandStatementQuery(query="SELECT 1")), NotImplementedError),
-        (rpc.packed(sql.TicketStatementQuery(statement_handle=b"\xff")), ValueError),
-        (rpc.packed(sql.TicketStatementQuery()), ValueError),
-    ],
-)
-def test_a_ticket_that_is_none(wire: flight.FlightClient, ticket: bytes, kind: type[Exception]) -> None:
-    with pytest.raises(kind) as caught:
-        wire.do_get(flight.Ticket(ticket)).read_all()
-    assert_clean(str(caught.value.args[0]))
-
-
-@pytest.mark.parametrize(
     ("name", "body", "kind"),
     [
         ("BeginTransaction", b"", ValueError),
