@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
+from planner.dialect_rounding import rounds
 from planner.dialect_source import DialectSource
 from planner.dialect_text import Rule, call, literal_number, literal_text, native, operand, raw
 
@@ -55,7 +56,8 @@ def _cast(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     name = _TYPES.get(to.this) or native(to)
     if to.this is exp.DType.DECIMAL and not to.expressions and source.dialect == "bigquery":
         name = "DECIMAL(38, 9)"
-    text = f"{'TRY_CAST' if safe else 'CAST'}({native(node.this)} AS {name})"
+    value = f"round({native(node.this)})" if rounds(node) else native(node.this)
+    text = f"{'TRY_CAST' if safe else 'CAST'}({value} AS {name})"
     if to.this in _TEXTS and to.expressions and source.dialect not in {"duckdb", "bigquery"}:
         # DataFusion takes no notice of the length of a text type.
         text = f"left({text}, {native(to.expressions[0])})"

@@ -38,13 +38,14 @@ def spelt(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
     """How the tables that a statement names, and their columns, are spelt."""
     found: set[str] = set()
     for name in named:
-        table = _table(name, known)
+        table = table_named(name, known)
         if table is not None:
             found |= {table, *known.table_schema(table).names}
     return tuple(sorted(found))
 
 
-def _table(name: str, known: KnownNames) -> str | None:
+def table_named(name: str, known: KnownNames) -> str | None:
+    """The table that a name means, whatever its capitals; None where there is none, or several."""
     for candidate in dict.fromkeys((name, name.lower())):
         if known.has_table(candidate):
             return candidate

@@ -13,6 +13,7 @@ refused: it never runs with another meaning.
 `dialect_aggregates`      aggregates, their order and their NULLs
 `dialect_vectors`         distances between vectors
 `dialect_synonyms`        functions that sqlglot knows by name alone
+`dialect_rounding`        casts of fractions
 `dialect_functions`       everything else that is called or cast
 ========================  ===========================================================================
 """
@@ -39,6 +40,7 @@ from planner import (
     dialect_differences,
     dialect_functions,
     dialect_names,
+    dialect_rounding,
     dialect_synonyms,
     dialect_vectors,
 )
@@ -52,7 +54,15 @@ from planner.dialect_source import (
 from planner.dialect_text import Rule, native
 from planner.tokens import at_position
 
-__all__ = ["NATIVE", "said_natively", "syntax_error", "telling_of_translation", "to_native", "translating"]
+__all__ = [
+    "NATIVE",
+    "looked_up",
+    "said_natively",
+    "syntax_error",
+    "telling_of_translation",
+    "to_native",
+    "translating",
+]
 
 NATIVE = "postgres"
 """The dialect whose text is DataFusion's own."""
@@ -76,10 +86,10 @@ _tables: LRUCache[tuple[str, str], tuple[str, ...]] = LRUCache(
     _REMEMBERED_CHARACTERS, getsizeof=lambda names: 256 + sum(map(len, names))
 )
 """(dialect, statement) -> tables that it names."""
-_texts: LRUCache[tuple[str, str, tuple[str, ...]], str] = LRUCache(
+_texts: LRUCache[tuple[str, str, tuple[str, ...], tuple[str, ...]], str] = LRUCache(
     _REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text)
 )
-"""(dialect, statement, names of its tables and their columns) -> translation."""
+"""(dialect, statement, names of its tables and their columns, columns with fractions) -> translation."""
 _lock = threading.Lock()
 
 
@@ -135,14 +145,12 @@ def _remembered(sql: str, dialect: str, known: KnownNames | None) -> str:
     if tables is None:
         parsed = _parse(sql, dialect)
         tables = () if parsed.tree is None else dialect_names.tables(parsed.tree)
-    names: tuple[str, ...] = ()
-    if known is not None and dialect in dialect_names.CASE_INSENSITIVE:
-        names = dialect_names.spelt(tables, known)
-    key = (dialect, sql, names)
+    names, fractions = looked_up(tables, dialect, known)
+    key = (dialect, sql, names, fractions)
     with _lock:
         text = _texts.get(key)
     if text is None:
-        text = _translated(parsed or _parse(sql, dialect), sql, names)
+        text = _translated(parsed or _parse(sql, dialect), sql, names, fractions)
         with _lock:
             if len(sql) + len(text) < _REMEMBERED_CHARACTERS // 8:
                 _tables[dialect, sql] = tables
@@ -178,22 +186,42 @@ def _parse(sql: str, dialect: str) -> _Parsed:
     return _Parsed(source, trees[0])
 
 
-def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...]) -> str:
+def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tuple[str, ...]) -> str:
     source, tree = parsed.source, parsed.tree
     if source is None or tree is None:
         return sql.replace("`", '"')
     # Words, not text: comments among them may be none in DataFusion.
     asked = "".join(f"{word} " for word, start in source.starts if start < source.query)
-    return asked + said_natively(tree, source, names)
+    return asked + said_natively(tree, source, names, fractions)
 
 
-def said_natively(tree: exp.Expr, source: DialectSource, names: tuple[str, ...]) -> str:
+def looked_up(
+    tables: tuple[str, ...], dialect: str, known: KnownNames | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What must be known of tables to translate a statement.
+
+    Returns:
+        How they and their columns are spelt, and which columns hold fractions; as far as it matters.
+    """
+    names: tuple[str, ...] = ()
+    fractions: tuple[str, ...] = ()
+    if known is not None and dialect in dialect_names.CASE_INSENSITIVE:
+        names = dialect_names.spelt(tables, known)
+    if known is not None and dialect in dialect_rounding.ROUNDING:
+        fractions = dialect_rounding.fractional_columns(tables, known)
+    return names, fractions
+
+
+def said_natively(
+    tree: exp.Expr, source: DialectSource, names: tuple[str, ...], fractions: tuple[str, ...] = ()
+) -> str:
     """A statement that was parsed, in DataFusion's SQL.
 
     Args:
         tree: of the statement; rewritten on the way.
         source: its text.
         names: how its tables and their columns are spelt.
+        fractions: columns that hold such.
 
     Raises:
         UnsupportedError: a construct that can't be said, with line and excerpt.
@@ -205,6 +233,7 @@ def said_natively(tree: exp.Expr, source: DialectSource, names: tuple[str, ...])
         if numbered is not None:
             column.replace(numbered)
     refuse_misplaced_parameters(tree, source)
+    dialect_rounding.mark_rounded(tree, source, fractions)
     dialect_synonyms.resolve(tree, source)
     dialect_clauses.prepare(tree, source)
     dialect_names.spell(tree, source, names)

@@ -20,7 +20,7 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from planner import dialect_names
 from planner.dialect_names import KnownNames
 from planner.dialect_source import DialectSource
-from planner.dialects import said_natively, syntax_error, translating
+from planner.dialects import looked_up, said_natively, syntax_error, translating
 
 __all__ = ["is_dml", "native_dml"]
 
@@ -66,10 +66,7 @@ def native_dml(sql: str, dialect: str, known: KnownNames) -> str:
             raise InvalidInputError(msg) if len(trees) != 1 else UnsupportedError(msg)
         (tree,) = trees
         _reworded(tree)
-        names: tuple[str, ...] = ()
-        if dialect in dialect_names.CASE_INSENSITIVE:
-            names = dialect_names.spelt(dialect_names.tables(tree), known)
-        return said_natively(tree, source, names)
+        return said_natively(tree, source, *looked_up(dialect_names.tables(tree), dialect, known))
 
 
 def _reworded(tree: exp.Expr) -> None:
