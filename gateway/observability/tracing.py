@@ -27,9 +27,9 @@ from gateway.observability.current import shown_session
 from gateway.observability.logs import shortened
 from gateway.observability.rpcs import RpcObserver
 from gateway.queries import Query, QueryObserver, QueryState
-from planner.access import FULL_ACCESS, Access
+from planner.access import Access
 from planner.catalog import Catalog
-from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine, SessionSettings
+from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 
 _SERVICE = "lance-gateway"
 _RPC_SERVICE = "arrow.flight.protocol.FlightService"
@@ -210,7 +210,7 @@ class Tracing(QueryObserver, RpcObserver):
 
 
 class TracedEngine(QueryEngine):
-    """An engine that tells how long it plans.
+    """An engine that tells how long it plans; what it finds among its plans takes no time.
 
     Args:
         tracing: hears of it.
@@ -230,17 +230,12 @@ class TracedEngine(QueryEngine):
         super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes)
         self._tracing = tracing
 
-    def prepare(
-        self,
-        sql: str,
-        settings: SessionSettings = DEFAULT_SETTINGS,
-        access: Access = FULL_ACCESS,
-        *,
-        promised: bytes | None = None,
+    def _planned(
+        self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
     ) -> PreparedQuery:
-        """See `QueryEngine.prepare`."""
-        prepare = super().prepare
-        return self._tracing.planned(sql, lambda: prepare(sql, settings, access, promised=promised))
+        planned = super()._planned
+        shown = statement if isinstance(statement, str) else "a Substrait plan"
+        return self._tracing.planned(shown, lambda: planned(statement, settings, access, promised))
 
 
 def _nanoseconds(moment: datetime | None) -> int | None:
