@@ -83,6 +83,7 @@ def attributes(span: Span) -> dict[str, object]:
     found: dict[str, object] = {}
     for one in span.attributes:
         kind = one.value.WhichOneof("value")
+        assert kind is not None
         value = getattr(one.value, kind)
         found[one.key] = [each.string_value for each in value.values] if kind == "array_value" else value
     return found
@@ -120,6 +121,20 @@ def test_a_statement_is_a_tree_of_spans_below_that_of_its_client(
     assert node.parent_span_id == executed.span_id
     assert attributes(node)["lance_gateway.output_rows"] == 897
     assert node.start_time_unix_nano <= node.end_time_unix_nano
+
+
+def test_a_statement_is_planned_once_however_often_it_is_prepared(
+    watch: Watch, lake: Path, collector: Collector
+) -> None:
+    watched = watch(lake, otlp_endpoint=collector.endpoint)
+    with flight.FlightClient(watched.uri) as client:
+        for _ in range(2):
+            rpc.prepare(client, "SELECT id FROM orders WHERE id = ?")
+    watched.server.shutdown()
+    watched.observability.close()
+    plan = collector.named("plan")
+    assert attributes(plan)["db.query.text"] == "SELECT id FROM orders WHERE id = ?"
+    assert plan.parent_span_id in {span.span_id for span in collector.spans if span.name == "DoAction"}
 
 
 def test_a_search_is_a_tree_of_spans_too(watch: Watch, root: Path, collector: Collector) -> None:
