@@ -142,15 +142,20 @@ class _SendsToken(flight.ClientMiddleware):
         return {"authorization": self._token}
 
 
-# A table is made after the caller's right to make it was checked; whether tables are written is no secret.
-CHECKED_BEFORE = {("ingest.py", "self._engine.catalog"), ("server.py", "engine.catalog")}
+# A table is made after the caller's right to make it was checked.
+CHECKED_BEFORE = {("ingest.py", "self._engine.catalog")}
 
 
 def test_no_module_forgets_for_whom_it_asks():
     """Who prepares without an access sees everything, and so does who asks the catalog itself."""
     for path in Path(gateway.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        # Whether tables are written at all is no secret.
+        no_secret = [one.value for one in nodes if isinstance(one, ast.Attribute) and one.attr == "writing"]
+        for node in nodes:
             if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("engine"):
+                if node in no_secret:
+                    continue
                 found = (path.name, ast.unparse(node))
                 assert node.attr not in {"catalog", "execute"} or found in CHECKED_BEFORE, found
             if isinstance(node, ast.Call) and re.search(
