@@ -1,6 +1,7 @@
 """Arrow's Flight SQL client for Go and its driver for database/sql, against a gateway."""
 
 import base64
+import fcntl
 import json
 import math
 import os
@@ -94,7 +95,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Facts]:
             pytest.fail(f"CI=true, and the Go tests cannot run: {missing}", pytrace=False)
         pytest.skip(f"the Go tests cannot run: {missing}")
     path = tmp_path_factory.mktemp("go") / "clients"
-    built = _go("build", "-o", str(path), ".")
+    with (tmp_path_factory.getbasetemp().parent / "go.lock").open("w") as lock:
+        # Processes of one test run compile one after the other; all but the first find it done.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        built = _go("build", "-o", str(path), ".")
     assert built.returncode == 0, built.stderr
 
     def run(*arguments: str, **environment: str) -> Facts:
