@@ -75,7 +75,9 @@ class Observability:
             self._tracing = Tracing(config.otlp_endpoint, config.otlp_sample_ratio)
             logger.info("traces go to %s", without_password(config.otlp_endpoint))
         if writes is not None:
-            writes.listen(WriteMetrics(self.metrics.registry))
+            writes.listen(
+                WriteMetrics(self.metrics.registry, lambda: [table.name for table in catalog.opened()])
+            )
             if self._tracing is not None:
                 writes.listen(self._tracing)
 

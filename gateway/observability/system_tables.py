@@ -5,7 +5,10 @@ Everybody sees their own statements and sessions; administrators see all of them
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +19,12 @@ from gateway.observability.current import shown_session
 from gateway.queries import Queries, Query
 from gateway.sessions import Sessions
 from planner.access import Access
+from planner.engine import SessionSettings
 from planner.system_tables import MOMENT
+
+# There is one catalog, with one schema.
+_OPTIONS = tuple(one for one in dataclasses.fields(SessionSettings) if one.name not in {"catalog", "schema"})
+_TYPES: Mapping[type, pa.DataType] = MappingProxyType({bool: pa.bool_(), int: pa.int64(), str: pa.string()})
 
 
 class SystemQueries:
@@ -76,9 +84,7 @@ class SystemSessions:
             ("peer", pa.string()),
             ("created_at", MOMENT),
             ("last_used_at", MOMENT),
-            ("consistency", pa.string()),
-            ("max_staleness_ms", pa.int64()),
-            ("dialect", pa.string()),
+            *((one.name, _TYPES[type(one.default)]) for one in _OPTIONS),
         ]
     )
 
@@ -95,9 +101,7 @@ class SystemSessions:
                 "peer": session.peer,
                 "created_at": session.created_at,
                 "last_used_at": now - timedelta(seconds=idle_seconds),
-                "consistency": session.settings.consistency,
-                "max_staleness_ms": session.settings.max_staleness_ms,
-                "dialect": session.settings.dialect,
+                **{one.name: getattr(session.settings, one.name) for one in _OPTIONS},
             }
             for session_id, idle_seconds, session in self._sessions.all()
             if access.is_admin or session.user == access.user

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Histogram, Metric
@@ -69,14 +69,19 @@ class WriteEvents:
             one.on_forward(table, region_id, url, rows, seconds)
 
 
-class WriteMetrics:
+class WriteMetrics(Collector):
     """Measures how long things take and how large groups are; what is merely counted, writers count.
 
     Args:
         registry: shows it.
+        tables: names those that there are; what was measured of others is forgotten.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, tables: Callable[[], Iterable[str]]) -> None:
+        self._tables = tables
+        self._measured: set[str] = set()
+        # Before the others: it is asked first, and makes them forget.
+        registry.register(self)
         self._put_seconds = Histogram(
             "lance_gateway_write_group_duration_seconds",
             "How long storage took for a group of requests, which are one log entry.",
@@ -106,6 +111,18 @@ class WriteMetrics:
             registry=registry,
         )
 
+    def describe(self) -> Sequence[Metric]:
+        """Nothing of its own."""
+        return ()
+
+    def collect(self) -> Sequence[Metric]:
+        """Forgets tables that are gone: names come and go, and each would cost dozens of series."""
+        for gone in self._measured.difference(self._tables()):
+            self._measured.discard(gone)
+            for one in (self._put_seconds, self._group_requests, self._claim_seconds, self._forward_seconds):
+                one.remove(gone)
+        return ()
+
     def on_group(
         self,
         table: str,
@@ -116,11 +133,13 @@ class WriteMetrics:
         seconds: float,
     ) -> None:
         """Measures a group."""
+        self._measured.add(table)
         self._put_seconds.labels(table).observe(seconds)
         self._group_requests.labels(table).observe(requests)
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:  # noqa: ARG002
         """Measures a claim."""
+        self._measured.add(table)
         self._claim_seconds.labels(table).observe(seconds)
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
@@ -128,6 +147,7 @@ class WriteMetrics:
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:  # noqa: ARG002
         """Measures a forward."""
+        self._measured.add(table)
         self._forward_seconds.labels(table).observe(seconds)
 
 

@@ -48,7 +48,7 @@ def exposed(root: Path) -> dict[str, set[str]]:
     catalog = Catalog.open(str(root))
     metrics.registry.register(Gauges(queries, (), (), catalog))
     metrics.registry.register(WriteGauges(catalog))
-    writes = WriteMetrics(metrics.registry)
+    writes = WriteMetrics(metrics.registry, lambda: ["orders"])
     writes.on_group("orders", "region", 1, 1, 8, 0.001)
     writes.on_claim("orders", "region", 1, 0.01)
     writes.on_forward("orders", "region", "grpc://gateway-2:31337", 1, 0.001)

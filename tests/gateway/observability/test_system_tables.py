@@ -1,5 +1,6 @@
 """`system.queries`, `system.sessions`, `system.settings`, and KILL QUERY, over the wire."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from gateway.kill import parse_kill
 from gateway.observability.system_tables import SystemSettings
 from memwal.errors import InvalidInputError
 from planner.access import FullAccess
+from planner.engine import SessionSettings
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watched
@@ -66,6 +68,17 @@ def test_sessions_are_shown_and_join_with_queries(watched: Watched) -> None:
         (session,) = client.query("SELECT * FROM system.sessions").read_all().to_pylist()
     assert len(session["session"]) == 8
     assert session["created_at"] <= session["last_used_at"]
+
+
+def test_a_session_is_shown_with_every_option_that_it_may_choose(watched: Watched) -> None:
+    chosen = {"query_timeout_ms": "5000", "durable_writes": "false", "endpoints": "3"}
+    with GatewayClient(watched.uri) as client:
+        client.set_options(chosen)
+        (session,) = client.query("SELECT * FROM system.sessions").read_all().to_pylist()
+    # There is one catalog, with one schema.
+    options = {one.name for one in dataclasses.fields(SessionSettings)} - {"catalog", "schema"}
+    assert options <= session.keys()
+    assert {name: str(session[name]).lower() for name in chosen} == chosen
 
 
 def test_settings_are_shown_to_administrators(client: flight.FlightClient) -> None:

@@ -181,3 +181,13 @@ def test_claims_and_log_entries_have_spans(watch: Watch, root: Path, collector: 
     assert attributes(spans["claim"])["lance_gateway.epoch"] == 1
     told = attributes(spans["execute"])
     assert (told["lance_gateway.target"], told["lance_gateway.rows_affected"]) == (TABLE, 2)
+
+
+def test_of_a_table_that_was_dropped_no_metric_is_left(watch: Watch, root: Path) -> None:
+    watched = watch(root)
+    with flight.FlightClient(watched.uri) as client:
+        for text in ("CREATE TABLE gone (id BIGINT PRIMARY KEY)", "INSERT INTO gone VALUES (1)"):
+            rpc.info(client, sql.CommandStatementQuery(query=text))
+        assert watched.sample("write_group_size_count", table="gone") == 1
+        rpc.info(client, sql.CommandStatementQuery(query="DROP TABLE gone"))
+    assert not [name for name, labels in watched.samples() if ("table", "gone") in labels]
