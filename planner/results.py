@@ -30,6 +30,13 @@ _EXHAUSTED = "Resources exhausted"
 _ALLOCATION = re.compile(
     r"Failed to allocate additional ([\d.]+ \w+) for (\w+).*?\(pool_size: ([\d.]+ \w+)\)", re.DOTALL
 )
+# A function that is called with what it does not take, which DataFusion calls a bug of its own.
+_NO_SIGNATURE = re.compile(
+    r"Internal error: Function '(\w+)' failed to match any signature, errors: (.*?)\.?\n", re.DOTALL
+)
+_REASON = re.compile(
+    r"Error during planning: Function '\w+' (.*?)(?=\.?,Error during planning: |$)", re.DOTALL
+)
 _WRAPPERS = re.compile(
     r"^(?:DataFusion error: |External error: |Context\(.*?\) caused by\s*|type_coercion\s+|caused by\s*"
     r"|Optimizer rule '.*?' failed\s*|Arrow error: External error: |Error during planning: "
@@ -82,11 +89,20 @@ def translated(error: BaseException, bound: Bound, failure: LanceGatewayError | 
     text = _PYTHON_ERROR.sub(r"\1", text)
     message = _PRIVATE_NAME.sub(lambda found: found[1] or found[2], text)
     short = _WRAPPERS.sub("", message).strip()
+    mismatch = _NO_SIGNATURE.match(short)
+    if mismatch is not None:
+        return InvalidInputError(_mismatched(mismatch[1], mismatch[2]))
     if _EXHAUSTED in text:
         return ResourcesExhaustedError(_exhausted(short))
     if _PANIC not in text and any(mark in text for mark in (*_PLANNING, *_DATA)):
         return InvalidInputError(short)
     return QueryFailedError(short)
+
+
+def _mismatched(function: str, text: str) -> str:
+    """Why none of a function's signatures fits, each reason once."""
+    reasons = dict.fromkeys(reason.rstrip(".") for reason in _REASON.findall(text))
+    return f"the function {function!r} does not take these arguments: it {', or '.join(reasons)}"
 
 
 def _exhausted(text: str) -> str:
