@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,7 +51,7 @@ class KeyQuery:
         fields = [schema.field(name) for name, _ in self.constants]
         columns = []
         for field, (_, constants) in zip(fields, self.constants, strict=True):
-            values = []
+            values: list[Any] = []
             for constant in constants:
                 given = parameters[constant] if isinstance(constant, int) else constant
                 if not given.is_valid:
@@ -59,6 +60,8 @@ class KeyQuery:
                 if value is None:
                     return None
                 values.append(value)
+            if pa.types.is_integer(field.type):
+                values = [value.as_py() for value in values]  # pyarrow reads these faster
             column = pa.array(values, field.type)
             columns.append(column if len(column) < 2 else pc.unique(column))
         if not all(map(len, columns)):

@@ -52,9 +52,9 @@ def plan_lookup(
         places: may know where the base table has its keys.
     """
     base = snapshot.base
-    filtered = frozenset() if row_filter is None else row_filter.columns
+    wanted = {*base.primary_key, *columns, *(() if row_filter is None else row_filter.columns)}
     # In the table's order, which Lance reads fastest.
-    needed = tuple(name for name in base.schema.names if name in {*base.primary_key, *columns, *filtered})
+    needed = tuple([name for name in base.schema.names if name in wanted])
     inputs = cache.compute(
         ("lookups", snapshot.identity, scanned_regions, needed, places),
         lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
