@@ -22,6 +22,10 @@ WORKERS ?= auto
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$name && break; done)
 
+# Compiled modules and rewritten tests are kept, whatever the environment says: each worker of the tests, each server
+# that they start and the next run would have to compile them again.
+export PYTHONDONTWRITEBYTECODE :=
+
 SOURCES := benchmarks examples execnodes gateway memwal pipeline planner protos tests
 
 .PHONY: help demo test test-fast jdbc-drivers soak bench lint format protos clean

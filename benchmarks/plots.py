@@ -4,10 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
-
 from memwal.errors import InvalidInputError
 
 _STYLE = {
@@ -66,6 +62,11 @@ class Plot:
 
     def write(self, path: Path) -> None:
         """Draws it into an SVG file, replacing an older one."""
+        # Takes a second, which who draws nothing need not wait for.
+        import matplotlib as mpl  # noqa: PLC0415
+        from matplotlib.figure import Figure  # noqa: PLC0415
+        from matplotlib.ticker import FuncFormatter  # noqa: PLC0415
+
         with mpl.rc_context(_STYLE):
             figure = Figure(figsize=(6.4, 4.4), layout="constrained")
             axes = figure.subplots()

@@ -9,25 +9,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import boto3  # type: ignore[import-untyped]
-from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
-
 WRITE_MS = 20
 READ_MS = 10
 BUCKET = "tables"
 
 _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
-
-
-class _Handler(WSGIRequestHandler):
-    """Keeps connections open, as S3 does, and logs nothing."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log(self, *_: object) -> None:
-        """Forgets it."""
 
 
 def options(url: str) -> dict[str, str]:
@@ -54,8 +40,22 @@ def slowed(application: _Application) -> _Application:
 
 def main() -> None:
     """Makes the bucket, prints the location, serves until terminated."""
+    # They take seconds, which who asks for the options alone need not wait for.
+    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415
+    from moto.server import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415
+    from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
+
+    class Handler(WSGIRequestHandler):
+        """Keeps connections open, as S3 does, and logs nothing."""
+
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log(self, *_: object) -> None:
+            """Forgets it."""
+
     application = slowed(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Handler)
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler)
     url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     boto3.client(
