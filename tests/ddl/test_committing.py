@@ -47,7 +47,8 @@ def test_a_change_that_another_came_before_is_done_on_top_of_it(sql: Sql, root: 
     assert sql("SELECT count(*), count(m) FROM t") == [(sql.dataset("t").count_rows(), 0)]
 
 
-def test_a_change_that_always_loses_is_given_up(sql: Sql) -> None:
+def test_a_change_that_always_loses_is_given_up(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memwal.contention._LONGEST_PAUSE", 0.0)
     sql("CREATE TABLE t (n INT)")
     tries = []
 

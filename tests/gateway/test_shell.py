@@ -280,6 +280,7 @@ def test_a_table_shows_values_as_they_are_and_columns_of_the_same_name() -> None
     assert _written(Format.TABLE, rows).splitlines()[2].split() == ["true", "[bold]"]
 
 
+@pytest.mark.slow
 def test_arrow_is_a_stream_of_batches(uri: str) -> None:
     command = [PROGRAM, "sql", "--uri", uri, "--format", "arrow", "SELECT id FROM orders"]
     done = subprocess.run(command, capture_output=True, timeout=60, check=True)
@@ -292,6 +293,7 @@ def test_the_command_prints_a_statement(uri: str) -> None:
     assert "1000" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_script_from_a_pipe(uri: str) -> None:
     done = run(uri, "--format", "csv", text="SELECT 1 AS a;\nSELECT 2 AS b;\n")
     assert (done.returncode, done.stdout) == (0, '"a"\n1\n"b"\n2\n')

@@ -13,6 +13,8 @@ from tests.gateway import rpc
 from tests.gateway.test_queries import ENDLESS, ENDLESS_IN_TWO_STEPS, TRICKLE, Background
 from tests.support.servers import GatewayProcess
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server(lake: Path) -> Iterator[GatewayProcess]:
@@ -45,7 +47,7 @@ def assert_idle(server: GatewayProcess) -> None:
     pytest.fail("the work goes on")
 
 
-@pytest.mark.parametrize("text", [ENDLESS, pytest.param(ENDLESS_IN_TWO_STEPS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("text", [ENDLESS, ENDLESS_IN_TWO_STEPS])
 def test_when_an_operator_stops_it(server: GatewayProcess, client: flight.FlightClient, text: str) -> None:
     background = Background(client, text)
     rpc.query(client, f"KILL QUERY '{running(client, text)}'")

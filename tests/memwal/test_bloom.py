@@ -73,10 +73,10 @@ def test_lances_filter_knows_every_key_and_hardly_any_other(
     new_table: Callable[..., WrittenTable], case: str
 ):
     types, key_at = HASHED_BY_LANCE[case]
-    present = [key_at(at) for at in range(ROWS)]
-    assert len(set(present)) == ROWS
-    absent = [key for at in range(ROWS, 4 * ROWS) if (key := key_at(at)) not in set(present)]
-    storage, generation = flushed(new_table, types, present)
+    present = {key_at(at) for at in range(ROWS)}
+    assert len(present) == ROWS
+    absent = [key for at in range(ROWS, 4 * ROWS) if (key := key_at(at)) not in present]
+    storage, generation = flushed(new_table, types, list(present))
 
     key_filter = load_key_filter(storage, generation, types, ROWS)
 

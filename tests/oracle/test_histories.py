@@ -36,7 +36,7 @@ def test_short_histories_equal_the_replay(writers: WriterProcess):
     run_histories(
         writers,
         EngineExecutor,
-        examples=5,
+        examples=3,
         steps=8,
         derandomize=True,
         phases=(Phase.explicit, Phase.generate),

@@ -28,7 +28,7 @@ def run_histories(
 
 
 def test_short_histories_of_sql_writes_equal_the_replay(writers: WriterProcess):
-    run_histories(writers, EngineGateway, examples=4, steps=5, derandomize=True)
+    run_histories(writers, EngineGateway, examples=3, steps=5, derandomize=True)
 
 
 @pytest.mark.slow

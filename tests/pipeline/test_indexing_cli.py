@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from gateway.cli import app
 from tests.pipeline.indexed_table import IndexedTable
 from tests.support.writer_process import WriterProcess
+from tests.support.written import make_notes
 
 
 @pytest.fixture
@@ -74,7 +75,6 @@ def test_parameters_of_what_is_built(root: Path, table: IndexedTable):
     assert found.details["metric_type"] == "COSINE"
 
 
-@pytest.mark.usefixtures("table")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -83,10 +83,11 @@ def test_parameters_of_what_is_built(root: Path, table: IndexedTable):
         (("--build", "id:BTREE", "--parameter", "x"), "error: --parameter 'x' is no pair"),
         (("--target-rows", "0"), "error: target_rows is 0, but must be 1 or more"),
         (("--build", "id:BTREE"), "error: --build id:BTREE: name the table that it is of"),
-        (("docs", "--build", "vek:IVF_FLAT"), "error: table 'docs' has no column 'vek': did you mean vec?"),
+        (("docs", "--build", "txt:INVERTED"), "error: table 'docs' has no column 'txt': did you mean text?"),
     ],
 )
 def test_what_goes_wrong_is_one_line(root: Path, arguments: tuple[str, ...], message: str):
+    make_notes(root, "docs")
     told = index(root, *arguments)
     assert told.exit_code == 1
     assert told.stderr.startswith(message)

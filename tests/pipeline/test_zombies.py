@@ -28,7 +28,9 @@ SOURCE = dict.fromkeys(range(ROWS), "batch")
 NEWER = {one: "newer" for one in range(ROWS) if one != 2}
 
 
-@pytest.fixture(params=[1, 2], ids=["one region", "two regions"])
+@pytest.fixture(
+    params=[pytest.param(1, id="one region", marks=pytest.mark.slow), pytest.param(2, id="two regions")]
+)
 def table(root: Path, request: pytest.FixtureRequest) -> LakeTable:
     make_notes(root, "notes", request.param)
     return LakeTable.at(str(root / "notes.lance"))
