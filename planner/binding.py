@@ -28,6 +28,7 @@ from planner.literal_sizes import check_literal_sizes
 from planner.misread_clauses import refuse_misread
 from planner.numbering import number_parameters
 from planner.quantified import quantified_comparisons
+from planner.recursive_columns import recursive_columns
 from planner.references import FunctionSite, References, TableSite, find_references
 from planner.search.call import SearchCall, SearchFunction, read_call
 from planner.search.distance_functions import is_vector_type
@@ -206,6 +207,7 @@ class _Binder:
         edits.extend(_folded_functions(found, text, {call.first for call, _ in searches}))
         edits.extend(escaped_likes(text))
         edits.extend(fetched_rows(text))
+        edits.extend(recursive_columns(text))
         edits.extend(quantified_comparisons(text, found.aliases))
         replaced = [(call.first, call.closing) for call, _ in searches]
         edits.extend(

@@ -52,8 +52,6 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
         if isinstance(node, exp.Table):
             node.set("hints", None)
             _series(node, source)
-        elif isinstance(node, exp.With) and node.args.get("recursive"):
-            _recursive(node)
         elif isinstance(node, exp.Join):
             _join(node, source)
         elif isinstance(node, exp.Fetch):
@@ -62,19 +60,6 @@ def prepare(tree: exp.Expr, source: DialectSource) -> None:
             source.refuse(node, "* RENAME is not offered")
     for select in list(tree.find_all(exp.Select)):
         _select(select, source)
-
-
-def _recursive(clause: exp.With) -> None:
-    """WITH RECURSIVE r (n) AS (SELECT 1 ..), as r AS (SELECT 1 AS n ..), since its first rows are planned."""
-    for table in clause.expressions:
-        columns = table.args["alias"].columns
-        first = table.this.left if isinstance(table.this, exp.SetOperation) else table.this
-        while isinstance(first, exp.SetOperation | exp.Subquery):
-            first = first.left if isinstance(first, exp.SetOperation) else first.this
-        if columns and isinstance(first, exp.Select) and len(first.expressions) == len(columns):
-            named = zip(first.expressions, columns, strict=True)
-            first.set("expressions", [exp.alias_(one.unalias().copy(), name) for one, name in named])
-            table.args["alias"].set("columns", None)
 
 
 def _series(table: exp.Table, source: DialectSource) -> None:

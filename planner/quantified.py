@@ -49,7 +49,7 @@ def quantified_comparisons(text: SqlText, relations: Collection[str]) -> Iterato
             begin = text.start(i - 1)
             yield begin, text.end(i), [Piece(f" {membership} ", begin, verbatim=False)]
             continue
-        opening, closing = i + 1, _closing(words, i + 1)
+        opening, closing = i + 1, text.closing(i + 1)
         around = (*range(opening), *range(closing, len(text.tokens)))
         if _named(text, relations, range(opening, closing)) & _named(text, relations, around):
             number += 1
@@ -66,12 +66,3 @@ def _named(text: SqlText, relations: Collection[str], tokens: Collection[int]) -
         for i in tokens
         if text.is_name(i) and text.words[i + 1] != "." and (name := text.name(i)) in relations
     }
-
-
-def _closing(words: tuple[str, ...], opening: int) -> int:
-    depth = 0
-    for i in range(opening, len(words)):
-        depth += (words[i] == "(") - (words[i] == ")")
-        if depth == 0:
-            return i
-    return len(words) - 1  # not reached: brackets were matched before

@@ -108,6 +108,15 @@ class SqlText:
         """Position after the last character of a token."""
         return self.tokens[index].end + 1
 
+    def closing(self, opening: int) -> int:
+        """Index of the bracket that closes the one at a token; the end of the words where none does."""
+        depth = 0
+        for i in range(opening, len(self.words)):
+            depth += (self.words[i] == "(") - (self.words[i] == ")")
+            if depth == 0:
+                return i
+        return len(self.words) - 1
+
     def error(self, index: int, message: str) -> InvalidInputError:
         """A syntax error at a token, with an excerpt."""
         return InvalidInputError(at_position(self.sql, self.start(index), message))

@@ -21,6 +21,8 @@ BETTER_THAN_WRITTEN = {
     "a nested CTE of the same name is renamed, since DataFusion refuses it",
     "a recursive CTE may start from the table of its own name",
     "table functions are found whatever their capitals",
+    "a recursive CTE may name its columns",
+    "a recursive CTE may begin with values",
 }
 # DataFusion parses these but cannot run them in either form.
 NEVER_RUN = {"lateral subqueries"}
@@ -62,7 +64,7 @@ def test_a_spliced_statement_answers_as_the_original(case: Case):
     found = context_with({one.private_name: TABLES[one.table] for one in statement.references})
     answer = found.sql(statement.render()).to_arrow_table()
     if case.title in BETTER_THAN_WRITTEN:
-        with pytest.raises(Exception, match=r"specified more than once|not found"):
+        with pytest.raises(Exception, match=r"specified more than once|not found|No field named"):
             public_context().sql(case.parts[0]).to_arrow_table()
         assert answer.num_rows
         return

@@ -248,6 +248,14 @@ def test_numbers_may_stand_in_from(engine: QueryEngine, dialect: str, sql: str, 
     assert len(found) == 3
 
 
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb", "spark", "mysql", "snowflake", "trino"])
+def test_a_recursive_cte_may_name_its_columns(engine: QueryEngine, dialect: str) -> None:
+    rows = "SELECT 1, 10 UNION ALL SELECT n + 1, m * 2 FROM r WHERE n < 3"
+    sql = f"WITH RECURSIVE r (n, m) AS ({rows}) SELECT * FROM r"
+    found = engine.prepare(sql, SessionSettings(dialect=dialect)).execute().read_all()
+    assert found.to_pydict() == {"n": [1, 2, 3], "m": [10, 20, 40]}
+
+
 def test_snowflake_takes_quoted_names_as_they_stand(engine: QueryEngine) -> None:
     settings = SessionSettings(dialect="snowflake")
     assert engine.prepare('SELECT ID, "orderDate" FROM ORDERS', settings).schema.names == ["id", "orderDate"]

@@ -224,8 +224,3 @@ SELECT 'a_b' LIKE 'a\\_b' AS "a", 'a\xb' LIKE 'a\\_b' AS "b", 'a_b' LIKE 'a\_b' 
 select a, sum(b) as s, grouping(a) as g from t where id < 3 group by rollup (a) order by a, g
 --
 SELECT "a", SUM("b") AS "s", grouping("a") AS "g" FROM "t" WHERE "id" < 3 GROUP BY ROLLUP ("a") ORDER BY "a", "g"
-
-## a recursive CTE with names of columns
-with recursive r (n) as (select 1 union all select n + 1 from r where n < 3) select n from r order by n
---
-WITH RECURSIVE "r" AS (SELECT 1 AS "n" UNION ALL SELECT "n" + 1 AS "n + 1" FROM "r" WHERE "n" < 3) SELECT "n" FROM "r" ORDER BY "n"

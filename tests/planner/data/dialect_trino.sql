@@ -149,12 +149,3 @@ select date_format(ts at time zone 'Europe/Berlin', '%H:%i') as h from t where i
 SELECT to_char(("ts" AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'), '%H:%M') AS "h" FROM "t" WHERE "id" = 1
 --
 ('14:45',)
-
-## a recursive CTE with names of columns
-with recursive r (n, m) as (select 1, 10 union all select n + 1, m * 2 from r where n < 3) select n, m from r order by n
---
-WITH RECURSIVE "r" AS (SELECT 1 AS "n", 10 AS "m" UNION ALL SELECT "n" + 1 AS "n + 1", "m" * 2 AS "m * 2" FROM "r" WHERE "n" < 3) SELECT "n", "m" FROM "r" ORDER BY "n"
---
-(1, 10)
-(2, 20)
-(3, 40)
