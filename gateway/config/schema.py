@@ -22,6 +22,16 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+        # Which pydantic takes for 1: a limit of one second, or of one session.
+        numeric = cls.model_fields[info.field_name or ""].annotation in {int, float}
+        if numeric and isinstance(value, bool):
+            msg = "it is no number"
+            raise ValueError(msg)
+        return value
+
 
 class ServerSection(Section):
     """Where the gateway listens, and how it sends."""

@@ -38,7 +38,10 @@ def _path(value: object) -> object:
 
 
 Seconds: TypeAlias = Annotated[
-    float, BeforeValidator(parse_seconds), Field(ge=0), Kind("a duration such as 30s, 5m or 250ms")
+    float,
+    BeforeValidator(parse_seconds),
+    Field(ge=0, allow_inf_nan=False),
+    Kind("a duration such as 30s, 5m or 250ms"),
 ]
 Size: TypeAlias = Annotated[
     int, BeforeValidator(parse_size), Field(ge=0), Kind("a size such as 64MiB, or bytes")

@@ -128,6 +128,18 @@ class TestErrors:
             ("[server]\nport = 'x'", "server.port = 'x': it takes a port up to 65535; 0 is any free one"),
             ("server = 1", "server = 1: it takes a table [server]"),
             (
+                "[limits]\nquery_timeout = true",
+                "limits.query_timeout = True: it is no number; it takes a duration such as 30s, 5m or 250ms",
+            ),
+            (
+                "[limits]\nmax_sessions = true",
+                "limits.max_sessions = True: it is no number; it takes a whole number, at least 1",
+            ),
+            (
+                "[limits]\nqueue_timeout = inf",
+                "limits.queue_timeout = inf: it takes a duration such as 30s, 5m or 250ms",
+            ),
+            (
                 "[server]\ndrain = '5 parsecs'",
                 "server.drain = '5 parsecs': it is no duration; it takes a duration such as 30s, 5m or 250ms",
             ),
