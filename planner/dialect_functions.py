@@ -308,8 +308,21 @@ def _sha2(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(f"encode(sha{bits}({native(node.this)}), 'hex')")
 
 
-def _concat_ws(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-    return call("concat_ws", *node.expressions)
+def _concat_ws(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    joined = call("concat_ws", *node.expressions)
+    if source.dialect != "snowflake":
+        return joined
+    unknown = " OR ".join(f"{operand(one)} IS NULL" for one in node.expressions)
+    return raw(f"CASE WHEN {unknown} THEN NULL ELSE {native(joined)} END")
+
+
+def _split_part(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    text, mark, number = node.this, node.args["delimiter"], node.args["part_index"]
+    if source.dialect != "trino" or literal_number(number) == 1:
+        return None
+    parts = f"cardinality(string_to_array({native(text)}, {native(mark)}))"
+    part = native(call("split_part", text, mark, number))
+    return raw(f"CASE WHEN {operand(number)} <= {parts} THEN {part} END")
 
 
 def _initcap(node: exp.Expr, _source: DialectSource) -> exp.Expr:
@@ -325,7 +338,7 @@ _SAME = (
     exp.Left, exp.Ln, exp.Log, exp.LogicalAnd, exp.LogicalOr, exp.Lower, exp.Map, exp.Max, exp.MD5, exp.Min,
     exp.NthValue, exp.Ntile, exp.Nullif, exp.Nvl2, exp.Or, exp.Pad, exp.PercentileCont, exp.PercentRank,
     exp.Pi, exp.Pow, exp.Radians, exp.Rank, exp.Repeat, exp.Replace, exp.Reverse, exp.Right, exp.Round,
-    exp.RowNumber, exp.SafeDivide, exp.Sin, exp.Sinh, exp.SplitPart, exp.Sqrt, exp.Stddev, exp.StddevPop,
+    exp.RowNumber, exp.SafeDivide, exp.Sin, exp.Sinh, exp.Sqrt, exp.Stddev, exp.StddevPop,
     exp.StddevSamp, exp.SubstringIndex, exp.Sum, exp.Tan, exp.Tanh, exp.Translate, exp.Trim, exp.Trunc,
     exp.Unnest, exp.Upper, exp.Variance, exp.VariancePop, exp.VarMap, exp.WeekStart, exp.Xor,
 )  # fmt: skip
@@ -360,6 +373,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.National: _raw_string,
         exp.SHA2: _sha2,
         exp.ConcatWs: _concat_ws,
+        exp.SplitPart: _split_part,
         exp.Initcap: _initcap,
         exp.Sign: _named("signum"),
         exp.Rand: _named("random"),

@@ -148,3 +148,11 @@ select id from t where b >= :2 and id <> :1
 SELECT "id" FROM "t" WHERE "b" >= $2 AND "id" <> $1
 --
 (4,)
+
+## CONCAT_WS of NULL
+select concat_ws('-', s, 'z') as x from t where id > 2 order by id
+--
+SELECT CASE WHEN '-' IS NULL OR "s" IS NULL OR 'z' IS NULL THEN NULL ELSE concat_ws('-', "s", 'z') END AS "x" FROM "t" WHERE "id" > 2 ORDER BY "id"
+--
+('abc-z',)
+(None,)

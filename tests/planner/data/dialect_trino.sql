@@ -149,3 +149,10 @@ select date_format(ts at time zone 'Europe/Berlin', '%H:%i') as h from t where i
 SELECT to_char(("ts" AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'), '%H:%M') AS "h" FROM "t" WHERE "id" = 1
 --
 ('14:45',)
+
+## a part that a text does not have
+select split_part('a-b', '-', 2) as b, split_part('a-b', '-', 3) as c from t where id = 1
+--
+SELECT CASE WHEN 2 <= cardinality(string_to_array('a-b', '-')) THEN split_part('a-b', '-', 2) END AS "b", CASE WHEN 3 <= cardinality(string_to_array('a-b', '-')) THEN split_part('a-b', '-', 3) END AS "c" FROM "t" WHERE "id" = 1
+--
+('b', None)
