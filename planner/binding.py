@@ -29,7 +29,7 @@ from planner.misread_clauses import refuse_misread
 from planner.numbering import number_parameters
 from planner.quantified import quantified_comparisons
 from planner.recursive_columns import recursive_columns
-from planner.references import FunctionSite, References, TableSite, find_references
+from planner.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
 from planner.search.call import SearchCall, SearchFunction, read_call
 from planner.search.distance_functions import is_vector_type
 from planner.search.distance_operators import called_distances, distance_edits, vector_names
@@ -155,6 +155,7 @@ class _Binder:
         self._catalog = catalog
         self._schema = schema
         self._counts: dict[str, int] = {}
+        self._sites = 0  # names of tables that were read, in views as often as these are expanded
         self._common_tables: set[str] = set()
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
@@ -189,6 +190,10 @@ class _Binder:
         check_depth(text)
         refuse_misread(text)
         self._common_tables |= found.common_tables
+        self._sites += len(found.tables)
+        if trail.names and self._sites > MAX_RELATIONS:
+            # Views that name others twice multiply.
+            raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
         edits: list[tuple[int, int, list[Piece | Slot]]] = []
         found, searches = without_subqueries(found)
         for site in found.tables:

@@ -19,7 +19,8 @@ __all__ = ["QUERY_STARTS", "ColumnChain", "FunctionSite", "References", "TableSi
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM"})
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 _MAX_DEPTH = 100
-_MAX_RELATIONS = 5000
+MAX_RELATIONS = 5000
+"""So many tables may a statement read, counted as often as they are planned."""
 _NO_OPENING = frozenset({"", ")", "]", "}"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
@@ -334,9 +335,9 @@ class _Walk:
         """
         sites = self.found.tables[first:]
         count = 1 + sum(self._relations.get(site.common_table or "", 1) for site in sites)
-        if count > _MAX_RELATIONS:
+        if count > MAX_RELATIONS:
             message = f"Tables and common table expressions are read {count} times in all, more than"
-            raise self.text.error(start, f"{message} the {_MAX_RELATIONS} that are allowed, in the query")
+            raise self.text.error(start, f"{message} the {MAX_RELATIONS} that are allowed, in the query")
         return count
 
     def _recursive_branch(self, i: int) -> int:

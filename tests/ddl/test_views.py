@@ -52,3 +52,22 @@ def test_views_and_tables_share_their_names(sql: Sql) -> None:
 def test_a_view_in_another_dialect_is_refused(sql: Sql) -> None:
     with pytest.raises(InvalidInputError, match="dialect 'postgres'"):
         sql("CREATE VIEW v AS SELECT 1 AS one", dialect="mysql")
+
+
+def test_views_that_multiply_are_refused_before_they_are_planned(sql: Sql) -> None:
+    """Each of them is a few words; the text that they stand for doubles with each."""
+    sql("CREATE VIEW v0 AS SELECT 1 AS id")
+
+    def twice(number: int) -> None:
+        sql(f"CREATE VIEW v{number} AS SELECT a.id FROM v{number - 1} a, v{number - 1} b")
+
+    for number in range(1, 8):
+        twice(number)
+    # Making these would be refused; files may come from elsewhere.
+    for number in range(8, 40):
+        text = f"SELECT a.id FROM v{number - 1} a, v{number - 1} b"
+        (sql.root / f"v{number}.view.sql").write_text(text)
+    with pytest.raises(InvalidInputError, match="reads more than the 5000 tables that are allowed"):
+        twice(40)
+    with pytest.raises(InvalidInputError, match="reads more than the 5000 tables that are allowed"):
+        sql("SELECT * FROM v39")
