@@ -115,6 +115,17 @@ LIMIT 2
 (dt.datetime(2024, 2, 15, 0, 0), 40.0, 'paid')
 (dt.datetime(2024, 2, 1, 0, 0), 30.0, 'open')
 
+## Superset: a time series with limited series, times as text
+SELECT DATE_TRUNC('month', created_at) AS __timestamp, status AS status, COUNT(*) AS count
+FROM main.orders JOIN (SELECT status AS status__, COUNT(*) AS mme_inner__
+FROM main.orders
+WHERE created_at >= '2024-01-01 00:00:00.000000' AND created_at < '2024-02-01 00:00:00.000000' GROUP BY status ORDER BY mme_inner__ DESC
+ LIMIT 1) AS series_limit ON status = status__
+WHERE created_at >= '2024-01-01 00:00:00.000000' AND created_at < '2024-02-01 00:00:00.000000' GROUP BY status, DATE_TRUNC('month', created_at) ORDER BY count DESC
+ LIMIT 10
+--
+(dt.datetime(2024, 1, 1, 0, 0), 'paid', 2)
+
 ## Superset: a chart over a virtual dataset
 SELECT customer AS customer, COUNT(*) AS count, sum(amount) AS "SUM(amount)"
 FROM (SELECT o.customer, o.amount
@@ -320,6 +331,30 @@ SELECT date_bin(INTERVAL '1 day', created_at, TIMESTAMP '2024-01-01 00:00:00') A
 --
 (dt.datetime(2024, 1, 1, 0, 0), 10.0)
 (dt.datetime(2024, 1, 8, 0, 0), 10.0)
+
+## jOOQ: the first rows
+select id, amount from orders where (id < 5 and amount >= cast(1.0 as double precision)) order by id desc fetch next 2 rows only
+--
+(4, 30.0)
+(3, 40.0)
+
+## Hibernate: a page
+select o1_0.id,o1_0.customer from orders o1_0 order by o1_0.id offset 1 rows fetch first 2 rows only
+--
+(2, 'anna')
+(3, 'berta')
+
+## Calcite: the best groups of a join
+SELECT "t"."customer", SUM("t"."amount") AS "s"
+FROM (SELECT "id", "customer", "amount"
+FROM "lance"."main"."orders") AS "t"
+INNER JOIN (SELECT "id"
+FROM "lance"."main"."orders") AS "t0" ON "t"."id" = "t0"."id"
+GROUP BY "t"."customer"
+ORDER BY 2 DESC NULLS FIRST
+FETCH NEXT 1 ROWS ONLY
+--
+('berta', 40.0)
 
 ## information_schema: the tables
 SELECT table_name FROM information_schema.tables WHERE table_schema = 'main' ORDER BY table_name
