@@ -39,7 +39,6 @@ READS = (
     "SELECT count(*) FROM system.generations WHERE table_name = '{t}'",
     "SELECT sum(rows) FROM system.writers w JOIN system.queries q ON false WHERE w.table_name = '{t}'",
     "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{t}'",
-    "DESCRIBE SELECT * FROM {t}",
     "SHOW COLUMNS FROM {t} WHERE true",
 )
 """Of a table that is seen in part: hidden rows fail, are nearest, are counted, joined and quoted."""
