@@ -6,7 +6,7 @@ import lance
 import pyarrow as pa
 
 from memwal.layout import generation_directory
-from memwal.manifest import list_regions, read_latest_manifest
+from memwal.manifest import RegionManifest, list_regions, read_latest_manifest
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
 from tests.memwal.written import WrittenTable
 
@@ -17,9 +17,9 @@ def log(table: WrittenTable, region: str) -> list[WalEntry]:
     return [read_wal_entry(table.storage, region, position) for position in range(1, last + 1)]
 
 
-def entries(table: WrittenTable, region: str) -> list[WalEntry]:
-    """Entries with rows that no generation covers."""
-    manifest = table.manifest(region)
+def entries(table: WrittenTable, region: str, manifest: RegionManifest | None = None) -> list[WalEntry]:
+    """Entries with rows that no generation covers, by a manifest that was read before, or by the newest."""
+    manifest = manifest or table.manifest(region)
     return [
         one
         for one in log(table, region)
@@ -45,7 +45,7 @@ def rows_by_key(table: WrittenTable) -> dict[Any, dict[str, Any]]:
             ).to_table()
             for one in manifest.flushed_generations
         ]
-        parts += [one.rows for one in entries(table, region) if one.rows is not None]
+        parts += [one.rows for one in entries(table, region, manifest) if one.rows is not None]
         for part in parts:
             _replay(part, found)
     return found
