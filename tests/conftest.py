@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pyarrow.fs
 import pytest
+from hypothesis import HealthCheck, settings
 
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from tests.support.servers import GatewayProcess
 from tests.support.writer_process import WriterProcess
+
+# A machine that has much else to do is no failure.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 BUCKET = "tables"
 COMMITS = "commits"

@@ -115,6 +115,7 @@ def test_gateways_share_a_root_and_a_secret(
     assert first.writes.peer_token == second.writes.peer_token != ""
 
 
+@pytest.mark.slow
 def test_the_keeper_starts_with_its_command(services: dict[str, Any], tmp_path: Path) -> None:
     words = ["0" if word == "31338" else word for word in services["keeper"]["command"]]
     program = Path(sys.executable).with_name("lance-gateway")

@@ -27,7 +27,7 @@ def test_the_parts_together_are_the_result(
         "SELECT id, n, s FROM t WHERE n > 4": lambda row: row[1] > 4,
         "SELECT id, n, s FROM t WHERE id >= 10 AND s <> 'row 12'": lambda row: row[0] >= 10 and row[0] != 12,
     }
-    for (sql, keep), count in zip(itertools.cycle(cases.items()), range(2, 11), strict=False):
+    for (sql, keep), count in zip(itertools.cycle(cases.items()), (2, 3, 5, 4, 7, 10), strict=False):
         offer = offered(engine.prepare(sql), count)
         read = [rows_of(elsewhere.prepare(sql).execute_part(carried(part))) for part in offer.parts]
         assert sorted(row for part in read for row in part) == written.expected(keep), (sql, count)

@@ -152,7 +152,9 @@ def test_a_row_comes_back_with_another_vector(
         table.put({"id": 5, "vec": axis(5, 10 + 5 / 128)})
 
 
-@pytest.mark.parametrize("when", ["before", "between", "after"])
+@pytest.mark.parametrize(
+    "when", ["between", *(pytest.param(one, marks=pytest.mark.slow) for one in ("before", "after"))]
+)
 @pytest.mark.parametrize("kind", ["IVF_PQ", pytest.param("IVF_FLAT", marks=pytest.mark.slow)])
 def test_the_index_is_built_around_merges(
     root: Path, writers: WriterProcess, open_engine: Open, when: str, kind: str

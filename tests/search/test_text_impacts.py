@@ -13,7 +13,7 @@ documents = st.lists(st.tuples(st.integers(1, 500), st.integers(0, 10_000)), min
 averages = st.floats(0.5, 5_000)
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(documents, averages, averages)
 def test_no_later_document_is_worth_more_than_the_bound(
     made: list[tuple[int, int]], reference: float, average: float

@@ -6,8 +6,8 @@ write is durable. It imports Lance and nothing of ours, so what lies on disk aft
 
 import base64
 import json
-import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class Writers:
         """The generation that is now being filled, once every full one is flushed."""
         writer = self._writers[name]
         while (stats := writer.memtable_stats())["frozen_count"]:
-            os.sched_yield()
+            time.sleep(0.001)  # Spinning would take the processor from the flush.
         return {"current_generation": stats["generation"]}
 
     def _write(self, name: str, write: Any) -> dict[str, Any]:
