@@ -94,6 +94,21 @@ EXPRESSIONS = {
     "arrow_cast(1.5, 'Decimal32(4, 1)')": ("DECIMAL", "1.5"),
     "make_array(arrow_cast(200, 'UInt8'))": ("ARRAY", "[200]"),
     "struct(1, 'x')": ("JAVA_OBJECT", '{"c0":1,"c1":"x"}'),
+    "make_array(make_array(1, 2), make_array())": ("ARRAY", "[[1,2],[]]"),
+    "arrow_cast(make_array(1, 2), 'ListView(Int64)')": ("ARRAY", "[1,2]"),
+    "MAP {'a': make_array(1)}": ("JAVA_OBJECT", '{"a":[1]}'),
+    "make_array(arrow_cast(1.5, 'Float16'))": ("ARRAY", "[1.5]"),
+    # Inside of lists and structs the driver tells dates as days since 1970.
+    "make_array(DATE '2026-01-01', NULL)": ("ARRAY", "[20454,null]"),
+    "DATE '0001-01-01'": ("DATE", "0001-01-01"),
+    "DATE '9999-12-31'": ("DATE", "9999-12-31"),
+    "TIMESTAMP '1969-12-31 23:59:59.5'": ("TIMESTAMP", "1969-12-31 23:59:59.5"),
+    "TIMESTAMP '2026-01-01T12:00:00+02:00'": ("TIMESTAMP", "2026-01-01 10:00:00.0"),
+    "TIME '23:59:59.999999'": ("TIME", "23:59:59.999"),
+    "CAST(-12.34 AS DECIMAL(12, 2))": ("DECIMAL", "-12.34"),
+    "CAST(0.00001 AS DECIMAL(38, 10))": ("DECIMAL", "0.0000100000"),
+    "-9223372036854775808": ("BIGINT", "-9223372036854775808"),
+    "CAST('inf' AS DOUBLE)": ("DOUBLE", "Infinity"),
 }
 
 
