@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import flight
 
-from gateway.errors import status_of
+from gateway.errors import client_error, status_of
+from memwal.errors import LanceGatewayError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
@@ -63,6 +64,13 @@ def test_searches_are_counted_by_kind(watch: Watch, root: Path) -> None:
         rpc.query(client, "SELECT id FROM lance_hybrid_search('items', 'vec', [1, 0], 'body', 'fox')")
     for kind, count in (("vector", 2), ("text", 3), ("hybrid", 1)):
         assert watched.sample("searches_total", kind=kind) == count
+
+
+@pytest.mark.parametrize("status", ["RESOURCE_EXHAUSTED", "DATA_LOSS", "FAILED_PRECONDITION", "UNAVAILABLE"])
+def test_every_refusal_is_counted_under_its_own_status(status: str) -> None:
+    """Whatever pyarrow makes of it: an alert on INTERNAL is for failures of the gateway itself."""
+    kind = type("Refusal", (LanceGatewayError,), {"status": status})
+    assert status_of(client_error(kind("no"), "DoGet")) == status
 
 
 def test_a_statement_that_runs_is_seen(watched: Watched, client: flight.FlightClient) -> None:
