@@ -6,7 +6,8 @@
 
 FROM python:3.12.12-slim-bookworm
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-# Spark 4 needs Java 17 or 21; procps has the `ps` that its scripts call.
+# Spark 4 needs Java 17 or 21; procps has the `ps` that its scripts call. Debian keeps one version of each to install.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* \
@@ -14,6 +15,8 @@ RUN apt-get update \
     && useradd --system --uid 10001 --user-group --create-home spark
 WORKDIR /src
 COPY . .
+# Versions are those of pyproject.toml.
+# hadolint ignore=DL3013
 RUN pip install --root-user-action=ignore '.[spark]' && rm -rf /src/*
 ENV JAVA_HOME=/opt/java \
     PYSPARK_PYTHON=/usr/local/bin/python
