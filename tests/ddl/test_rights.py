@@ -1,7 +1,5 @@
 """Who may define tables: those who may write to them and see all of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +7,7 @@ import pytest
 
 from memwal.errors import NotFoundError, PermissionDeniedError
 from planner.access import TableAccess
-from tests.support.principals import ALL
+from tests.support.principals import ALL, Principal
 
 Sql = Any
 STATEMENTS = (
@@ -31,26 +29,10 @@ MAKING = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Somebody:
-    """A principal who sees some tables, and may write some."""
-
-    tables: Mapping[str, TableAccess] = field(default_factory=dict)
-    writes: frozenset[str] = frozenset()
-    user: str = "somebody"
-    is_admin: bool = False
-
-    def of(self, table: str) -> TableAccess | None:
-        return self.tables.get(table)
-
-    def may_write(self, table: str) -> bool:
-        return table in self.writes
-
-
-READER = Somebody({"t": ALL})
-BLIND = Somebody({"u": ALL}, frozenset({"u"}))
-FILTERED = Somebody({"t": TableAccess(row_filter="n > 1")}, frozenset({"t"}))
-OWNER = Somebody({"t": ALL, "v": ALL}, frozenset({"t", "v"}))
+READER = Principal({"t": ALL})
+BLIND = Principal({"u": ALL}, writes=frozenset({"u"}))
+FILTERED = Principal({"t": TableAccess(row_filter="n > 1")}, writes=frozenset({"t"}))
+OWNER = Principal({"t": ALL, "v": ALL}, writes=frozenset({"t", "v"}))
 
 
 @pytest.fixture
@@ -107,7 +89,7 @@ def test_a_table_like_one_that_is_seen_in_part_tells_nothing_of_the_rest(lake: S
     )
     regions = "SELECT region_specs FROM system.tables WHERE table_name = 'u'"
     for seen in (TableAccess(hidden_columns=frozenset({"tenant"})), TableAccess(row_filter="tenant = 'a'")):
-        principal = Somebody({"s": seen, "u": ALL}, frozenset({"u"}))
+        principal = Principal({"s": seen, "u": ALL}, writes=frozenset({"u"}))
         lake("CREATE TABLE u (LIKE s)", principal)
         assert lake(regions, principal) == [(["1: unsharded()"],)]
         lake("DROP TABLE u", principal)
