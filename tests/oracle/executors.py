@@ -3,6 +3,7 @@
 import itertools
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal, Protocol
 
 import pyarrow as pa
 from pyarrow import flight
@@ -12,8 +13,19 @@ from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
 from protos import flight_sql_pb2
 from tests.gateway import rpc
-from tests.oracle.machine import Consistency
 from tests.support.servers import GatewayProcess, connected
+
+Consistency = Literal["strong", "flushed"]
+
+
+class Executor(Protocol):
+    """Whatever answers SQL about the tables under a root."""
+
+    def run(
+        self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
+    ) -> pa.Table: ...
+
+    def close(self) -> None: ...
 
 
 class EngineExecutor:

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -16,71 +16,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from pipeline.lake import LakeTable
 from tests.oracle import queries
 from tests.oracle.answers import Oracle
+from tests.oracle.executors import Consistency, Executor
 from tests.oracle.flavours import FLAVOURS, Flavour
 from tests.oracle.jobs import MERGES, UPKEEP, Job, keep
-from tests.oracle.model import Column, TableModel
+from tests.oracle.model import Column
 from tests.oracle.predicates import Draw, value_of
+from tests.oracle.subject import Subject, known_to
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
 from tests.support.results import assert_same_rows, rows_of
 from tests.support.tables import LsmTable
 from tests.support.writer_process import FencedError, RegionWriter, WriterProcess
 
-Consistency = Literal["strong", "flushed"]
-
 ADDABLE = (pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.date32())
 EXTRA_TYPES = {"b": pa.bool_(), "d": pa.date32(), "at": pa.timestamp("us"), "m": pa.decimal128(10, 2)}
-
-
-class Executor(Protocol):
-    """Whatever answers SQL about the tables under a root."""
-
-    def run(
-        self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
-    ) -> pa.Table: ...
-
-    def close(self) -> None: ...
-
-
-def columns_of(dataset: lance.LanceDataset) -> tuple[Column, ...]:
-    """A dataset's columns with their field ids."""
-    ids = {column.name(): column.id() for column in dataset.lance_schema.fields()}
-    return tuple(Column(item.name, ids[item.name], item.type, item.nullable) for item in dataset.schema)
-
-
-def known_to(writer: RegionWriter) -> tuple[Column, ...]:
-    """The columns that a writer found when it was opened."""
-    return tuple(Column(item.name, writer.field_ids[item.name], item.type) for item in writer.schema)
-
-
-class Subject:
-    """A table under test with its model and the writers that lost their region."""
-
-    def __init__(self, table: LsmTable, rows: pa.Table, flavour: Flavour) -> None:
-        self.table = table
-        self.model = TableModel(columns_of(table.dataset()), table.key)
-        self.model.load(rows.to_pylist())
-        ids = {column.name: column.field_id for column in self.model.columns}
-        self.follows = {ids[name]: compute for name, compute in flavour.follows.items()}
-        self.fenced: list[RegionWriter] = []
-        self.dropped: dict[int, pa.DataType] = {}
-        self.added = 0
-
-    def shape(self) -> queries.Table:
-        return queries.Table(self.table.name, self.model.columns, self.table.key)
-
-    def refresh_columns(self) -> None:
-        columns = columns_of(self.table.dataset())
-        self.dropped |= {
-            column.field_id: column.type for column in self.model.columns if column not in columns
-        }
-        self.model.set_columns(columns)
-
-    def opened(self, region: str, writer: RegionWriter) -> None:
-        """A writer claimed the region: it replayed the log into the columns that it knows."""
-        history = self.model.region(region)
-        history.current_generation = writer.current_generation
-        history.replayed_into(set(writer.field_ids.values()))
 
 
 class Histories(RuleBasedStateMachine):

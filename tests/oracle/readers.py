@@ -22,7 +22,8 @@ from planner.parts import OfferedParts, ScanPart
 from protos import snapshot_pb2
 from tests.oracle import queries
 from tests.oracle.answers import Oracle
-from tests.oracle.machine import Consistency, Histories
+from tests.oracle.executors import Consistency
+from tests.oracle.machine import Histories
 from tests.oracle.predicates import Draw, predicate
 from tests.support.results import assert_same_rows
 

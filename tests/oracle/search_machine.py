@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.oracle import queries, text_answers, vector_answers
+from tests.oracle.executors import Consistency
 from tests.oracle.flavours import FLAVOURS, Flavour
-from tests.oracle.machine import Consistency, Histories, Subject, known_to
+from tests.oracle.machine import Histories
 from tests.oracle.predicates import Draw
 from tests.oracle.search_rows import FAR, TEXT, TITLE, VECTOR, many, text, vector
 from tests.oracle.searched import Question, Searched, VectorIndex
+from tests.oracle.subject import Subject, known_to
 from tests.oracle.vector_answers import Recall
 from tests.support.tables import Row
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase
 
-from tests.oracle.executors import EngineExecutor, GatewayExecutor, TwoGatewaysExecutor
-from tests.oracle.machine import Executor, Histories
+from tests.oracle.executors import EngineExecutor, Executor, GatewayExecutor, TwoGatewaysExecutor
+from tests.oracle.machine import Histories
 from tests.oracle.readers import ManyReaders
 from tests.oracle.running import run_machine, soak
 from tests.support.writer_process import WriterProcess

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import Phase
 
-from tests.oracle.executors import EngineExecutor, GatewayExecutor, TwoGatewaysExecutor
+from tests.oracle.executors import EngineExecutor, Executor, GatewayExecutor, TwoGatewaysExecutor
 from tests.oracle.hybrid_answers import found_by_both
-from tests.oracle.machine import Executor
 from tests.oracle.predicates import Draw
 from tests.oracle.running import run_machine, soak
 from tests.oracle.search_machine import SearchHistories

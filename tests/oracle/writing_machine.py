@@ -11,10 +11,12 @@ from hypothesis.stateful import precondition, rule
 from pipeline.lake import LakeTable
 from tests.oracle import ingesting
 from tests.oracle.changes import CHANGES, Change, Target
+from tests.oracle.executors import Executor
 from tests.oracle.flavours import BY_PUBLISHED_BUCKET, FLAVOURS, Flavour
 from tests.oracle.ingesting import DELETED, SEQUENCE
-from tests.oracle.machine import Executor, Histories, Subject
+from tests.oracle.machine import Histories
 from tests.oracle.model import Column, RegionHistory
+from tests.oracle.subject import Subject
 from tests.support import manifests
 from tests.support.gateways import EngineGateway, Gateway, ServedGateway
 from tests.support.ingesting import Batch
