@@ -16,6 +16,11 @@ from tests.support.servers import GatewayProcess
 pytestmark = pytest.mark.slow
 
 
+# What holds rows until it has all of them, over a table.
+SORTED = "SELECT id, a FROM orders CROSS JOIN generate_series(1, 100000000) AS t(a) ORDER BY a % 1000, id"
+GROUPED = "SELECT id, a, count(*) FROM orders CROSS JOIN generate_series(1, 100000000) AS t(a) GROUP BY id, a"
+
+
 @pytest.fixture(scope="module")
 def server(lake: Path) -> Iterator[GatewayProcess]:
     with GatewayProcess(lake, "--http-port", "off") as process:
@@ -47,7 +52,7 @@ def assert_idle(server: GatewayProcess) -> None:
     pytest.fail("the work goes on")
 
 
-@pytest.mark.parametrize("text", [ENDLESS, ENDLESS_IN_TWO_STEPS])
+@pytest.mark.parametrize("text", [ENDLESS, ENDLESS_IN_TWO_STEPS, SORTED, GROUPED])
 def test_when_an_operator_stops_it(server: GatewayProcess, client: flight.FlightClient, text: str) -> None:
     background = Background(client, text)
     rpc.query(client, f"KILL QUERY '{running(client, text)}'")
