@@ -8,19 +8,16 @@ parameter rows runs the statement once for each, and the results follow one anot
 
 import contextlib
 import dataclasses
-import itertools
 import secrets
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 
 import pyarrow as pa
 from pyarrow import flight
 
+from gateway.bindings import Bindings
 from gateway.column_metadata import described
 from gateway.commands import Action, Call, Command, Planned, Ticket, Upload
 from gateway.endpoints import Endpoints
-from gateway.keeping import Keeping
 from gateway.kill import Kill, prepare
 from gateway.limits import Limits
 from gateway.parameters import (
@@ -46,47 +43,12 @@ from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 
 IDLE_SECONDS = 12 * 3600.0
-_MAX_BINDINGS = 8
+# Sets of parameters of the largest size that is allowed: as many are kept for all statements together.
+_MAX_KEPT_SETS = 4
 # Names statements without parameters: their handles say all there is to know.
 _NOTHING_KEPT = bytes(16)
 # Clients send a handle back in a descriptor and in a ticket, which gRPC does not stream.
 _MAX_HANDLE_BYTES = 64 * 1024
-
-
-class Bindings:
-    """The parameter sets last bound to one statement, numbered from 1; the newest is current."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
-        self._sets: OrderedDict[int, pa.Table] = OrderedDict()
-
-    def add(self, parameters: pa.Table) -> None:
-        """Makes `parameters` the current set."""
-        with self._lock:
-            self._sets[next(self._numbers)] = parameters
-            while len(self._sets) > _MAX_BINDINGS:
-                self._sets.popitem(last=False)
-
-    def current(self) -> int | None:
-        """Returns the number of the current set, None when nothing was bound."""
-        with self._lock:
-            return next(reversed(self._sets), None)
-
-    def get(self, number: int) -> pa.Table:
-        """Returns the set `number`.
-
-        Raises:
-            NotFoundError: other sets were bound since, and this one is no longer kept.
-        """
-        with self._lock:
-            found = self._sets.get(number)
-        if found is None:
-            raise NotFoundError(
-                f"the parameters of this ticket are gone: {_MAX_BINDINGS} other sets were bound since; "
-                "execute the statement again"
-            )
-        return found
 
 
 class PreparedStatements:
@@ -116,7 +78,9 @@ class PreparedStatements:
         self._endpoints = endpoints
         self._updates = updates
         self._max_bound_bytes = limits.max_bound_bytes
-        self._bindings: Keeping[bytes, Bindings] = Keeping(limits.max_prepared_statements, IDLE_SECONDS)
+        self._bindings = Bindings(
+            limits.max_prepared_statements, IDLE_SECONDS, _MAX_KEPT_SETS * limits.max_bound_bytes
+        )
 
     def __len__(self) -> int:
         """How many statements are kept."""
@@ -173,7 +137,7 @@ class PreparedStatements:
         handle.id = _NOTHING_KEPT
         if len(query.parameter_schema):
             handle.id = secrets.token_bytes(16)
-            self._bindings.put(handle.id, Bindings())
+            self._bindings.open(handle.id)
         handle.settings = encode_settings(call.settings)
         handle.schema_digest = query.digest
         created = sql.ActionCreatePreparedStatementResult(
@@ -193,8 +157,8 @@ class PreparedStatements:
         request = unpack(sql.ActionClosePreparedStatementRequest, body, "the body of ClosePreparedStatement")
         handle = _handle(request.prepared_statement_handle)
         if handle.id != _NOTHING_KEPT:
-            # Another gateway may have made it; closing what is not kept is no mistake.
-            self._bindings.pop(handle.id)
+            # Another gateway may have made it.
+            self._bindings.close(handle.id)
 
     def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
         return described(self._query(_handle(command.prepared_statement_handle), call))
@@ -205,8 +169,7 @@ class PreparedStatements:
         binding_id = 0
         needed = len(query.parameter_schema)
         if needed and not handle.parameters:
-            kept = self._bindings.get(handle.id)
-            binding_id = (kept and kept.current()) or 0
+            binding_id = self._bindings.current(handle.id)
             if not binding_id:
                 raise InvalidInputError(
                     f"the statement has {needed} parameters and none are bound: bind {needed} values"
@@ -249,13 +212,7 @@ class PreparedStatements:
             return None
         if ticket.handle.parameters:
             return typed(decode_parameters(ticket.handle.parameters), plan.parameter_schema)
-        kept = self._bindings.get(ticket.handle.id)
-        if kept is None:
-            raise NotFoundError(
-                f"the parameters of prepared statement {ticket.handle.id.hex()} are not known here: it was "
-                "closed, was idle too long, or the gateway restarted; bind and execute it again"
-            )
-        return kept.get(ticket.binding_id)
+        return self._bindings.get(ticket.handle.id, ticket.binding_id)
 
     def _bind(
         self,
@@ -266,15 +223,13 @@ class PreparedStatements:
         handle = _handle(command.prepared_statement_handle)
         plan = self._query(handle, call)
         parameters = typed(received(reader, call, self._max_bound_bytes), plan.parameter_schema)
-        kept = self._bindings.get(handle.id)
-        if kept is not None:
-            kept.add(parameters)
+        is_kept = self._bindings.add(handle.id, parameters)
         handle.parameters = b""
         if parameters.nbytes <= _MAX_HANDLE_BYTES:
             encoded = encode_parameters(parameters)
             if len(encoded) <= _MAX_HANDLE_BYTES:
                 handle.parameters = encoded
-        if kept is None and not handle.parameters:
+        if not is_kept and not handle.parameters:
             raise NotFoundError(
                 f"{parameters.nbytes} bytes of parameters do not fit into a handle, and prepared statement "
                 f"{handle.id.hex()} is not kept here: it was closed, was idle too long, or the gateway "
@@ -318,8 +273,7 @@ class PreparedStatements:
         if len(schema_of(reader, call)):
             return typed_parts(reader, call, query, write.parameter_schema)
         # Nothing comes along: what was bound before counts.
-        kept = self._bindings.get(handle.id)
-        number = (kept and kept.current()) or 0
+        number = self._bindings.current(handle.id)
         if not handle.parameters and not number:
             return typed_parts(reader, call, query, write.parameter_schema)
         bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=number), write)

@@ -137,7 +137,9 @@ class LimitsSection(Section):
         default=4 << 20, gt=0, description="Size of a command, a ticket or an action, and so of a statement."
     )
     max_bound_bytes: Size = Field(
-        default=64 << 20, gt=0, description="Parameters bound to a statement at once."
+        default=64 << 20,
+        gt=0,
+        description="Parameters bound to a statement at once; of all statements, four times as much is kept.",
     )
     max_sessions: int = Field(
         default=10_000, ge=1, description="Sessions remembered; the one unused longest leaves first."
