@@ -113,7 +113,7 @@ def test_a_ticket_whose_parameters_were_replaced_often_says_so(wire: flight.Flig
     )
     for number in range(8):
         rpc.bind(wire, handle, pa.table({"1": [number]}))
-    with pytest.raises(KeyError, match="others were bound since.* execute it again"):
+    with pytest.raises(KeyError, match=r"others were bound since.* execute it again"):
         wire.do_get(ticket).read_all()
 
 
