@@ -344,8 +344,6 @@ class TableScan:
         ):
             # Without the column's name, and whichever it is: names are what a policy goes by.
             raise UnavailableError(f"table {base.name!r} was altered just now: run the query again")
-        if base is self.base:
-            return
         for name in columns:
             index = base.schema.get_field_index(name)
             if index < 0 or not base.schema.field(index).type.equals(self.schema.field(name).type):
