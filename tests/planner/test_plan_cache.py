@@ -7,7 +7,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import NotFoundError, PreconditionError
+from memwal.errors import NotFoundError, PreconditionError, UnavailableError
 from planner.access import FullAccess
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
@@ -155,3 +155,11 @@ def test_a_statement_knows_the_time_of_its_run_not_of_its_preparation(
     monkeypatch.setattr("planner.prepared_query.MAX_PLAN_SECONDS", 0.0)
     told = plan.execute().read_all().column("a")[0]
     assert told.value > prepared_at.value
+
+
+def test_a_column_that_was_renamed_since_it_was_planned_is_told(engine: QueryEngine, root: Path) -> None:
+    prepared = engine.prepare("SELECT name FROM people")
+    lance.dataset(root / "people.lance").alter_columns({"path": "name", "name": "renamed"})
+    # What preparing has planned is run, unless a while has passed since.
+    with pytest.raises((PreconditionError, UnavailableError), match=r"altered|prepare"):
+        prepared.execute().read_all()
