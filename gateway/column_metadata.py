@@ -19,6 +19,7 @@ _REMARKS = (b"remarks", b"comment", b"description")
 
 
 _described: dict[bytes, pa.Schema] = {}
+_messages: dict[bytes, bytes] = {}
 
 
 class Statement(Protocol):
@@ -40,7 +41,16 @@ def described(plan: Statement) -> pa.Schema:
         found = pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
         if len(_described) >= _MAX_DESCRIBED:
             _described.clear()
+            _messages.clear()
         _described[plan.digest] = found
+    return found
+
+
+def described_message(plan: Statement) -> bytes:
+    """Returns the same as an encapsulated IPC message."""
+    found = _messages.get(plan.digest)
+    if found is None:
+        found = _messages[plan.digest] = bytes(described(plan).serialize())
     return found
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.bindings import Bindings
-from gateway.column_metadata import described
+from gateway.column_metadata import described, described_message
 from gateway.commands import Action, Call, Command, Planned, Ticket, Upload
 from gateway.endpoints import Endpoints
 from gateway.kill import Kill, prepare
@@ -142,7 +142,7 @@ class PreparedStatements:
         handle.schema_digest = query.digest
         created = sql.ActionCreatePreparedStatementResult(
             prepared_statement_handle=handle.SerializeToString(),
-            dataset_schema=bytes(described(query).serialize()),
+            dataset_schema=described_message(query),
         )
         if isinstance(query, PreparedQuery | Kill):
             created.parameter_schema = query.serialized_parameter_schema

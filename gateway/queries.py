@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import ClassVar
 
-import pyarrow as pa
-
 from gateway.commands import Call
 from gateway.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
@@ -307,16 +305,21 @@ class Queries:
             finally:
                 query.control.release()
 
-    def sent(self, query: Query, batch: pa.RecordBatch) -> None:
+    def sent(self, query: Query, rows: int, nbytes: int) -> None:
         """Count a batch.
+
+        Args:
+            query: whose it is.
+            rows: of the batch.
+            nbytes: of the batch, uncompressed.
 
         Raises:
             ResultTooLargeError: the result is larger than it may be.
         """
         if query.first_batch_at is None:
             query.first_batch_at = datetime.now(UTC)
-        query.rows += batch.num_rows
-        query.bytes += batch.nbytes
+        query.rows += rows
+        query.bytes += nbytes
         limits = self.limits
         if 0 < limits.max_result_rows < query.rows:
             raise ResultTooLargeError(

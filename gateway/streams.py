@@ -7,7 +7,7 @@ as its client has gone.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyarrow import flight
 
 from gateway.errors import answering, status_of
 from gateway.queries import Queries, Query
+from planner.engine import Constant
 
 Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
 """Starts a statement: readers whose batches follow one another in one stream."""
@@ -52,6 +53,7 @@ def unobserved(method: str, status: str, seconds: float) -> None:
 
 # Passed along, since pyarrow reads the environment wherever it has to make them.
 _OPTIONS = pa.ipc.IpcWriteOptions()
+_MAX_CONSTANTS = 256
 
 
 class Streams:
@@ -65,13 +67,15 @@ class Streams:
     def __init__(self, queries: Queries, on_call_finished: CallObserver = unobserved) -> None:
         self._queries = queries
         self._on_call_finished = on_call_finished
+        self._constants: dict[Constant, flight.RecordBatchStream] = {}
+        """Streams that can be sent any number of times: one sends all rows of a table in memory."""
 
     def send(
         self,
         schema: pa.Schema,
         query: Query,
         readers: Readers,
-        known: Sequence[pa.RecordBatch] | None = None,
+        known: Constant | None = None,
     ) -> flight.FlightDataStream:
         """Returns the stream of a statement, which starts when its first batch is wanted.
 
@@ -88,10 +92,16 @@ class Streams:
         if known is None:
             return flight.GeneratorStream(schema, self._batches(query, readers, started), _OPTIONS)
         with self._queries.run(query):
-            for batch in known:
-                self._queries.sent(query, batch)
+            self._queries.sent(query, known.table.num_rows, known.nbytes)
+        stream = self._constants.get(known)
+        if stream is None:
+            rows = pa.Table.from_batches(known.table.to_batches(), schema)
+            stream = flight.RecordBatchStream(rows, _OPTIONS)
+            if len(self._constants) >= _MAX_CONSTANTS:
+                self._constants.clear()
+            self._constants[known] = stream
         self._on_call_finished("DoGet", "OK", time.perf_counter() - started)
-        return flight.RecordBatchStream(pa.Table.from_batches([*known], schema), _OPTIONS)
+        return stream
 
     def listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
         """Returns the stream of an answer that is no statement's.
@@ -114,7 +124,7 @@ class Streams:
                     with reader:
                         for batch in reader:
                             query.control.check()
-                            self._queries.sent(query, batch)
+                            self._queries.sent(query, batch.num_rows, batch.nbytes)
                             for part in slices(batch, limit):
                                 query.sending_since = time.monotonic()
                                 yield part

@@ -19,7 +19,7 @@ from planner.dml.cache import WriteCache
 from planner.dml.prepared import PreparedWrite, WriteResult
 from planner.frames import Frames
 from planner.plan_cache import Dependencies, PlanCache
-from planner.prepared_query import PreparedQuery
+from planner.prepared_query import Constant, PreparedQuery
 from planner.results import altered
 from planner.running import again_if_files_vanish
 from planner.settings import DEFAULT_SETTINGS, SessionSettings
@@ -30,6 +30,7 @@ from planner.writes import prepare_write
 
 __all__ = [
     "DEFAULT_SETTINGS",
+    "Constant",
     "PreparedQuery",
     "PreparedWrite",
     "QueryEngine",

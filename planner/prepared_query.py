@@ -52,6 +52,19 @@ _UNPUSHABLE = (UNPUSHABLE, "BooleanScalar", "bit_wise_")
 to a constant with one that doesn't."""
 
 
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A result that is the same for every run.
+
+    Attributes:
+        table: all of its rows.
+        nbytes: of them.
+    """
+
+    table: pa.Table
+    nbytes: int
+
+
 class PreparedQuery:
     """A checked statement that can run any number of times.
 
@@ -85,7 +98,7 @@ class PreparedQuery:
         """What preparing has planned already, and when; a run that soon follows uses it up."""
         self._search: DirectSearch | None = None
         """The statement as a search and nothing else, once a run has told that it is one."""
-        self.constant: Sequence[pa.RecordBatch] | None = None
+        self.constant: Constant | None = None
         run = frames.run(settings, RunControl())
         asks_first = isinstance(bound, BoundStatement) and bound.asks_first
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
@@ -206,7 +219,7 @@ class PreparedQuery:
         if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
             return self._explain(task)
         if self.constant is not None:
-            return pa.RecordBatchReader.from_batches(self.schema, self.constant)
+            return self.constant.table.to_reader()
         batches = again_if_files_vanish(self._started(task), lambda: self._started(task))
         if self._bound.is_constant:
             batches = self._kept(batches)
@@ -216,7 +229,7 @@ class PreparedQuery:
         """The same batches; if it is one small batch, it answers every later run."""
         first = next(batches, None)
         if first is None:
-            self.constant = ()
+            self.constant = Constant(self.schema.empty_table(), 0)
             return
         yield first
         second = next(batches, None)
@@ -224,7 +237,7 @@ class PreparedQuery:
             yield second
             yield from batches
         elif first.nbytes <= MAX_CONSTANT_BYTES:
-            self.constant = (first,)
+            self.constant = Constant(pa.Table.from_batches([first]), first.nbytes)
 
     def parts(
         self, count: int, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
