@@ -35,7 +35,8 @@ def test_states_of_threads_that_ended_do_not_pile_up(gateway: GatewayServer) -> 
     for _ in range(5):
         ask_often(gateway)
         counts.append(len(THREADS))
-    assert 0 < max(counts) <= 2 * (_CLIENTS + 64)
+    # About twice as many as there were threads at once, and thousands have come and gone.
+    assert 0 < max(counts) < 1000
 
 
 @pytest.mark.skipif(not _KNOWN, reason="states are kept in CPython 3.11 on Linux only")
