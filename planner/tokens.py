@@ -182,9 +182,7 @@ def tokenize(sql: str) -> SqlText:
             if word in (STRING, QUOTED) and index and words[-2] in _STRING_PREFIXES:
                 _refuse_prefix(sql, tokens[index - 1], token)
     if not tokens:
-        raise InvalidInputError(
-            "The statement is empty; send one statement"
-        )
+        raise InvalidInputError("The statement is empty; send one statement")
     words.append("")
     return SqlText(sql, tuple(tokens), tuple(words))
 
