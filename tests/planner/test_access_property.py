@@ -57,6 +57,9 @@ class Lake:
         lance.write_dataset(
             pa.table({"k": [1, 2, 3, 4, 5, 5, 8, None], "n": [1, 2, 0, 3, 2, 5, None, 4]}), root / "u.lance"
         )
+        self._declared = {
+            name: lance.dataset(root / f"{name}.lance").schema.remove_metadata() for name in "tu"
+        }
         (root / "v.view.sql").write_text(VIEW)
         self.engine = QueryEngine(Catalog.open(str(root)), partitions=1)
         self._full = {
@@ -67,7 +70,10 @@ class Lake:
         root = self._path / str(next(self._numbers))
         root.mkdir()
         for name, access in accesses.items():
-            lance.write_dataset(shown(self._full[name], access), root / f"{name}.lance")
+            held = shown(self._full[name], access)
+            if access.is_unrestricted:  # Others are not told where NULL is refused.
+                held = held.cast(self._declared[name])
+            lance.write_dataset(held, root / f"{name}.lance")
         (root / "v.view.sql").write_text(VIEW)
         return QueryEngine(Catalog.open(str(root)), partitions=1)
 
