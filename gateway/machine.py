@@ -1,6 +1,7 @@
 """What the machine, or the container around this process, has."""
 
 import os
+import resource
 from pathlib import Path
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -17,3 +18,13 @@ def memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
         return min(machine, int(cgroup_limit.read_text()))
     except (OSError, ValueError):
         return machine
+
+
+def allow_open_files() -> None:
+    """Lets this process have as many files and connections open as its user may have.
+
+    The usual soft limit of 1,024 is one for programs that wait with `select`.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -19,7 +19,7 @@ from gateway.config.loading import Loaded
 from gateway.config.schema import GatewayConfig
 from gateway.forwarding import ForwardedRows
 from gateway.limits import Limits
-from gateway.machine import memory_bytes
+from gateway.machine import allow_open_files, memory_bytes
 from gateway.observability import logs
 from gateway.observability.observing import Observability
 from gateway.observability.system_tables import SystemSettings
@@ -56,6 +56,7 @@ def serve(loaded: Loaded) -> None:
     config = loaded.config
     logs.configure(config.observability.log_format, config.observability.log_level)
     compatibility.check()
+    allow_open_files()
     security = open_security(config.tls, config.auth, host=config.server.host)
     events = WriteEvents()
     writing = open_writing(config, events)

@@ -1,6 +1,9 @@
-"""How much memory there is."""
+"""How much memory there is, and how many files may be open."""
 
 import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,3 +21,16 @@ def test_a_container_may_have_less_than_the_machine(tmp_path: Path, text: str | 
     if text is not None:
         limit.write_text(text)
     assert memory_bytes(limit) == expected
+
+
+def test_as_many_files_may_be_open_as_the_user_may_have() -> None:
+    """In a process of its own, which was given a low limit."""
+    program = (
+        "import resource; from gateway.machine import allow_open_files; "
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)); allow_open_files(); "
+        "print(*resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert told.split() == [str(hard)] * 2
