@@ -24,6 +24,10 @@ _DATA = (
     "Invalid argument error",
     # What functions and operators say of their arguments.
     "Execution error:",
+    # Patterns that are computed, and so not looked at before.
+    "regex parse error",
+    "Invalid regex",
+    "exceeds size limit",
 )
 _PANIC = "panicked"
 _EXHAUSTED = "Resources exhausted"

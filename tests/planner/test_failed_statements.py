@@ -34,3 +34,10 @@ def test_a_function_says_what_it_takes(sql: str, message: str) -> None:
     assert "nternal error" not in told
     assert "bug" not in told
     assert "Error during planning" not in told
+
+
+def test_a_pattern_that_is_computed_is_the_statements_fault() -> None:
+    assert "unopened group" in refusal("SELECT 'a' ~ concat('a', ')') FROM orders")
+    assert "did not compile: CompiledTooBig" in refusal(
+        "SELECT item ~ concat('(a{1000}){1000}', item) FROM orders"
+    )
