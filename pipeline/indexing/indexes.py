@@ -164,7 +164,8 @@ def _state(
     covered_ids = frozenset[int]().union(*(one.fragments for one in segments))
     uncovered = tuple(sorted(rows.keys() - covered_ids))
     behind = {}
-    if details is not None:
+    # A table without rows lacks nothing in its indexes, and Lance has nothing to record then.
+    if details is not None and fragments:
         # What is not recorded is not covered: compaction, for one, makes Lance forget.
         reached = details.index_catchup.get(index.name, {})
         for region, merged in details.merged_generations.items():

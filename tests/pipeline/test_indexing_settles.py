@@ -8,6 +8,9 @@ import pytest
 
 from pipeline.indexing import IndexPolicy, maintain, needs
 from pipeline.lake import LakeTable
+from tests.pipeline.indexed_table import IndexedTable, rows
+from tests.search.replayed import Ask
+from tests.support.writer_process import WriterProcess
 
 
 @pytest.mark.parametrize("deleted_fraction", [0.0, 0.3, 1.0])
@@ -33,3 +36,19 @@ def test_fragments_of_any_sizes(tmp_path: Path, sizes: tuple[int, ...], deleted_
     assert needs(table, policy) == ()
     # Lance puts what it has written behind what it left alone.
     assert sorted(table.dataset().to_table()["a"].to_pylist()) == [one for one in range(first) if one % 3]
+
+
+@pytest.mark.slow
+def test_a_table_that_has_lost_all_rows(root: Path, writers: WriterProcess, ask: Ask):
+    """Lance records no progress where there is nothing to index, and nothing is lacking."""
+    table = IndexedTable(root, writers, rows(range(20)))
+    table.turn(range(15, 25), 1, deleted=range(25))
+    assert table.lake_table.dataset().get_fragments() == []
+    report = maintain(table.lake_table)
+    assert (report.optimised, report.lagging) == ((), ())
+    assert needs(table.lake_table) == ()
+    table.check(ask)
+    table.turn(range(30), 2)
+    maintain(table.lake_table)
+    assert needs(table.lake_table) == ()
+    table.check(ask)
