@@ -1,5 +1,6 @@
 """Fixtures that every test may use: the writer process, table roots, engines and servers."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,16 @@ settings.load_profile("unhurried")
 
 BUCKET = "tables"
 COMMITS = "commits"
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """What a test says of logging (commands do so) ends with it: its streams are closed then."""
+    logger = logging.getLogger()
+    handlers, level = logger.handlers[:], logger.level
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")
