@@ -17,9 +17,8 @@ _PREFIX = "ARROW:FLIGHT:SQL:"
 # In the order of preference.
 _REMARKS = (b"remarks", b"comment", b"description")
 
-
-_described: dict[bytes, pa.Schema] = {}
-_messages: dict[bytes, bytes] = {}
+# By digest: a plan itself may hold the rows of an INSERT, and most plans have the schemas of others.
+_described: dict[bytes, tuple[pa.Schema, bytes]] = {}
 
 
 class Statement(Protocol):
@@ -36,21 +35,22 @@ class Statement(Protocol):
 
 def described(plan: Statement) -> pa.Schema:
     """Returns the schema of a statement's result with the metadata that follows from its types."""
-    found = _described.get(plan.digest)
-    if found is None:
-        found = pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
-        if len(_described) >= _MAX_DESCRIBED:
-            _described.clear()
-            _messages.clear()
-        _described[plan.digest] = found
-    return found
+    return _description(plan)[0]
 
 
 def described_message(plan: Statement) -> bytes:
     """Returns the same as an encapsulated IPC message."""
-    found = _messages.get(plan.digest)
+    return _description(plan)[1]
+
+
+def _description(plan: Statement) -> tuple[pa.Schema, bytes]:
+    found = _described.get(plan.digest)
     if found is None:
-        found = _messages[plan.digest] = bytes(described(plan).serialize())
+        schema = pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
+        found = schema, bytes(schema.serialize())
+        if len(_described) >= _MAX_DESCRIBED:
+            _described.clear()
+        _described[plan.digest] = found
     return found
 
 

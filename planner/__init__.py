@@ -11,8 +11,9 @@ A statement passes through these modules, in this order:
 `key_query`                                 it is a lookup
 `substrait`                                 a plan in place of a statement, read through statements
 `access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
-`engine`, `plan_cache`, `prepared_query`,   preparing and running; DataFusion plans over one leaf a reference
-`frames`, `running`, `control`
+`engine`, `plan_cache`, `checked_query`,    preparing and running; DataFusion plans over one leaf a reference
+`prepared_query`, `frames`, `running`,
+`control`
 `leaf`, `query`                             the leaf as DataFusion sees it, and all scans of one run
 `expressions`, `predicates`, `row_filter`   the conjuncts that DataFusion hands to a leaf, understood
 `table_policy`, `row_expressions`,          row filters and masks, planned and evaluated; which conjuncts of a
