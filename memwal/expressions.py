@@ -50,10 +50,9 @@ def _evaluate(expression: str, batch: pa.RecordBatch) -> pa.Array:
         parsed = frame.parse_sql_expr(expression)
         unstable = unstable_parts(parsed)
         if unstable:
-            msg = (
-                f"Region expression {expression!r} uses {', '.join(unstable)}, but its value must follow from "
-                "the row alone"
-            )
+            used = ", ".join(unstable)
+            rule = "its value must follow from the row alone"
+            msg = f"Region expression {expression!r} uses {used}, but {rule}"
             raise UnsupportedError(msg)
         values = frame.select(parsed).to_arrow_table().column(0).combine_chunks()
     finally:
