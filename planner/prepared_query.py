@@ -332,6 +332,9 @@ class PreparedQuery(CheckedQuery):
             if reference.search is not None:
                 return self._opened_search(reference.search, frame, run)
             shape = direct_shape(frame)
+            if shape is not None and shape.table != reference.private_name:
+                # The optimiser has found that the table is not needed, and another one is.
+                shape = None
         if shape is None:
             told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
