@@ -147,6 +147,27 @@ def test_what_changes_by_itself_is_computed_every_time(engine: QueryEngine, sql:
     assert len(found) == 4
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "rand()",
+        '"random"()',
+        "UUID()",
+        "now()",
+        "Current_Timestamp",
+        "current_date",
+        "today()",
+        "current_time",
+    ],
+)
+def test_what_changes_by_itself_is_neither_kept_nor_divided(engine: QueryEngine, call: str) -> None:
+    plan = engine.prepare(f"SELECT {call} AS a")
+    plan.execute().read_all()
+    assert plan.constant is None
+    assert engine.prepare(f"SELECT id FROM people WHERE '1' <> CAST({call} AS TEXT)").parts(2) is None
+    assert engine.prepare("SELECT id FROM people").parts(2) is not None
+
+
 def test_a_statement_knows_the_time_of_its_run_not_of_its_preparation(
     engine: QueryEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
