@@ -178,6 +178,19 @@ def test_a_statement_knows_the_time_of_its_run_not_of_its_preparation(
     assert told.value > prepared_at.value
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT name FROM people", "SELECT id FROM names, people WHERE people.name = $1"]
+)
+def test_a_column_that_is_gone_since_a_run_is_told(engine: QueryEngine, root: Path, sql: str) -> None:
+    prepared = engine.prepare(sql)
+    values = [pa.scalar("a")] * sql.count("$")
+    for _ in range(2):
+        assert prepared.execute(values).read_all().num_rows == 2
+    lance.dataset(root / "people.lance").drop_columns(["name"])
+    with pytest.raises(PreconditionError, match="because a table was altered: prepare it again"):
+        prepared.execute(values).read_all()
+
+
 def test_a_column_that_was_renamed_since_it_was_planned_is_told(engine: QueryEngine, root: Path) -> None:
     prepared = engine.prepare("SELECT name FROM people")
     lance.dataset(root / "people.lance").alter_columns({"path": "name", "name": "renamed"})
