@@ -316,7 +316,7 @@ class PreparedQuery(CheckedQuery):
 
     def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         try:
-            batches, run = self._opened_somehow(frame, run, task)
+            batches, run = self._opened_either_way(frame, run, task)
             for batch in batches:
                 yield conform(batch, self.schema)
         except LanceGatewayError:
@@ -326,7 +326,7 @@ class PreparedQuery(CheckedQuery):
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened_somehow(
+    def _opened_either_way(
         self, frame: DataFrame, run: QueryRun, task: _Task
     ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
         """Physically planned, without pushdown where it fails otherwise, and the run that reads.
@@ -381,7 +381,7 @@ class PreparedQuery(CheckedQuery):
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
         try:
-            opened, run = self._opened_somehow(frame, run, task)
+            opened, run = self._opened_either_way(frame, run, task)
             plans = self._collected(opened)
             if _UNPLANNED in plans.column("plan_type").to_pylist():
                 frame, run = self._plan(task, pushdown=False)
