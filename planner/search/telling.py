@@ -10,7 +10,7 @@ from planner.leaf import TableLeaf
 from planner.search.leaf import SearchLeaf
 from planner.search.nearest import nearest_by_table
 from planner.search.nearest_leaf import NearestLeaf
-from planner.search.residual import residual_conditions
+from planner.search.residual import reads_of, residual_conditions
 
 
 def tell_leaves(
@@ -27,19 +27,22 @@ def tell_leaves(
         UnsupportedError: a condition that a search can't meet before ranking.
     """
     searches = {
-        name: leaf.added_columns
-        for name, leaf in leaves.items()
-        if isinstance(leaf, SearchLeaf) and leaf.prefilters
+        name: leaf for name, leaf in leaves.items() if isinstance(leaf, SearchLeaf) and leaf.prefilters
     }
     ranked = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, NearestLeaf)}
+    if not (ranked or searches):
+        return
+    plan = frame.optimized_logical_plan()
     if ranked:
-        for name, nearest in nearest_by_table(frame.optimized_logical_plan()).items():
+        for name, nearest in nearest_by_table(plan).items():
             if name in ranked:
                 ranked[name].nearest = nearest
     if not searches:
         return
-    plan = (frame if handing is None else handing()).optimized_logical_plan()
-    for name, conditions in residual_conditions(plan, searches, handed=handing is None).items():
-        leaf = leaves[name]
-        assert isinstance(leaf, SearchLeaf)  # noqa: S101 (searches are)
-        leaf.residual = conditions
+    reads = reads_of(plan)
+    told = plan if handing is None else handing().optimized_logical_plan()
+    added = {name: leaf.added_columns for name, leaf in searches.items()}
+    conditions = residual_conditions(told, added, handed=handing is None)
+    for name, leaf in searches.items():
+        leaf.known_reads = reads[name]
+        leaf.residual = conditions.get(name, ())
