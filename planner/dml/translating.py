@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import re
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner import dialect_names
 from planner.dialect_names import KnownNames
-from planner.dialect_source import DialectSource
+from planner.dialect_source import DialectSource, statements_of
 from planner.dialects import looked_up, said_natively, syntax_error, translating
 
 __all__ = ["is_dml", "native_dml"]
@@ -56,7 +55,7 @@ def native_dml(sql: str, dialect: str, known: KnownNames) -> str:
         # sqlglot does not read REPLACE; of the same length, so that places stay as they are.
         source = DialectSource.of(_REPLACE.sub(lambda found: f"{found[1]}INSERT ", sql), dialect)
         try:
-            trees = [tree for tree in sqlglot.parse(source.text, read=dialect) if tree is not None]
+            trees = statements_of(source.text, dialect)
         except ParseError as error:
             raise syntax_error(source, error) from None
         if len(trees) == 1 and isinstance(trees[0], exp.Query):
