@@ -125,7 +125,7 @@ class Chain:
     @property
     def table(self) -> str:
         """The name under which the leaf is registered."""
-        return str(self.leaf.table_name())
+        return str(self.leaf.fqn()[-1])
 
     @property
     def filters(self) -> tuple[tuple[int, Filter], ...]:

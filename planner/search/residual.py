@@ -11,8 +11,7 @@ the rows of the table, and what is found is what the search may rank.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -37,10 +36,10 @@ from planner.search.plan_reading import (
     output_name,
     serialized,
 )
-from planner.search.value_subqueries import filtered_by_a_subquery, subquery_plans
+from planner.search.value_subqueries import compared_with_a_subquery, filtered_by_a_subquery
 from planner.tokens import quote
 
-__all__ = ["PlannedCondition", "planned_condition", "reads_of", "residual_conditions"]
+__all__ = ["PlannedCondition", "planned_condition", "refuse_subqueries", "residual_conditions"]
 
 _SURE = frozenset(
     {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}
@@ -194,12 +193,17 @@ def planned_condition(
 
 
 def residual_conditions(
-    plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]], *, handed: bool = True
+    plan: LogicalPlan,
+    subqueries: Sequence[LogicalPlan],
+    searches: Mapping[str, AbstractSet[str]],
+    *,
+    handed: bool = True,
 ) -> Mapping[str, tuple[PlannedCondition, ...]]:
     """The conditions that stand directly above searches, each of which is to be met before ranking.
 
     Args:
         plan: optimised.
+        subqueries: that stand for values in it; see `subquery_plans`.
         searches: name of a leaf's table -> columns that the search adds. Conditions on these alone stay
             where they are.
         handed: whether the leaf is handed what the plan says of it; otherwise that is among the conditions.
@@ -210,14 +214,11 @@ def residual_conditions(
     Raises:
         UnsupportedError: a condition that can't be met before ranking.
     """
-    subqueries = list(subquery_plans(plan))
     for one in (plan, *subqueries):
         _refuse_selecting_joins(one, searches)
     for one in subqueries:
         if any(chain.table in searches for chain in filtered_by_a_subquery(one)):
-            raise UnsupportedError(
-                f"a condition with a subquery on the rows of a search can't apply before ranking: {_WAY_OUT}"
-            )
+            raise _with_subquery()
     found: dict[str, tuple[PlannedCondition, ...]] = {}
     for chain in (chain for one in (plan, *subqueries) for chain in chains_of(one)):
         added = searches.get(chain.table)
@@ -231,14 +232,6 @@ def residual_conditions(
             )
             raise UnsupportedError(f"{msg}: write its call in every place, or {_WAY_OUT}")
     return found
-
-
-def reads_of(plan: LogicalPlan) -> Counter[str]:
-    """How often a plan reads each leaf, by its table's name, in subqueries that stand for values as well.
-
-    What the bindings don't show is not counted; see `planner.search.value_subqueries.subquery_plans`.
-    """
-    return Counter(chain.table for one in (plan, *subquery_plans(plan)) for chain in chains_of(one))
 
 
 def _are_same(some: tuple[PlannedCondition, ...], others: tuple[PlannedCondition, ...]) -> bool:
@@ -286,6 +279,25 @@ def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Itera
         yield condition
 
 
+def refuse_subqueries(plan: LogicalPlan, searches: AbstractSet[str]) -> None:
+    """Look for conditions with subqueries on the rows of searches.
+
+    Args:
+        plan: not optimised.
+        searches: names of the leaves' tables.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    if any(chain.table in searches for chain in compared_with_a_subquery(plan)):
+        raise _with_subquery()
+
+
+def _with_subquery() -> UnsupportedError:
+    msg = "a condition with a subquery on the rows of a search can't apply before ranking"
+    return UnsupportedError(f"{msg}: {_WAY_OUT}")
+
+
 def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]) -> None:
     """IN (SELECT ...) and EXISTS have become joins, which keep some rows of one side."""
     for node in every_node(plan):
@@ -296,7 +308,4 @@ def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSe
             continue
         chain = chain_from(node.inputs()[side])
         if chain is not None and chain.table in searches:
-            msg = (
-                "a condition with a subquery (IN, EXISTS) on the rows of a search can't apply before ranking"
-            )
-            raise UnsupportedError(f"{msg}: {_WAY_OUT}")
+            raise _with_subquery()

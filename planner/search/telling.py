@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from datafusion import DataFrame
@@ -10,7 +11,9 @@ from planner.leaf import TableLeaf
 from planner.search.leaf import SearchLeaf
 from planner.search.nearest import nearest_by_table
 from planner.search.nearest_leaf import NearestLeaf
-from planner.search.residual import reads_of, residual_conditions
+from planner.search.plan_reading import chains_of
+from planner.search.residual import refuse_subqueries, residual_conditions
+from planner.search.value_subqueries import subquery_plans
 
 
 def tell_leaves(
@@ -39,10 +42,14 @@ def tell_leaves(
                 ranked[name].nearest = nearest
     if not searches:
         return
-    reads = reads_of(plan)
-    told = plan if handing is None else handing().optimized_logical_plan()
+    refuse_subqueries(frame.logical_plan(), searches.keys())
+    subqueries = list(subquery_plans(plan))
+    reads = Counter(chain.table for one in (plan, *subqueries) for chain in chains_of(one))
+    if handing is not None:
+        plan = handing().optimized_logical_plan()
+        subqueries = list(subquery_plans(plan))
     added = {name: leaf.added_columns for name, leaf in searches.items()}
-    conditions = residual_conditions(told, added, handed=handing is None)
+    conditions = residual_conditions(plan, subqueries, added, handed=handing is None)
     for name, leaf in searches.items():
         leaf.known_reads = reads[name]
         leaf.residual = conditions.get(name, ())

@@ -24,6 +24,7 @@ The rule takes subqueries inside of the subquery in the same go, those in filter
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from functools import cache
 
 import pyarrow as pa
@@ -33,9 +34,11 @@ from datafusion.plan import LogicalPlan
 
 from planner.search.plan_reading import Chain, Expression, chain_from, every_node, literal_value
 
-__all__ = ["filtered_by_a_subquery", "subquery_plans"]
+__all__ = ["compared_with_a_subquery", "filtered_by_a_subquery", "subquery_plans"]
 
 _KEEPS_SUBQUERIES = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"
+_OF_VALUES = frozenset({"ScalarSubquery"})
+_SUBQUERIES = _OF_VALUES | {"InSubquery", "Exists", "SetComparison"}
 _MOVING_RULES = (
     "push_down_filter",
     "eliminate_outer_join",
@@ -55,7 +58,7 @@ def subquery_plans(plan: LogicalPlan) -> Iterator[LogicalPlan]:
     """
     for node in every_node(plan):
         for expression in _expressions(node):
-            for subquery in _subqueries(expression):
+            for subquery in _subqueries(expression, _OF_VALUES):
                 shown = _one_row().select(Expr(subquery).alias("value")).optimized_logical_plan()
                 yield shown
                 yield from subquery_plans(shown)
@@ -78,6 +81,20 @@ def filtered_by_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
             yield chain
 
 
+def compared_with_a_subquery(plan: LogicalPlan) -> Iterator[Chain]:
+    """The chains of a plan whose rows are compared with what a subquery gives.
+
+    Args:
+        plan: not optimised: optimizing makes joins of most subqueries, like those that a statement asks for.
+    """
+    for node in every_node(plan):
+        condition = node.to_variant()
+        if isinstance(condition, Filter) and any(_subqueries(condition.predicate(), _SUBQUERIES)):
+            chain = chain_from(node.inputs()[0])
+            if chain is not None:
+                yield chain
+
+
 def _joins_a_value(node: object) -> bool:
     if not isinstance(node, Join) or node.on():
         return False
@@ -85,9 +102,9 @@ def _joins_a_value(node: object) -> bool:
     return condition is None or (condition.variant_name() == "Literal" and literal_value(condition) is True)
 
 
-def _subqueries(expression: Expression) -> Iterator[Expression]:
+def _subqueries(expression: Expression, wanted: AbstractSet[str]) -> Iterator[Expression]:
     kind = expression.variant_name()
-    if kind == "ScalarSubquery":
+    if kind in wanted:
         yield expression
     elif kind not in {"Column", "Literal", "ScalarVariable", "LambdaVariable"}:
         try:
@@ -95,7 +112,7 @@ def _subqueries(expression: Expression) -> Iterator[Expression]:
         except Exception:  # noqa: BLE001 - of some variants the bindings show none, and raise nothing special
             return
         for operand in operands:
-            yield from _subqueries(operand)
+            yield from _subqueries(operand, wanted)
 
 
 def _expressions(plan: LogicalPlan) -> Iterator[Expression]:

@@ -176,6 +176,8 @@ def test_each_of_two_searches_has_its_own_conditions(engine: QueryEngine, rows: 
         "id NOT IN (SELECT id FROM items WHERE n = 2)",
         "EXISTS (SELECT 1 FROM items i WHERE i.id = s.id AND i.n = 2)",
         "n > (SELECT min(n) FROM items)",
+        "(SELECT max(n) FROM items i WHERE i.id = s.id) = 2",
+        "n = 1 OR n < (SELECT max(n) FROM items i WHERE i.id = s.id)",
     ],
 )
 def test_what_can_not_apply_before_ranking_is_refused(engine: QueryEngine, condition: str):
