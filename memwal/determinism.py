@@ -53,6 +53,19 @@ _ROW_BY_ROW: Final = frozenset(
     }
 )
 """Variants of expressions all of whose parts are their operands."""
+_CALLED: Final = {
+    "AggregateFunction": "an aggregate",
+    "Exists": "a subquery",
+    "HigherOrderFunction": "a lambda",
+    "InSubquery": "a subquery",
+    "OuterReferenceColumn": "a column of another table",
+    "Placeholder": "a parameter",
+    "ScalarSubquery": "a subquery",
+    "ScalarVariable": "a variable",
+    "SetComparison": "a subquery",
+    "Unnest": "unnest",
+    "WindowFunction": "a window function",
+}
 _LEAVES: Final = frozenset({"Column", "Literal"})
 _ROUTINES: Final = "SELECT DISTINCT routine_name, is_deterministic FROM information_schema.routines"
 
@@ -114,16 +127,15 @@ def unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -
         registered: names of functions that are known to be deterministic, beside DataFusion's own.
 
     Returns:
-        Names of functions, and DataFusion's names for the kinds of other expressions (`ScalarSubquery`,
-        `AggregateFunction`, `WindowFunction`, `Placeholder`, ..), in alphabetical order. A function that
-        DataFusion does not list counts as unstable.
+        Names of functions, and what else it is ("a subquery", "an aggregate"), in alphabetical order. A
+        function that DataFusion does not list counts as unstable.
     """
     stable = deterministic_functions() | registered
     found: set[str] = set()
     for one in subexpressions(expression):
         kind = one.variant_name()
         if kind not in _ROW_BY_ROW:
-            found.add(kind)
+            found.add(_CALLED.get(kind, kind))
         elif kind == "ScalarFunction" and (name := one.rex_call_operator()) not in stable:
             found.add(name)
     return tuple(sorted(found))
