@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from datafusion import DataFrame, Expr, col
-from datafusion.expr import Join, Projection, SubqueryAlias
+from datafusion.expr import Filter, Join, Projection, SubqueryAlias
 from datafusion.plan import LogicalPlan
 
 from memwal.determinism import is_deterministic, subexpressions
@@ -306,6 +307,31 @@ def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSe
         side = _SELECTED_SIDES.get(str(join.join_type())) if isinstance(join, Join) else None
         if side is None:
             continue
-        chain = chain_from(node.inputs()[side])
-        if chain is not None and chain.table in searches:
+        below = node.inputs()[side]
+        chain = chain_from(below)
+        chains = _joined(below, _compared(join, side)) if chain is None else [chain]
+        if any(one.table in searches for one in chains):
             raise _with_subquery()
+
+
+def _compared(join: Join, side: int) -> frozenset[str]:
+    """The relations whose columns a join compares, of one of its inputs; and of both in other conditions."""
+    condition = join.filter()
+    expressions = [pair[side] for pair in join.on()] + ([] if condition is None else [condition])
+    found: set[str] = set()
+    for one in expressions:
+        with suppress(ValueError):  # it has another subquery in it
+            found.update(relation for relation, _ in columns_of(one) if relation is not None)
+    return frozenset(found)
+
+
+def _joined(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
+    """The chains of some relations that are joined; above a projection, columns still have their relation."""
+    chain = chain_from(plan)
+    if chain is not None:
+        names = (node.alias() for node in chain.nodes if isinstance(node, SubqueryAlias))
+        if next(names, chain.table) in relations:
+            yield chain
+    elif isinstance(plan.to_variant(), Join | Filter | Projection):
+        for child in plan.inputs():
+            yield from _joined(child, relations)

@@ -186,6 +186,28 @@ def test_what_can_not_apply_before_ranking_is_refused(engine: QueryEngine, condi
     assert len(ids(engine, f"SELECT id FROM {AFTER} s WHERE {condition}")) <= 6
 
 
+@pytest.mark.parametrize(
+    ("condition", "refused"),
+    [
+        ("s.id IN (SELECT id FROM items WHERE n = 2)", True),
+        ("s.id NOT IN (SELECT id FROM items WHERE n = 2)", True),
+        ("EXISTS (SELECT 1 FROM items j WHERE j.id = s.id AND j.n = 2)", True),
+        ("i.id IN (SELECT id FROM items WHERE n = 2)", False),
+        ("EXISTS (SELECT 1 FROM items j WHERE j.id = i.id AND j.n = 2)", False),
+    ],
+)
+def test_subqueries_beside_joins_are_told_by_what_they_are_about(
+    engine: QueryEngine, condition: str, refused: bool
+):
+    sql = f"SELECT s.id FROM {{}} s JOIN items i ON s.n = i.n WHERE {condition}"
+    if refused:
+        with pytest.raises(UnsupportedError, match="can't apply before ranking"):
+            engine.execute(sql.format(SEARCH)).read_all()
+    else:
+        engine.execute(sql.format(SEARCH)).read_all()
+    engine.execute(sql.format(AFTER)).read_all()
+
+
 def test_a_condition_with_a_subquery_is_refused_in_one_that_stands_for_a_value(engine: QueryEngine):
     condition = "id IN (SELECT id FROM items WHERE n = 2)"
     sql = "SELECT id FROM items WHERE id = (SELECT max(id) FROM {} s WHERE {})"
