@@ -49,6 +49,7 @@ from planner.dialect_source import (
     DialectSource,
     parameter,
     refuse_misplaced_parameters,
+    statements_of,
     without_marks,
 )
 from planner.dialect_text import Rule, native
@@ -70,7 +71,7 @@ NATIVE = "postgres"
 _REMEMBERED_CHARACTERS = 4 << 20
 _MAX_ALIAS = 120
 _BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType(
-    {**dialect_functions.BEFORE, **dialect_dates.BEFORE}
+    {**dialect_functions.BEFORE, **dialect_dates.BEFORE, **dialect_vectors.BEFORE}
 )
 _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
@@ -175,10 +176,9 @@ def _parse(sql: str, dialect: str) -> _Parsed:
     if source is None:
         return _Parsed(None, None)
     try:
-        parsed = sqlglot.parse(source.text[source.query :], read=dialect)
+        trees = statements_of(source.text[source.query :], dialect)
     except ParseError as error:
         raise syntax_error(source, error) from None
-    trees = [tree for tree in parsed if tree is not None]
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise InvalidInputError(
             f"{dialect} SQL: one query is expected, and {len(trees)} statements stand there"

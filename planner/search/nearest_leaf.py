@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +28,17 @@ class NearestLeaf(TableLeaf):
     """One table reference of a statement that calls distance functions.
 
     Attributes:
-        nearest: which rows the statement needs; None for all. Known once its plan is.
+        nearest: which rows the statement needs, where it reads the table but once; None for all. Known once
+            its plan is.
+        reads: how often the table is read. Known once DataFusion has made the physical plan, which it does
+            before it reads anything; a common table expression is read wherever it is named.
     """
 
     nearest: Nearest | None = None
+    reads: int = 0
 
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+        self.reads += 1
         request = None if self.nearest is None else self._request(self.nearest)
         if self.nearest is None or request is None:
             return super()._scan(conjuncts)
@@ -47,6 +52,7 @@ class NearestLeaf(TableLeaf):
             self._columns,
             conjuncts,
             self._partitions,
+            lambda: self.reads == 1,
         )
         self._run.scans.append(scan)
         return scan
@@ -86,12 +92,14 @@ class _NearestScan(SearchScan):
         columns: tuple[str, ...],
         expression: pc.Expression | None,
         partitions: int,
+        is_read_once: Callable[[], bool],
     ) -> None:
         search = Search(nearest.rows, prefilter=True, vector=request)
         super().__init__(run, table, base, search, output, columns, expression)
         self.residual = nearest.conditions
         self.partitions = partitions
         self._nearest = nearest
+        self._is_read_once = is_read_once
         self._every = TableScan(run, table.table, base, self.policy, columns, expression, None, partitions)
 
     @property
@@ -106,6 +114,8 @@ class _NearestScan(SearchScan):
 
     def _plan(self) -> ExecNode:
         every = self._every.tree
+        if not self._is_read_once():
+            return every
         if self._nearest.nulls_first and self._has_nulls(self._nearest.ranking.column):
             return every
         return FallbackExec(super()._plan(), every, self._nearest.rows, self.partitions)
