@@ -248,8 +248,8 @@ def _base(base_id: int | None, bases: Bases) -> BasePath | None:
     base = bases.get(base_id)
     if base is None:
         msg = (
-            f"a file is said to lie in base {base_id}, but the table's bases are {sorted(bases)}: restore the "
-            "version before"
+            f"a file is said to lie in base {base_id}, but the dataset has the bases {sorted(bases)}: restore"
+            " the version before"
         )
         raise CorruptDataError(msg)
     return base

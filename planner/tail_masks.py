@@ -37,8 +37,10 @@ class _Grown:
 
 @dataclass(frozen=True, slots=True)
 class _TailMasks:
-    """Names masks that grow with tails. Equal for the same base version under the same generations and logs
-    of each region, where the same columns are the key; as of how many rows they are, the value tells.
+    """Names masks that grow with tails; as of how many rows they are, the value tells.
+
+    Equal for the same base version under the same generations and logs of each region, where the same columns
+    are the key.
 
     Attributes:
         base: version.

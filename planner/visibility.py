@@ -34,8 +34,10 @@ Offsets = Mapping[int, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class _SettledMasks:
-    """Names masks of a snapshot without unflushed rows. Equal for the same base version, under the same
-    generations of each region, where the same columns are the key.
+    """Names masks of a snapshot without unflushed rows.
+
+    Equal for the same base version, under the same generations of each region, where the same columns are the
+    key.
     """
 
     base: BaseVersion
@@ -45,8 +47,9 @@ class _SettledMasks:
 
 @dataclass(frozen=True, slots=True)
 class _BaseMask:
-    """Names the rows of a base version that generations leave visible. Equal for the same version and the
-    same generations, in any order, where the same columns are the key.
+    """Names the rows of a base version that generations leave visible.
+
+    Equal for the same version and the same generations, in any order, where the same columns are the key.
     """
 
     base: BaseVersion
@@ -86,8 +89,9 @@ class _GenerationMask:
 
 @dataclass(frozen=True, slots=True)
 class _Superseded:
-    """Names the rows of a fragment whose key a generation has too. Equal for the same stored rows and the
-    same generation, where the same columns are the key.
+    """Names the rows of a fragment whose key a generation has too.
+
+    Equal for the same stored rows and the same generation, where the same columns are the key.
     """
 
     files: FragmentFiles

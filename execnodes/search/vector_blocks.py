@@ -40,7 +40,12 @@ class Keep(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _MemoryVectors:
-    """Names the vectors of rows in memory. Equal for the same rows and column; see `SearchSource.identity`."""
+    """Names the vectors of rows in memory. Equal for the same rows and column.
+
+    Attributes:
+        rows: see `SearchSource.identity`.
+        column: of the table.
+    """
 
     rows: Hashable
     column: str
@@ -48,7 +53,12 @@ class _MemoryVectors:
 
 @dataclass(frozen=True, slots=True)
 class _FragmentVectors:
-    """Names the vectors of a fragment. Equal for the same rows and column; see `SearchSource.identity`."""
+    """Names the vectors of a fragment. Equal for the same rows and column.
+
+    Attributes:
+        rows: see `SearchSource.fragment_identity`.
+        column: of the table.
+    """
 
     rows: Hashable
     column: str

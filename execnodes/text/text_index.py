@@ -35,8 +35,9 @@ _ALL_AT_ONCE = 1 << 30
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class _IndexName:
-    """Names the documents of an index. Equal for the same rows, covered by the index of the same name, which
-    is read in the same way.
+    """Names the documents of an index.
+
+    Equal for the same rows, covered by the index of the same name, which is read in the same way.
 
     Attributes:
         rows: see `SearchSource.identity`, which names the segments of the index as well.

@@ -58,8 +58,9 @@ ReadAs = tuple[tuple[str, pa.DataType, tuple[int, pa.DataType] | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class _AdmittedRows:
-    """Names the mask of a source's rows that fulfil a condition. Equal for the same shown rows, in which the
-    condition's columns are made of the same ones.
+    """Names the mask of a source's rows that fulfil a condition.
+
+    Equal for the same shown rows, in which the condition's columns are made of the same ones.
 
     Attributes:
         source: see `SearchSource.identity`.

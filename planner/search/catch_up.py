@@ -119,8 +119,9 @@ class _MovedRowsName:
 
 @dataclass(frozen=True, slots=True)
 class _SameRowsName:
-    """Names the rows that are the same in a fragment and generations. Equal for the same stored rows, as long
-    as the table has the same columns and the same key.
+    """Names the rows that are the same in a fragment and generations.
+
+    Equal for the same stored rows, as long as the table has the same columns and the same key.
 
     Attributes:
         files: of the fragment.

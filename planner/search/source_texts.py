@@ -72,8 +72,9 @@ class _LastTailText:
 
 @dataclass(frozen=True, slots=True)
 class _IndexedName:
-    """Names `IndexedDocuments`. Equal for the same rows, covered by the index of the same name, which is read
-    in the same way.
+    """Names `IndexedDocuments`.
+
+    Equal for the same rows, covered by the index of the same name, which is read in the same way.
 
     Attributes:
         source: see `SearchSource.identity`.
@@ -205,13 +206,13 @@ class SourceTexts:
     def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]
         if source.stem is not None and isinstance(source.rows, MemTableSource):
-            key = _TailDocuments(source.stem, column, tokenizer)
-            known: GrowingPostings = self.cache.get(key) or GrowingPostings()
+            grown_as = _TailDocuments(source.stem, column, tokenizer)
+            known: GrowingPostings = self.cache.get(grown_as) or GrowingPostings()
             if known.row_count == numbers.count:
                 return known
             if known.row_count < numbers.count:
                 grown = known.grown(tokenizer, source.rows.rows.column(column))
-                self.cache.put(key, grown, grown.nbytes)
+                self.cache.put(grown_as, grown, grown.nbytes)
                 return grown
 
         def read() -> TokenPostings:

@@ -31,8 +31,10 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class _FragmentRows:
-    """Names the rows of a fragment. Equal for the same stored rows with the same addresses, of which the same
-    ones are deleted, read as the same columns.
+    """Names the rows of a fragment.
+
+    Equal for the same stored rows with the same addresses, of which the same ones are deleted, read as the
+    same columns.
 
     Attributes:
         fragment_id: part of the rows' addresses.
@@ -85,8 +87,9 @@ class _GenerationRows:
 
 @dataclass(frozen=True, slots=True)
 class _TailRowsName:
-    """Names a region's log, of which there are more and more rows. Equal for the same one, read as the same
-    columns.
+    """Names a region's log, of which there are more and more rows.
+
+    Equal for the same one, read as the same columns.
 
     Attributes:
         number: `TailRows.number`.

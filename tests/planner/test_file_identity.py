@@ -176,7 +176,7 @@ def test_a_table_has_two_names(root: Path, open_engine: Open) -> None:
 
 
 def with_bases(root: Path, name: str = "t") -> Path:
-    """A table with files of one name in its own directory and in two bases, one of them a table's directory."""
+    """A table with files of one name in its own directory and in two bases, of both kinds."""
     path = root / f"{name}.lance"
     make_table(path, rows(range(1, 9), "oaks"))
     one, two = root / f"{name}_one", root / f"{name}_two"

@@ -1,4 +1,4 @@
-"""Tables whose data files bear chosen names, wherever they lie: what Lance reads, but does not write itself."""
+"""Tables whose data files bear chosen names, wherever they lie: Lance reads them, but writes none such."""
 
 from collections.abc import Sequence
 from pathlib import Path
