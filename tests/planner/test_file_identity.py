@@ -10,13 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from execnodes.data_files import Columns, FragmentFiles, Place, StoredValues, bases_of
+from memwal.errors import CorruptDataError
 from memwal.storage import Storage
 from planner.access import FULL_ACCESS, Access, TableAccess
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from planner.key_places import LOOKUPS_BEFORE
 from planner.newest_base import NewestBase
-from tests.support.hand_made import append, base_at, fragment, make_table, rows_in
+from tests.support.hand_made import PART, append, base_at, fragment, make_table, rows_in
 from tests.support.principals import seeing
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, key_field, unpartitioned
@@ -340,3 +342,59 @@ def test_a_table_is_replaced_while_it_is_opened(root: Path) -> None:
     assert done
     assert second.dataset.count_rows() == 4
     assert second.place != first.place
+
+
+def test_a_new_version_takes_the_columns_that_are_kept(root: Path, open_engine: Open) -> None:
+    path = with_bases(root)
+    engine = open_engine(root)
+    expected = rows_in(path)
+    statements = ("SELECT * FROM t", "SELECT sum(id) FROM t")
+    for sql in statements * 3:
+        read(engine, sql, FULL_ACCESS)
+    lance.write_dataset(rows([500], "more"), path, mode="append")
+    directories = [path / "data", root / "t_one", root / "t_two" / "data"]
+    for directory in directories:
+        (directory / PART).unlink()
+    found = read(engine, "SELECT * FROM t", FULL_ACCESS)
+    assert sorted(row[0] for row in found) == [*(row["id"] for row in expected), 500]
+
+
+def test_swapped_columns_lack_what_the_other_lacked(
+    root: Path, writers: WriterProcess, open_engine: Open
+) -> None:
+    vectors = pa.list_(pa.float32(), 2)
+    schema = pa.schema([key_field("id", pa.int64()), pa.field("v", vectors), pa.field("w", vectors)])
+    stored = [{"id": key, "v": [key, 0.0], "w": [0.0, key]} for key in range(1, 5)]
+    table = LsmTable.create(
+        root, "t", pa.Table.from_pylist(stored, schema=schema), unpartitioned(("id",), 1), writers
+    )
+    table.put([{"id": 9, "v": [9.0, 9.0], "w": None}])
+    table.close_writers()
+    engine = open_engine(root)
+    nearest = "SELECT id FROM t ORDER BY array_distance({}, [1.0, 0.0]) NULLS FIRST LIMIT 1"
+    for _ in range(2):
+        assert read(engine, nearest.format("v"), FULL_ACCESS) == [(1,)]
+        assert read(engine, nearest.format("w"), FULL_ACCESS) == [(9,)]
+    for before, after in (("v", "x"), ("w", "v"), ("x", "w")):
+        lance.dataset(table.path).alter_columns({"path": before, "name": after})
+    for _ in range(2):
+        assert read(engine, nearest.format("w"), FULL_ACCESS) == [(1,)]
+        assert read(engine, nearest.format("v"), FULL_ACCESS) == [(9,)]
+
+
+def test_types_that_print_alike_are_not_the_same() -> None:
+    two = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+    one = pa.struct([("a: int64, b", pa.int64())])
+    assert str(one) == str(two)
+    files = FragmentFiles(Place.new("t"), ())
+    assert StoredValues(files, 1, one) != StoredValues(files, 1, two)
+    assert Columns.of([(1, "c", one)]) != Columns.of([(1, "c", two)])
+    assert Columns.of([(1, "c", one)]) is Columns.of([(1, "c", one)])
+
+
+def test_a_file_in_a_base_that_is_not_there_is_told(root: Path) -> None:
+    path = root / "t.lance"
+    dataset = make_table(path, rows(range(1, 9), "ants"))
+    described = fragment(root / "lost", rows([1], "bees"), base_id=7)
+    with pytest.raises(CorruptDataError, match="base 7"):
+        FragmentFiles.of(described, Place.new(str(path)), bases_of(dataset))
