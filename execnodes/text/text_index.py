@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from lance import query as lance_queries
+from lance.file import LanceFileSession
 
 from execnodes.data_files import shared
 from execnodes.search.source import SCORE
@@ -214,17 +215,29 @@ class IndexedDocuments:
 
     def _partitions(self) -> Iterator[Callable[[str], pa.Table]]:
         """For each partition of each segment, what reads one of its files, by the name of its kind."""
-        session = self._dataset.new_file_session()
         for segment in self._segments():
+            session = self._files_of(segment.base_id)
             place = f"_indices/{segment.uuid}"
             about = session.open_reader(f"{place}/metadata.lance").metadata().schema.metadata
             for partition in json.loads(about[b"partitions"]):
 
-                def read(kind: str, start: str = f"{place}/part_{partition}_") -> pa.Table:
+                def read(
+                    kind: str,
+                    start: str = f"{place}/part_{partition}_",
+                    session: LanceFileSession = session,
+                ) -> pa.Table:
                     reader = session.open_reader(f"{start}{kind}.lance")
                     return reader.read_all(batch_size=_ALL_AT_ONCE).to_table()
 
                 yield read
+
+    def _files_of(self, base_id: int | None) -> LanceFileSession:
+        """Reads files of the dataset, or of one of its bases: the indexes of a shallow clone stay in one."""
+        if base_id is None:
+            own: LanceFileSession = self._dataset.new_file_session()
+            return own
+        base = self._dataset.base_paths()[base_id]
+        return LanceFileSession(base.path, self._dataset.latest_storage_options())
 
     def _segments(self) -> Iterable[Any]:
         for index in self._dataset.describe_indices():

@@ -143,6 +143,19 @@ def test_a_copied_table_gets_other_rows_in_its_file(root: Path, open_engine: Ope
         check(engine, name, rows_in(root / f"{name}.lance"))
 
 
+def test_a_shallow_clone_has_its_files_and_indexes_in_a_base(root: Path, open_engine: Open) -> None:
+    make_table(root / "a.lance", rows(range(1, 40), "ants"))
+    index_texts(root / "a.lance")
+    lance.dataset(root / "a.lance").delete("id = 3")
+    dataset = lance.dataset(root / "a.lance")
+    dataset.shallow_clone(str(root / "b.lance"), dataset.version)
+    engine = open_engine(root)
+    for _ in range(2):
+        for name in ("a", "b", "a", "b"):
+            check(engine, name, rows_in(root / f"{name}.lance"), text=True)
+        lance.dataset(root / "b.lance").delete("id IN (4, 5)")
+
+
 @pytest.mark.parametrize("count", [8, 5, 500])
 def test_a_table_is_made_anew_with_the_same_names(root: Path, open_engine: Open, count: int) -> None:
     engine = open_engine(root)
