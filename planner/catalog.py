@@ -190,7 +190,8 @@ class Catalog:
         """Let go of everything that is known of a table, since it was dropped, or made under this name."""
         with self._lock:
             table = self._tables.pop(name, None)
-            self._forgotten.add(name)
+            if table is not None:
+                self._forgotten.add(name)  # its files may have been read in the session of all others
         if table is not None:
             table.abandon()
 
