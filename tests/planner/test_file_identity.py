@@ -36,8 +36,10 @@ Open = Callable[[Path], QueryEngine]
 Row = dict[str, Any]
 
 X_ONLY = TableAccess(row_filter="tenant = 'x'", masks={"title": "upper(title)"})
-RESTRICTED = seeing(a=X_ONLY, b=X_ONLY, t=X_ONLY)
-PRINCIPALS: dict[str, Access] = {"everybody": FULL_ACCESS, "x": RESTRICTED}
+FILTERED_ONLY = TableAccess(row_filter="tenant = 'x'")
+MASKED = seeing(a=X_ONLY, b=X_ONLY, t=X_ONLY)
+FILTERED = seeing(a=FILTERED_ONLY, b=FILTERED_ONLY, t=FILTERED_ONLY)
+PRINCIPALS: tuple[Access, ...] = (FULL_ACCESS, MASKED, FILTERED)
 
 
 def rows(keys: Iterable[int], word: str, *, odd: str = "x", even: str = "y") -> pa.Table:
@@ -61,7 +63,8 @@ def shown(stored: Iterable[Row], access: Access) -> dict[int, Row]:
     """What a principal sees of rows, by key; written out, so that no code under test decides it."""
     if access is FULL_ACCESS:
         return {row["id"]: row for row in stored}
-    return {row["id"]: {**row, "title": row["title"].upper()} for row in stored if row["tenant"] == "x"}
+    of_x = [row for row in stored if row["tenant"] == "x"]
+    return {row["id"]: {**row, "title": row["title"].upper()} if access is MASKED else row for row in of_x}
 
 
 def read(engine: QueryEngine, sql: str, access: Access) -> list[tuple[Any, ...]]:
@@ -70,7 +73,7 @@ def read(engine: QueryEngine, sql: str, access: Access) -> list[tuple[Any, ...]]
 
 def check(engine: QueryEngine, table: str, stored: Sequence[Row], *, text: bool = False) -> None:
     """Whatever way a table is read, and whoever reads it, these are its rows."""
-    for access in PRINCIPALS.values():
+    for access in PRINCIPALS:
         expected = shown(stored, access)
         found = engine.prepare(f"SELECT * FROM {table}", access=access).execute().read_all()
         assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
@@ -82,7 +85,7 @@ def check(engine: QueryEngine, table: str, stored: Sequence[Row], *, text: bool 
         assert sorted(read(engine, f"SELECT title FROM {table} WHERE tenant = 'x'", access)) == sorted(
             (row["title"],) for row in expected.values() if row["tenant"] == "x"
         )
-        for key in [*sorted({row["id"] for row in stored})[:4], 10_000]:
+        for key in [*sorted({row["id"] for row in stored})[:2], 10_000]:
             assert read(engine, f"SELECT title FROM {table} WHERE id = {key}", access) == (
                 [(expected[key]["title"],)] if key in expected else []
             )
@@ -94,15 +97,11 @@ def check(engine: QueryEngine, table: str, stored: Sequence[Row], *, text: bool 
             f"SELECT id FROM lance_vector_search('{table}', 'vec', {target}, k => 3) ORDER BY _distance, id"
         )
         assert read(engine, nearest, access) == [(key,) for _, key in distances[:3]]
-        if text:
+        if text and access is not MASKED:  # what is masked can't be searched
             for word in sorted({row["title"].split()[0] for row in stored}):
                 found_by = f"SELECT id FROM lance_fts('{table}', 'title', '{word}', k => 1000)"
-                if access is FULL_ACCESS:
-                    assert sorted(read(engine, found_by, access)) == [
-                        (row["id"],)
-                        for row in sorted(stored, key=lambda row: row["id"])
-                        if word in row["title"]
-                    ]
+                having = sorted((key,) for key, row in expected.items() if word in row["title"])
+                assert sorted(read(engine, found_by, access)) == having
 
 
 def look_up_often(engine: QueryEngine, table: str) -> None:
@@ -156,7 +155,7 @@ def test_a_shallow_clone_has_its_files_and_indexes_in_a_base(root: Path, open_en
         lance.dataset(root / "b.lance").delete("id IN (4, 5)")
 
 
-@pytest.mark.parametrize("count", [8, 5, 500])
+@pytest.mark.parametrize("count", [5, 500])
 def test_a_table_is_made_anew_with_the_same_names(root: Path, open_engine: Open, count: int) -> None:
     engine = open_engine(root)
     for made, word in enumerate(["ants", "bees", "cats"]):
@@ -211,6 +210,13 @@ def test_a_table_lies_in_several_bases(root: Path, open_engine: Open) -> None:
     for _ in range(3):
         check(engine, "t", rows_in(path), text=True)
         look_up_often(engine, "t")
+    elsewhere = open_engine(root)
+    offer = engine.prepare("SELECT * FROM t").parts(3)
+    assert offer is not None
+    parts = [elsewhere.prepare("SELECT * FROM t").execute_part(part).read_all() for part in offer.parts]
+    assert sorted(row["id"] for part in parts for row in part.to_pylist()) == [
+        row["id"] for row in rows_in(path)
+    ]
     for condition in ("id IN (2, 102, 203)", "id = 101"):
         lance.dataset(path).delete(condition)
         for _ in range(2):
