@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -409,6 +410,29 @@ def test_types_that_print_alike_are_not_the_same() -> None:
     assert StoredValues(files, 1, one) != StoredValues(files, 1, two)
     assert Columns.of([(1, "c", one)]) != Columns.of([(1, "c", two)])
     assert Columns.of([(1, "c", one)]) is Columns.of([(1, "c", one)])
+
+
+def test_every_key_is_a_frozen_dataclass(root: Path, writers: WriterProcess, open_engine: Open) -> None:
+    table = LsmTable.create(root, "t", rows(range(1, 9), "ants"), unpartitioned(("id",), 1), writers)
+    index_texts(table.path)
+    expected = {row["id"]: row for row in rows_in(table.path)}
+    for keys in ([2, 20], [3, 30]):
+        fresh = rows(keys, "bees").to_pylist()
+        table.put(fresh)
+        expected |= {row["id"]: row for row in fresh}
+        if keys == [2, 20]:
+            table.close_writers()
+    engine = open_engine(root)
+    for _ in range(2):
+        check(engine, "t", list(expected.values()), text=True)
+    kinds = {type(key) for cache in engine.catalog.caches.values() for key in cache._entries}
+    assert len(kinds) > 20
+    for kind in kinds:
+        assert is_dataclass(kind)
+        assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        assert kind.__doc__
+        assert not kind.__doc__.startswith(f"{kind.__name__}(")  # what a dataclass says by itself
+    table.close_writers()
 
 
 def test_a_file_in_a_base_that_is_not_there_is_told(root: Path) -> None:
