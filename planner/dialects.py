@@ -83,14 +83,36 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     }
 )
 
-_tables: LRUCache[tuple[str, str], tuple[str, ...]] = LRUCache(
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Names a statement. Equal for the same text in the same dialect."""
+
+    dialect: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """Names a translation. Equal for the same statement, where it finds the same names.
+
+    Attributes:
+        said: the statement.
+        names: of its tables and their columns.
+        fractions: columns with fractions.
+    """
+
+    said: _Said
+    names: tuple[str, ...]
+    fractions: tuple[str, ...]
+
+
+_tables: LRUCache[_Said, tuple[str, ...]] = LRUCache(
     _REMEMBERED_CHARACTERS, getsizeof=lambda names: 256 + sum(map(len, names))
 )
-"""(dialect, statement) -> tables that it names."""
-_texts: LRUCache[tuple[str, str, tuple[str, ...], tuple[str, ...]], str] = LRUCache(
-    _REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text)
-)
-"""(dialect, statement, names of its tables and their columns, columns with fractions) -> translation."""
+"""Statement -> tables that it names."""
+_texts: LRUCache[_Meant, str] = LRUCache(_REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text))
+"""Statement, and what it names -> translation."""
 _lock = threading.Lock()
 
 
@@ -140,22 +162,22 @@ def translating(dialect: str) -> Iterator[None]:
 
 
 def _remembered(sql: str, dialect: str, known: KnownNames | None) -> str:
-    parsed = None
+    parsed, said = None, _Said(dialect, sql)
     with _lock:
-        tables = _tables.get((dialect, sql))
+        tables = _tables.get(said)
     if tables is None:
         parsed = _parse(sql, dialect)
         tables = () if parsed.tree is None else dialect_names.tables(parsed.tree)
     names, fractions = looked_up(tables, dialect, known)
-    key = (dialect, sql, names, fractions)
+    meant = _Meant(said, names, fractions)
     with _lock:
-        text = _texts.get(key)
+        text = _texts.get(meant)
     if text is None:
         text = _translated(parsed or _parse(sql, dialect), sql, names, fractions)
         with _lock:
             if len(sql) + len(text) < _REMEMBERED_CHARACTERS // 8:
-                _tables[dialect, sql] = tables
-                _texts[key] = text
+                _tables[said] = tables
+                _texts[meant] = text
     return text
 
 

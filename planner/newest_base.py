@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from execnodes.data_files import Place
 from memwal.layout import VERSIONS
 from memwal.storage import FileIdentity, Storage
 from planner.base_table import BaseTable, ManifestFile, open_base_table
@@ -27,8 +28,7 @@ class NewestBase:
     Args:
         name: of the table, in the catalog.
         storage: directory of the table.
-        session: the `lance.Session` that all datasets share.
-        number: how often another table was found in the directory before.
+        session: the `lance.Session` in which the table's files are opened, until it is made anew.
     """
 
     def __init__(
@@ -36,13 +36,11 @@ class NewestBase:
         name: str,
         storage: Storage,
         session: Any,  # noqa: ANN401 (lance types)
-        number: int = 0,
     ) -> None:
         self.last: BaseTable | None = None
-        self.known = KnownState((storage.uri, number))
+        self.known = KnownState(Place.new(storage.uri), session)
         self._name = name
         self._storage = storage
-        self._session = session
         self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._listed: tuple[BaseTable, FileIdentity] | None = None
@@ -123,11 +121,12 @@ class NewestBase:
         started = time.monotonic()
         known, expected = self.known, None
         if before is not None:
-            if before.manifest is None or not before.manifest.is_there(self._storage):
-                known = known.made_anew()
             with contextlib.suppress(OSError, ValueError):
                 expected = ManifestFile.of(self._storage, before.dataset.latest_version)
         opened = self._open(known)
+        if before is not None and (before.manifest is None or not before.manifest.is_there(self._storage)):
+            # Asked afterwards: what was opened while the old manifest was there is the old table.
+            known, expected = known.made_anew(), None
         if expected is None or expected.version != opened.version:
             # The file is looked at before it is read: it may be replaced in between, which is noticed then.
             expected = ManifestFile.of(self._storage, opened.version)
@@ -138,7 +137,7 @@ class NewestBase:
         return opened
 
     def _open(self, known: KnownState) -> BaseTable:
-        return open_base_table(self._name, self._storage, None, self._session, known.place)
+        return open_base_table(self._name, self._storage, None, known.session, known.place)
 
 
 def _has_newer(base: BaseTable) -> bool:

@@ -39,13 +39,10 @@ class PastTable(Table):
         base: its version.
         moment: see there.
         columns: keeps decoded columns of past versions.
-        session: the `lance.Session` that all datasets share.
     """
 
-    def __init__(
-        self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns, session: object
-    ) -> None:
-        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_PLACES, session)
+    def __init__(self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns) -> None:
+        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_PLACES, base.session)
         self.version = base.version
         self.moment = moment
         self._base = base

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import ExecNode, LanceSource
+from execnodes.data_files import Columns, Place
 from execnodes.search.fallback import FallbackExec
 from execnodes.search.request import VectorRequest
 from planner.base_table import BaseTable
@@ -78,6 +80,23 @@ class NearestLeaf(TableLeaf):
         return VectorRequest(ranking.column, vectors, nearest.rows, ranking.metric)
 
 
+@dataclass(frozen=True, slots=True)
+class _LacksVectors:
+    """Names whether a row of a dataset has no vector. Equal where a name means the same column of it.
+
+    Attributes:
+        place: the dataset.
+        version: of it; None for a generation, which has one.
+        columns: of the table, which tell what its names mean.
+        column: name in the table.
+    """
+
+    place: Place
+    version: int | None
+    columns: Columns
+    column: str
+
+
 class _NearestScan(SearchScan):
     """The nearest rows of a table, or all of them where there are too few."""
 
@@ -129,14 +148,13 @@ class _NearestScan(SearchScan):
         if any(one.tail is not None and one.tail.source.rows[column].null_count for one in regions):
             return True
         generations = (one for region in regions for one in region.generations)
-        return self._lacks(("base", base.place, base.version), base.source, column) or any(
-            self._lacks(("generation", base.place, one.path), one.source(base), column) for one in generations
+        return self._lacks(base, base.version, base.source, column) or any(
+            self._lacks(base, None, one.source(base), column) for one in generations
         )
 
-    def _lacks(self, identity: Hashable, source: LanceSource, column: str) -> bool:
-        return self.table.cache.compute(
-            ("lacks vectors", identity, column), lambda: _lacks(source, column), lambda _: _ENTRY_BYTES
-        )
+    def _lacks(self, base: BaseTable, version: int | None, source: LanceSource, column: str) -> bool:
+        key = _LacksVectors(source.place, version, base.columns, column)
+        return self.table.cache.compute(key, lambda: _lacks(source, column), lambda _: _ENTRY_BYTES)
 
 
 def _lacks(source: LanceSource, column: str) -> bool:
