@@ -1,0 +1,493 @@
+"""Random statements over relations that are known."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tests.fuzz.sql.grammar.blocks import (
+    Common,
+    Grouping,
+    GroupingSet,
+    Item,
+    Order,
+    Query,
+    Select,
+    SetOperation,
+    With,
+)
+from tests.fuzz.sql.grammar.expressions import Expressions, Scope
+from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind
+from tests.fuzz.sql.grammar.sources import Shape, Source, Sources
+from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Parameter, Spelled, quoted
+
+_ODD_NAMES = (
+    "EmptyRelation",
+    "TableScan: t",
+    "Aggregate: groupBy=[[]]",
+    "count(Int64(1))",
+    "a b",
+    "count(*)",
+)
+_SORTABLE = frozenset(COMMON)
+Columns = tuple[tuple[str, Kind], ...]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A query, and how its answers are compared.
+
+    Attributes:
+        node: The query.
+        superset: What it returns some of, where its limit leaves a choice.
+    """
+
+    node: Node
+    superset: Node | None = None
+
+    @property
+    def query(self) -> Query | None:
+        """The outermost block, which has order and limit."""
+        node = self.node
+        while isinstance(node, With):
+            node = node.body
+        return node if isinstance(node, Query) else None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of rows is known: all output columns are sorted by."""
+        query = self.query
+        if query is None or not query.order:
+            return False
+        block: Node | None = query
+        while isinstance(block, SetOperation):
+            block = block.left
+        return isinstance(block, Select) and not block.star and len(query.order) == len(block.items)
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether last digits depend on the order in which rows are added."""
+        return any(isinstance(one, Expression) and one.inexact for one in self.node.walk())
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether values are bound."""
+        return any(isinstance(one, Parameter) for one in self.node.walk())
+
+
+class Queries:
+    """Draws statements.
+
+    Args:
+        rng: all of them follow from its state.
+        shapes: tables and views.
+    """
+
+    def __init__(self, rng: random.Random, shapes: Sequence[Shape]) -> None:
+        self._rng = rng
+        self._shapes = tuple(shapes)
+        self._tables = tuple(one for one in shapes if one.key) or self._shapes
+        self._begin(parametrised=False)
+
+    def _begin(self, *, parametrised: bool) -> None:
+        self._expressions = Expressions(self._rng, parametrised)
+        self._expressions.subquery = self._subquery
+        self._sources = Sources(self._rng, self._shapes, self._expressions, self._derive)
+
+    def statement(self) -> Statement:
+        """A statement of any sort."""
+        chance = self._rng.random()
+        self._begin(parametrised=self._rng.random() < 0.15)
+        if chance < 0.12:
+            return Statement(self._lookup())
+        if chance < 0.22:
+            return Statement(self._counted())
+        if chance < 0.27:
+            return self._some()
+        if chance < 0.34:
+            return Statement(self._with())
+        return Statement(self._finished(self._block(2)))
+
+    def condition_over(self) -> tuple[Source, Expression]:
+        """A relation or a join, and a condition on its rows, for judges that need no reference."""
+        self._begin(parametrised=False)
+        source = self._sources.source(1)
+        return source, self._expressions.condition(source.scope, 2)
+
+    def view(self) -> tuple[Node, Columns]:
+        """The query of a view, and its columns."""
+        self._begin(parametrised=False)
+        node, columns = self._derive(1)
+        return node, columns
+
+    # Sorts of statements
+
+    def _lookup(self) -> Select:
+        """By key: all of its columns, or some, among which are several values."""
+        source = self._sources.named(self._rng.choice(self._tables))
+        conjuncts = []
+        chance = self._rng.random
+        for column in source.identity or source.scope.columns[:1]:
+            if column.family not in CANONICAL or chance() < 0.1:
+                continue
+            values = [
+                self._expressions.constant(column.family, column.kind)
+                for _ in range(self._rng.choice((1, 1, 1, 2, 4)))
+            ]
+            if len(values) == 1:
+                conjuncts.append(Expression(Family.TRUTH, ("(", column, " = ", values[0], ")")))
+            else:
+                conjuncts.append(Expression(Family.TRUTH, ("(", column, " IN (", *_separated(values), "))")))
+        if chance() < 0.3:
+            conjuncts.append(self._expressions.condition(source.scope, 1))
+        where = _conjunction(conjuncts)
+        if chance() < 0.3:
+            return Select(
+                items=(Item(Expression(Family.INTEGER, ("count(*)",)), self._name(0)),),
+                source=source.node,
+                where=where,
+            )
+        if chance() < 0.3:
+            is_agreed = all(one.family in CANONICAL for one in source.scope.columns)
+            return Select(source=source.node, where=where, star=Spelled("*", "*" if is_agreed else None))
+        columns = self._rng.sample(
+            source.scope.columns, self._rng.randint(1, min(4, len(source.scope.columns)))
+        )
+        items = tuple(Item(one, one.name) for one in columns)
+        return Select(items=items, source=source.node, where=where)
+
+    def _counted(self) -> Select:
+        """Shapes that are near to the mere number of a table's rows."""
+        chance = self._rng.random
+        source = (
+            self._sources.named(self._rng.choice(self._shapes)) if chance() < 0.7 else self._sources.source(1)
+        )
+        where = self._expressions.condition(source.scope, 1) if chance() < 0.5 else None
+        items = tuple(
+            Item(
+                Expression(Family.INTEGER, ("count(*)",))
+                if chance() < 0.3
+                else self._expressions.aggregate(source.scope, Family.INTEGER),
+                self._name(number),
+            )
+            for number in range(self._rng.choice((1, 1, 1, 2, 3)))
+        )
+        having = None
+        if chance() < 0.15:
+            having = Expression(
+                Family.TRUTH,
+                (
+                    "(",
+                    self._expressions.aggregate(source.scope, Family.INTEGER),
+                    " > ",
+                    Literal(Family.INTEGER, self._rng.choice((0, 3, 100))),
+                    ")",
+                ),
+            )
+        select = Select(items=items, source=source.node, where=where, having=having)
+        if chance() < 0.15:
+            return replace(
+                select,
+                limit=Literal(Family.INTEGER, self._rng.choice((0, 1, 5))),
+                order=(Order(Expression(Family.INTEGER, ("1",))),) if len(items) == 1 else (),
+            )
+        if chance() < 0.1:
+            return replace(select, distinct=True)
+        return select
+
+    def _some(self) -> Statement:
+        """Some of the rows: a limit without order."""
+        source = self._sources.named(self._rng.choice(self._shapes))
+        where = self._expressions.condition(source.scope, 1) if self._rng.random() < 0.6 else None
+        items = self._items(source.scope, self._rng.randint(1, 3), 1)
+        everything = Select(items=items, source=source.node, where=where)
+        limit = Literal(Family.INTEGER, self._rng.choice((0, 1, 3, 10, 1000)))
+        offset = Literal(Family.INTEGER, self._rng.choice((0, 1, 5))) if self._rng.random() < 0.4 else None
+        return Statement(replace(everything, limit=limit, offset=offset), everything)
+
+    def _with(self) -> With:
+        """Common table expressions, each of which may be read more than once."""
+        if self._rng.random() < 0.15:
+            return self._recursive()
+        commons = []
+        for number in range(self._rng.choice((1, 1, 2))):
+            query, columns = self._derive(1)
+            commons.append(Common(f"c{number}", query))
+            self._sources.commons.append(Shape(f"c{number}", columns))
+        return With(tuple(commons), self._finished(self._block(1)))
+
+    def _recursive(self) -> With:
+        """Numbers up to one that is read from a table, joined with rows."""
+        source = self._sources.named(self._rng.choice(self._shapes))
+        start, step = self._rng.choice((0, 1)), self._rng.choice((1, 2))
+        first = Select(items=(Item(Expression(Family.INTEGER, (f"CAST({start} AS BIGINT)",)), "n"),))
+        following = Select(
+            items=(Item(Expression(Family.INTEGER, (f"(n + {step})",)), "n"),),
+            source=_Name("numbers"),
+            where=Expression(Family.TRUTH, (f"(n < {self._rng.choice((3, 9))})",)),
+        )
+        common = Common("numbers", SetOperation(operator="UNION ALL", left=first, right=following))
+        column = Column(Family.INTEGER, CANONICAL[Family.INTEGER], "numbers", "n")
+        body = Select(
+            items=(
+                Item(column, "n"),
+                Item(Expression(Family.INTEGER, ("(SELECT count(*) FROM ", source.node, ")")), "c"),
+            ),
+            source=_Name("numbers"),
+        )
+        return With((common,), body, is_recursive=True)
+
+    # Blocks
+
+    def _block(self, depth: int) -> Query:
+        chance = self._rng.random()
+        if depth > 0 and chance < 0.1:
+            return self._combined(depth)
+        if chance < 0.4:
+            return self._aggregated(depth)
+        return self._select(depth)
+
+    def _select(
+        self, depth: int, families: Sequence[Family] | None = None, outer: tuple[Column, ...] = ()
+    ) -> Select:
+        source = self._sources.source(depth, outer)
+        rng, scope = self._rng, source.scope
+        items = (
+            tuple(
+                Item(self._expressions.scalar(scope, one, 1), f"o{number}")
+                for number, one in enumerate(families)
+            )
+            if families
+            else self._items(scope, rng.randint(1, 4), 2)
+        )
+        if source.identity and not families and rng.random() < 0.08:
+            items = (*items, Item(self._expressions.window(scope, source.identity), "w"))
+        where = self._expressions.condition(scope, 2) if rng.random() < 0.7 else None
+        return Select(items=items, source=source.node, where=where, distinct=rng.random() < 0.12)
+
+    def _items(self, scope: Scope, count: int, depth: int) -> tuple[Item, ...]:
+        items = []
+        for number in range(count):
+            if scope.columns and self._rng.random() < 0.55:
+                expression: Expression = self._rng.choice(scope.columns)
+            else:
+                expression = self._in_items(scope, self._expressions.family(), depth)
+            items.append(Item(expression, self._name(number)))
+        return tuple(items)
+
+    def _in_items(self, scope: Scope, family: Family, depth: int) -> Expression:
+        """Without EXISTS and IN, which DataFusion refuses among output columns."""
+        subquery = self._expressions.subquery
+        self._expressions.subquery = self._scalar_subquery
+        found = self._expressions.scalar(scope, family, depth)
+        self._expressions.subquery = subquery
+        return found
+
+    def _aggregated(self, depth: int, families: Sequence[Family] | None = None) -> Select:
+        source = self._sources.source(depth)
+        rng, scope = self._rng, source.scope
+        subquery, self._expressions.subquery = self._expressions.subquery, None
+        columns = [one for one in scope.columns if one.family in _SORTABLE]
+        keys: list[Expression] = []
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            key: Expression | None = rng.choice(columns) if columns else None
+            if rng.random() < 0.2 and columns:
+                key = self._expressions.scalar(
+                    scope, rng.choice((Family.INTEGER, Family.TEXT, Family.TRUTH)), 1
+                )
+                if not any(isinstance(one, Column) for one in key.walk()):
+                    key = rng.choice(columns)
+            if key is not None and key not in keys:
+                keys.append(key)
+        items = []
+        for number, one in enumerate(
+            families or [self._expressions.family() for _ in range(rng.randint(1, 3))]
+        ):
+            aggregate = self._expressions.aggregate(scope, one)
+            items.append(Item(aggregate, self._name(number)))
+        having = None
+        if rng.random() < 0.2:
+            bound = Literal(Family.INTEGER, rng.choice((0, 1, 2, 5)))
+            having = Expression(
+                Family.TRUTH,
+                (
+                    "(",
+                    self._expressions.aggregate(scope, Family.INTEGER),
+                    rng.choice((" > ", " <= ", " = ")),
+                    bound,
+                    ")",
+                ),
+            )
+        self._expressions.subquery = subquery
+        where = self._expressions.condition(scope, 2) if rng.random() < 0.5 else None
+        grouping = self._grouping(keys) if keys else None
+        if not families:
+            items += [Item(key, f"g{number}") for number, key in enumerate(keys)]
+        return Select(items=tuple(items), source=source.node, where=where, grouping=grouping, having=having)
+
+    def _grouping(self, keys: Sequence[Expression]) -> Grouping:
+        sets = tuple(GroupingSet((key,), is_bare=True) for key in keys)
+        chance = self._rng.random()
+        if chance < 0.75 or not all(isinstance(one, Column) for one in keys):
+            return Grouping(sets)
+        if chance < 0.83:
+            return Grouping(sets, "ROLLUP")
+        if chance < 0.9:
+            return Grouping(sets, "CUBE")
+        return Grouping((GroupingSet(tuple(keys)), GroupingSet(())), "GROUPING SETS")
+
+    def _combined(self, depth: int) -> SetOperation:
+        families = [self._rng.choice(COMMON) for _ in range(self._rng.randint(1, 3))]
+        operator = self._rng.choice(("UNION", "UNION ALL", "UNION ALL", "EXCEPT", "INTERSECT"))
+        left = self._cast(self._select(depth - 1, families), families)
+        right = self._cast(self._select(depth - 1, families), families)
+        return SetOperation(operator=operator, left=left, right=right)
+
+    def _cast(self, select: Select, families: Sequence[Family]) -> Select:
+        """With the same types on both sides."""
+        items = tuple(
+            Item(Expression(family, ("CAST(", item.expression, f" AS {CANONICAL[family].sql})")), item.name)
+            for item, family in zip(select.items, families, strict=True)
+        )
+        return replace(select, items=items)
+
+    def _finished(self, query: Query) -> Query:
+        """With an order, and perhaps a limit, where all columns can be sorted by."""
+        chance = self._rng.random()
+        block: Node | None = query
+        while isinstance(block, SetOperation):
+            block = block.left
+        if chance > 0.4 or not isinstance(block, Select) or block.star:
+            return query
+        if not all(item.expression.family in _SORTABLE for item in block.items):
+            return query
+        directions = ("", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST")
+        names = list(range(len(block.items)))
+        self._rng.shuffle(names)
+        order = tuple(
+            Order(
+                Expression(block.items[number].expression.family, (quoted(block.items[number].name),)),
+                self._rng.choice(directions),
+            )
+            for number in names
+        )
+        query = replace(query, order=order)
+        if chance < 0.25:
+            query = replace(query, limit=self._limit((0, 1, 3, 10)))
+        if chance < 0.1:
+            query = replace(query, offset=self._limit((0, 1, 2)))
+        return query
+
+    def _limit(self, values: Sequence[int]) -> Expression:
+        return Literal(Family.INTEGER, self._rng.choice(values))
+
+    def _derive(self, depth: int) -> tuple[Node, Columns]:
+        """A query, and the names and kinds of its columns."""
+        query = self._finished(self._block(depth))
+        block: Node | None = query
+        while isinstance(block, SetOperation):
+            block = block.left
+        assert isinstance(block, Select)
+        columns = tuple(
+            (
+                item.name,
+                item.expression.kind
+                if isinstance(item.expression, Column)
+                else CANONICAL[item.expression.family],
+            )
+            for item in block.items
+        )
+        return query, columns
+
+    def _name(self, number: int) -> str:
+        return f"{self._rng.choice(_ODD_NAMES)}{number or ''}" if self._rng.random() < 0.03 else f"o{number}"
+
+    # Subqueries
+
+    def _subquery(self, scope: Scope, family: Family, depth: int) -> Expression | None:
+        if family is not Family.TRUTH:
+            return self._scalar_subquery(scope, family, depth)
+        rng = self._rng
+        inner = self._sources.named(rng.choice(self._shapes))
+        where = self._inner_condition(scope, inner, depth)
+        chance = rng.random()
+        if chance < 0.4:
+            select = Select(items=(Item(Literal(Family.INTEGER, 1), "one"),), source=inner.node, where=where)
+            return _exists(rng, select)
+        columns = [one for one in inner.scope.of(Family.INTEGER, Family.TEXT, Family.DATE)]
+        if not columns:
+            return None
+        column = rng.choice(columns)
+        subject = self._expressions.leaf(scope, column.family)
+        select = Select(items=(Item(column, "one"),), source=inner.node, where=where)
+        if chance < 0.9:
+            return Expression(
+                Family.TRUTH, ("(", subject, rng.choice((" IN (", " IN (", " NOT IN (")), select, "))")
+            )
+        return Expression(Family.TRUTH, ("(", subject, " = ANY (", select, "))"))
+
+    def _inner_condition(self, scope: Scope, inner: Source, depth: int) -> Expression | None:
+        """Correlated by an equality, restricted by the inner rows, both or neither."""
+        conjuncts = []
+        pairs = [
+            (one, two)
+            for one in inner.scope.of(Family.INTEGER, Family.TEXT, Family.DATE)
+            for two in scope.columns
+            if one.family is two.family
+        ]
+        if pairs and self._rng.random() < 0.5:
+            one, two = self._rng.choice(pairs)
+            conjuncts.append(Expression(Family.TRUTH, ("(", one, " = ", two, ")")))
+        if self._rng.random() < 0.6:
+            subquery, self._expressions.subquery = self._expressions.subquery, None
+            conjuncts.append(self._expressions.condition(inner.scope, min(depth, 1)))
+            self._expressions.subquery = subquery
+        return _conjunction(conjuncts)
+
+    def _scalar_subquery(self, scope: Scope, family: Family, depth: int) -> Expression | None:
+        if family is Family.TRUTH:
+            return None
+        inner = self._sources.named(self._rng.choice(self._shapes))
+        subquery, self._expressions.subquery = self._expressions.subquery, None
+        aggregate = self._expressions.aggregate(inner.scope, family)
+        self._expressions.subquery = subquery
+        if aggregate.family is not family:
+            return None
+        select = Select(
+            items=(Item(aggregate, "one"),),
+            source=inner.node,
+            where=self._inner_condition(scope, inner, depth),
+        )
+        return Expression(family, ("(", select, ")"))
+
+
+@dataclass(frozen=True)
+class _Name(Node):
+    """A relation under its own name."""
+
+    name: str
+
+    def write(self, text: object) -> None:
+        text.put(self.name)  # type: ignore[attr-defined]
+
+
+def _exists(rng: random.Random, select: Select) -> Expression:
+    found = Expression(Family.TRUTH, ("EXISTS (", select, ")"))
+    return found if rng.random() < 0.6 else Expression(Family.TRUTH, ("(NOT ", found, ")"))
+
+
+def _separated(nodes: Sequence[Node]) -> list[str | Node]:
+    parts: list[str | Node] = []
+    for number, node in enumerate(nodes):
+        parts += [", ", node] if number else [node]
+    return parts
+
+
+def _conjunction(conjuncts: Sequence[Expression]) -> Expression | None:
+    if not conjuncts:
+        return None
+    if len(conjuncts) == 1:
+        return conjuncts[0]
+    parts: list[str | Node] = []
+    for number, conjunct in enumerate(conjuncts):
+        parts += [" AND " if number else "", conjunct]
+    return Expression(Family.TRUTH, tuple(parts))
