@@ -25,6 +25,7 @@ from planner.pruning import Pruning, all_regions, prune_regions
 from planner.row_filter import key_predicate
 from planner.scan import plan_scan
 from planner.secured import SecuredTable
+from planner.shortcuts import ALL_SHORTCUTS, Shortcut, Shortcuts
 from planner.snapshot import Consistency, SnapshotGoneError, TableSnapshot
 from planner.table import SNAPSHOT_ATTEMPTS, Table
 from planner.table_policy import TablePolicy
@@ -44,11 +45,13 @@ class ReadOptions:
         consistency: see `planner.table.Table.snapshot`.
         max_staleness_ms: a snapshot this young may be taken again.
         region_pruning: whether predicates may exclude regions.
+        shortcuts: that may be taken.
     """
 
     consistency: Consistency
     max_staleness_ms: int
     region_pruning: bool
+    shortcuts: Shortcuts = ALL_SHORTCUTS
 
 
 class QueryRun:
@@ -333,6 +336,8 @@ class TableScan:
 
     def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
         """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
+        if Shortcut.KEY_LOOKUPS not in self.run.options.shortcuts:
+            return None
         if not base.primary_key or base.details is None or self.conditions.below is None:
             return None
         keys = key_values(self.predicate, base.primary_key, base.schema)
