@@ -36,10 +36,11 @@ class Shortcut(StrEnum):
     KEPT_COLUMNS = "kept_columns"
     """Columns that were read are kept in memory. Off: they are read from storage."""
     KEPT_MASKS = "kept_masks"
-    """Which rows are the newest of their key, and where keys are, is kept. Off: it is computed from the rows
-    that are stored."""
-    KEPT_TAILS = "kept_tails"
-    """Log entries that were read, or that this process wrote, are kept. Off: the log is read from storage."""
+    """Which rows are the newest of their key, and where keys are, is kept. Off: each run computes it from
+    the stored keys."""
+    KEPT_STATE = "kept_state"
+    """What is known of a table's version, regions, generations and logs is kept, and what this process wrote
+    is in memory. Off: each run reads all of it from storage, and keeps nothing of the other `kept_` names."""
     REGION_PRUNING = "region_pruning"
     """Conjuncts exclude regions without matching rows. Off: every region is read. The older option
     `region_pruning` switches off the same: regions are excluded where both allow it."""
@@ -54,7 +55,8 @@ class Shortcut(StrEnum):
     NEAREST_ORDER = "nearest_order"
     """`ORDER BY` a distance with `LIMIT` is read as a search. Off: all rows are sorted."""
     LITERAL_VALUES = "literal_values"
-    """Literals of VALUES and SET are read without DataFusion. Off: DataFusion computes them."""
+    """Literals of VALUES, and of SET in an UPDATE, are read without DataFusion. Off: DataFusion reads those
+    that it reads alike: whole numbers, texts, bytes, true and false."""
     WRITE_LOOKUPS = "write_lookups"
     """A write looks up the rows of the keys that it changes. Off: it finds them by a scan."""
 
