@@ -312,7 +312,9 @@ class PreparedQuery(CheckedQuery):
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
     def _plan(self, task: _Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
-        pushdown = pushdown and task.allows(Shortcut.PUSHDOWN)
+        searches = any(reference.search is not None for reference in self._bound.references)
+        # Conditions that are handed to a search decide what is ranked, and so what is answered.
+        pushdown = pushdown and (searches or task.allows(Shortcut.PUSHDOWN))
         if pushdown and task.allows(Shortcut.KEPT_PLANS) and task.settings == self._settings:
             # Several threads may be here: taking it is one step.
             with contextlib.suppress(IndexError):

@@ -45,7 +45,8 @@ class Shortcut(StrEnum):
     """Conjuncts exclude regions without matching rows. Off: every region is read. The older option
     `region_pruning` switches off the same: regions are excluded where both allow it."""
     PUSHDOWN = "pushdown"
-    """Conjuncts are evaluated while rows are read. Off: DataFusion filters the rows above the scan."""
+    """Conjuncts are evaluated while rows are read. Off: DataFusion filters the rows above the scan, except in
+    statements that call a search function, where conjuncts decide what is ranked."""
     PARTS = "parts"
     """The result of a scan is divided into several endpoints. Off: it has one."""
     SEARCH_INDEXES = "search_indexes"
