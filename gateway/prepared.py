@@ -290,6 +290,7 @@ class PreparedStatements:
             max_staleness_ms=now.max_staleness_ms,
             query_timeout_ms=now.query_timeout_ms,
             durable_writes=now.durable_writes,
+            shortcuts=now.shortcuts,
         )
         if settings != prepared:
             again = prepare(self._engine, handle.query, settings, call, handle.schema_digest)

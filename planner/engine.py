@@ -23,6 +23,7 @@ from planner.prepared_query import Constant, PreparedQuery
 from planner.results import altered
 from planner.running import again_if_files_vanish
 from planner.settings import DEFAULT_SETTINGS, SessionSettings
+from planner.shortcuts import Shortcut
 from planner.substrait import Bound, bind_plan
 from planner.system_tables import SystemTable
 from planner.visible_catalog import VisibleCatalog
@@ -85,7 +86,7 @@ class QueryEngine:
             UnsupportedError: a statement that is not a query.
             PreconditionError: the result has other columns than were promised.
         """
-        found = self._plans.get((sql, settings, access), promised)
+        found = self._kept(sql, settings, access, promised)
         return self._planned(sql, settings, access, promised) if found is None else found
 
     def prepare_statement(
@@ -101,15 +102,17 @@ class QueryEngine:
         Raises:
             LanceGatewayError: what is wrong with it.
         """
-        found = self._plans.get((sql, settings, access), promised)
+        found = self._kept(sql, settings, access, promised)
         if found is not None:
             return found
-        write = self._writes.get(self, sql, settings, access)
+        keeps = Shortcut.KEPT_WRITES in settings.shortcuts
+        write = self._writes.get(self, sql, settings, access) if keeps else None
         if write is None:
             write = prepare_write(self, sql, settings, access)
             if write is None:
                 return self._planned(sql, settings, access, promised)
-            self._writes.put(sql, settings, access, write)
+            if keeps:
+                self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:
             raise altered(sql)
         return write
@@ -136,8 +139,16 @@ class QueryEngine:
             UnsupportedError: the plan has something in it that DataFusion does not know.
             PreconditionError: the result has other columns than were promised.
         """
-        found = self._plans.get((plan, settings, access), promised)
+        found = self._kept(plan, settings, access, promised)
         return self._planned(plan, settings, access, promised) if found is None else found
+
+    def _kept(
+        self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
+    ) -> PreparedQuery | None:
+        """A statement among those that were prepared before; the settings are part of what it depends on."""
+        if Shortcut.KEPT_PLANS not in settings.shortcuts:
+            return None
+        return self._plans.get((statement, settings, access), promised)
 
     def _planned(
         self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
@@ -159,7 +170,8 @@ class QueryEngine:
                 raise
             # It fitted its tables when the promise was made.
             raise altered(bound.sql) from error
-        self._plans.put((statement, settings, access), plan, dependencies, len(statement))
+        if Shortcut.KEPT_PLANS in settings.shortcuts:
+            self._plans.put((statement, settings, access), plan, dependencies, len(statement))
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)
         return plan

@@ -26,6 +26,7 @@ from planner.search.nearest_leaf import NearestLeaf
 from planner.search.subquery import check_vectors, query_vectors
 from planner.search.telling import tell_leaves
 from planner.settings import SessionSettings
+from planner.shortcuts import Shortcut
 from planner.statement import BoundStatement, TableReference
 from planner.substrait import Bound, BoundPlan
 from planner.system_leaf import SystemLeaf
@@ -58,7 +59,9 @@ class Frames:
 
     def run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
         """A new execution: what it reads is decided when its first batch is wanted."""
-        options = ReadOptions(settings.consistency, settings.max_staleness_ms, settings.region_pruning)
+        shortcuts = settings.shortcuts
+        pruning = settings.region_pruning and Shortcut.REGION_PRUNING in shortcuts
+        options = ReadOptions(settings.consistency, settings.max_staleness_ms, pruning, shortcuts)
         run = QueryRun(options, self._visibility, control)
         control.runs.append(run)
         return run
@@ -115,7 +118,8 @@ class Frames:
                 # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
                 named = (reference.table, reference.as_of)
                 marker = 0 if bound.kind is StatementKind.QUERY else tables.index(named)
-                kind = NearestLeaf if bound.distances and reference.as_of is None else TableLeaf
+                ranks = bound.distances and Shortcut.NEAREST_ORDER in run.options.shortcuts
+                kind = NearestLeaf if ranks and reference.as_of is None else TableLeaf
                 if bound.kind is StatementKind.DESCRIBE:
                     kind = DeclaredLeaf
                 leaf = kind(run, catalog.table(*named), self.partitions + marker)

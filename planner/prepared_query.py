@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -18,7 +19,7 @@ from planner.binding import StatementKind
 from planner.checked_query import CheckedQuery
 from planner.control import RunControl
 from planner.direct import direct_batches
-from planner.direct_shape import direct_shape
+from planner.direct_shape import DirectShape, direct_shape
 from planner.explain import explained
 from planner.frames import Frames
 from planner.leaf import UNPUSHABLE
@@ -32,6 +33,7 @@ from planner.search.direct import DirectSearch, direct_search
 from planner.search.leaf import search_leaf
 from planner.secured import SecuredTable
 from planner.settings import SessionSettings
+from planner.shortcuts import Shortcut
 from planner.snapshot import TableSnapshot
 from planner.statement import BoundStatement
 from planner.substrait import Bound
@@ -45,6 +47,16 @@ MAX_PLAN_SECONDS = 1.0
 _UNPUSHABLE = (UNPUSHABLE, "BooleanScalar", "bit_wise_")
 """Marks of errors that go away without pushdown; DataFusion's bindings can't combine a conjunct that folds
 to a constant with one that doesn't."""
+
+
+_DIRECT = MappingProxyType(
+    {
+        DirectShape.SCAN: Shortcut.DIRECT_SCANS,
+        DirectShape.SCAN_ALL: Shortcut.DIRECT_SCANS,
+        DirectShape.COUNT: Shortcut.DIRECT_COUNTS,
+        DirectShape.COUNT_ALL: Shortcut.DIRECT_COUNTS,
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +148,11 @@ class PreparedQuery(CheckedQuery):
         task = _Task(values, settings or self._settings, control or RunControl())
         if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
             return self._explain(task)
-        if self.constant is not None:
+        keeps = Shortcut.CONSTANTS in task.settings.shortcuts
+        if keeps and self.constant is not None:
             return self.constant.table.to_reader()
         batches = again_if_files_vanish(self._started(task), lambda: self._started(task))
-        if self._bound.is_constant:
+        if keeps and self._bound.is_constant:
             batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
@@ -172,12 +185,14 @@ class PreparedQuery(CheckedQuery):
             executed as a whole.
         """
         bound = self._bound
-        if count < 2 or not isinstance(bound, BoundStatement) or not is_divisible(bound):
+        chosen = settings or self._settings
+        if count < 2 or not chosen.shortcuts.issuperset((Shortcut.PARTS, Shortcut.PUSHDOWN)):
+            return None
+        if not isinstance(bound, BoundStatement) or not is_divisible(bound):
             return None
         table = self._catalog.table(bound.references[0].table)
         if not table.access.is_unrestricted:
             return None
-        chosen = settings or self._settings
         task = _Task(typed_values(parameters, self.parameter_schema), chosen, RunControl())
         run = self._frames.run(chosen, task.control)
         try:
@@ -262,7 +277,7 @@ class PreparedQuery(CheckedQuery):
     def _lookup(self, task: _Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
         query = self._bound.key_query
-        if query is None:
+        if query is None or not task.allows(Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS):
             return None
         table = self._catalog.table(query.table)
         base = table.base()
@@ -286,6 +301,8 @@ class PreparedQuery(CheckedQuery):
         (reference, *_) = self._bound.references or (None,)
         if self._search is None or reference is None or reference.search is None:
             return None
+        if not task.allows(Shortcut.DIRECT_SEARCHES):
+            return None
         run = self._frames.run(task.settings, task.control)
         leaf = search_leaf(run, reference.search, task.parameters, self._catalog)
         schema = self._search.schema(leaf.schema)
@@ -295,7 +312,10 @@ class PreparedQuery(CheckedQuery):
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
     def _plan(self, task: _Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
-        if pushdown and task.settings == self._settings:
+        searches = any(reference.search is not None for reference in self._bound.references)
+        # Conditions that are handed to a search decide what is ranked, and so what is answered.
+        pushdown = pushdown and (searches or task.allows(Shortcut.PUSHDOWN))
+        if pushdown and task.allows(Shortcut.KEPT_PLANS) and task.settings == self._settings:
             # Several threads may be here: taking it is one step.
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()
@@ -309,12 +329,12 @@ class PreparedQuery(CheckedQuery):
     def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         try:
             try:
-                batches = self._opened(frame, run)
+                batches = self._opened(frame, run, task)
             except Exception as error:
                 if not any(mark in str(error) for mark in _UNPUSHABLE):
                     raise
                 frame, run = self._plan(task, pushdown=False)
-                batches = self._opened(frame, run)
+                batches = self._opened(frame, run, task)
             for batch in batches:
                 yield conform(batch, self.schema)
         except LanceGatewayError:
@@ -324,25 +344,31 @@ class PreparedQuery(CheckedQuery):
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+    def _opened(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
         shape = None
         if len(self._bound.references) == 1:
             (reference,) = self._bound.references
             if reference.search is not None:
-                return self._opened_search(reference.search, frame, run)
+                return self._opened_search(reference.search, frame, run, task)
             shape = direct_shape(frame)
         if shape is None:
-            told = plain_system_rows(self._bound, frame, run)
+            told = None
+            if task.allows(Shortcut.DIRECT_SYSTEM_SCANS):
+                told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
+        if not task.allows(_DIRECT[shape]):
+            return streamed(frame, run.control)
         table = self._catalog.table(reference.table, reference.as_of)
         return direct_batches(shape, frame, run, table)
 
-    def _opened_search(self, search: SearchCall, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+    def _opened_search(
+        self, search: SearchCall, frame: DataFrame, run: QueryRun, task: _Task
+    ) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""
         batches = streamed(frame, run.control)
         is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
-        if self._search is None and is_fixed:
+        if self._search is None and is_fixed and task.allows(Shortcut.DIRECT_SEARCHES):
             self._search = direct_search(frame, search, run)
         return batches
 
@@ -351,7 +377,7 @@ class PreparedQuery(CheckedQuery):
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
         try:
-            batches = [conform(batch, self.schema) for batch in self._opened(frame, run)]
+            batches = [conform(batch, self.schema) for batch in self._opened(frame, run, task)]
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
         table = explained(pa.Table.from_batches(batches, self.schema), run, self._frames.partitions)
@@ -365,3 +391,7 @@ class _Task:
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
     control: RunControl
+
+    def allows(self, *shortcuts: Shortcut) -> bool:
+        """Whether its session has all of these on."""
+        return self.settings.shortcuts.issuperset(shortcuts)

@@ -11,6 +11,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+import lance
 import pyarrow as pa
 
 from execnodes.source import ColumnCache
@@ -46,6 +47,8 @@ from planner.tail import Tail
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
+ANEW_BYTES = 256 << 20
+"""What a run that reads all state from storage may hold of it."""
 
 
 class Table:
@@ -85,7 +88,7 @@ class Table:
         self._writer_lock = threading.Lock()
         self._writer_place: Place | None = None
         self._written_at = -math.inf
-        self._logs = LogReader(storage, cache, self._own_tail, lambda: self._newest.last)
+        self._logs = LogReader(storage, cache, self.own_tail, lambda: self._newest.last)
 
     @property
     def schema(self) -> pa.Schema:
@@ -137,6 +140,10 @@ class Table:
                 self._writer_place = place
                 self._writer = TableWriter(self.name, self.storage, self._writing, self._session, self.wrote)
             return self._writer
+
+    def anew(self) -> Table:
+        """The same table, of which nothing is known: reads all of its state from storage, for one run."""
+        return TableAnew(self)
 
     @property
     def opened_writer(self) -> TableWriter | None:
@@ -401,19 +408,41 @@ class Table:
 
     def _entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
         """An entry of a region's log, from memory where this process wrote it."""
-        own = self._own_tail(region_id)
+        own = self.own_tail(region_id)
         if own is not None and own.first <= position <= own.last:
             at = bisect_left(own.entries, position, key=lambda one: one.position)
             if at < len(own.entries) and own.entries[at].position == position:
                 return own.entries[at]
         return self._logs.entry(kept, region_id, position)
 
-    def _own_tail(self, region_id: str) -> OwnTail | None:
-        """What this process wrote to a region and holds in memory; makes no writer."""
+    def own_tail(self, region_id: str) -> OwnTail | None:
+        """What this process wrote to a region and holds in memory; makes no writer.
+
+        Waits for rows that were acknowledged before they are durable.
+        """
         writer = self._writer
         if writer is None or self._writer_place != self._newest.known.place:
             return None
         return writer.tail(region_id)
+
+
+class TableAnew(Table):
+    """See `Table.anew`.
+
+    Args:
+        shared: the table of the catalog.
+    """
+
+    def __init__(self, shared: Table) -> None:
+        cache, session = ByteCache(ANEW_BYTES), lance.Session()
+        super().__init__(
+            shared.name, shared.storage, cache, shared.columns, shared.places, session, number=shared.number
+        )
+        self._shared = shared
+
+    def own_tail(self, region_id: str) -> None:
+        """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""
+        self._shared.own_tail(region_id)
 
 
 def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:

@@ -36,6 +36,7 @@ DEFAULTS = {
     "query_timeout_ms": "0",
     "types": "auto",
     "durable_writes": "true",
+    "shortcuts": "all",
 }
 
 
@@ -77,6 +78,7 @@ def test_the_current_catalog_and_schema_are_options(adbc: Any) -> None:
         ("max_staleness_ms", "soon", "invalid value"),
         ("region_pruning", "perhaps", "invalid value"),
         ("schema", "public", "invalid value"),
+        ("shortcuts", "direct_scans,detours", "invalid value"),
         ("isolation", "none", "invalid name"),
     ],
 )
