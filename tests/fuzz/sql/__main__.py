@@ -1,6 +1,7 @@
-"""The fuzzer by hand: counts for each judge, statements in a second, and mismatches with their reproduction."""
+"""The fuzzer by hand: counts for each judge, statements per second, mismatches and how to get them again."""
 
 import argparse
+import sys
 import time
 
 from tests.fuzz.sql.running import STATEMENTS_PER_LAKE, Fuzzer
@@ -22,11 +23,7 @@ def main() -> int:
         report = fuzzer.run(
             process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake
         )
-    for mismatch in report.mismatches:
-        print(f"\n{mismatch}")
-    print(f"\nseed {report.seed}: {report.statements / max(report.seconds, 1e-9):.0f} statements/s")
-    for judge, count in report.tally.counts.most_common():
-        print(f"{count:10} {judge}")
+    sys.stdout.write(f"{report}\n")
     return 1 if report.ours else 0
 
 

@@ -218,3 +218,22 @@ def duck_literal(value: Any, family: Family) -> str:
     if value is not None and family is Family.INSTANT:
         return literal(value.replace(tzinfo=None), Family.MOMENT)
     return literal(value, family)
+
+
+_UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
+_ARROW_NAMES = {
+    "string": "Utf8", "large_string": "LargeUtf8", "bool": "Boolean", "float": "Float32", "double": "Float64",
+    "date32[day]": "Date32", "date64[ms]": "Date64", "binary": "Binary", "large_binary": "LargeBinary",
+    "time64[us]": "Time64(Microsecond)",
+}  # fmt: skip
+
+
+def arrow_name(kind: Kind) -> str:
+    """The type of a column as DataFusion's arrow_cast takes it."""
+    arrow = kind.arrow
+    if pa.types.is_decimal(arrow):
+        return f"Decimal128({arrow.precision}, {arrow.scale})"
+    if pa.types.is_timestamp(arrow):
+        zone = "None" if arrow.tz is None else f'Some("{arrow.tz}")'
+        return f"Timestamp({_UNITS[arrow.unit]}, {zone})"
+    return _ARROW_NAMES.get(str(arrow)) or str(arrow).capitalize().replace("Uint", "UInt")

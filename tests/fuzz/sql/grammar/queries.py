@@ -1,8 +1,9 @@
 """Random statements over relations that are known."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.fuzz.sql.grammar.blocks import (
     Common,
@@ -11,6 +12,7 @@ from tests.fuzz.sql.grammar.blocks import (
     Item,
     Order,
     Query,
+    Relation,
     Select,
     SetOperation,
     With,
@@ -18,7 +20,18 @@ from tests.fuzz.sql.grammar.blocks import (
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind
 from tests.fuzz.sql.grammar.sources import Shape, Source, Sources
-from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Parameter, Spelled, quoted
+from tests.fuzz.sql.grammar.subqueries import Subqueries, conjunction
+from tests.fuzz.sql.grammar.tree import (
+    Column,
+    Expression,
+    Literal,
+    Node,
+    Pair,
+    Parameter,
+    Spelled,
+    quoted,
+    with_values,
+)
 
 _ODD_NAMES = (
     "EmptyRelation",
@@ -73,6 +86,11 @@ class Statement:
         """Whether values are bound."""
         return any(isinstance(one, Parameter) for one in self.node.walk())
 
+    def with_values(self, draw: Callable[[Kind], Any]) -> "Statement":
+        """The statement with other values of its parameters."""
+        node, superset = with_values(Pair(self.node, self.superset), draw).both
+        return Statement(node, superset)
+
 
 class Queries:
     """Draws statements.
@@ -90,8 +108,9 @@ class Queries:
 
     def _begin(self, *, parametrised: bool) -> None:
         self._expressions = Expressions(self._rng, parametrised)
-        self._expressions.subquery = self._subquery
         self._sources = Sources(self._rng, self._shapes, self._expressions, self._derive)
+        self._subqueries = Subqueries(self._rng, self._expressions, self._sources)
+        self._expressions.subquery = self._subqueries.anywhere
 
     def statement(self) -> Statement:
         """A statement of any sort."""
@@ -107,11 +126,23 @@ class Queries:
             return Statement(self._with())
         return Statement(self._finished(self._block(2)))
 
-    def condition_over(self) -> tuple[Source, Expression]:
+    def condition_over(self, *, subqueries: bool) -> tuple[Source, Expression]:
         """A relation or a join, and a condition on its rows, for judges that need no reference."""
         self._begin(parametrised=False)
         source = self._sources.source(1)
+        if not subqueries:
+            self._expressions.subquery = None
         return source, self._expressions.condition(source.scope, 2)
+
+    def condition_of_group(self, scope: Scope, keys: Sequence[Column]) -> Expression:
+        """A condition on a group of rows that are equal in these columns."""
+        if self._rng.random() < 0.4:
+            return self._expressions.comparison(Scope(tuple(keys)))
+        bound = Literal(Family.INTEGER, self._rng.choice((0, 1, 2, 5)))
+        subquery, self._expressions.subquery = self._expressions.subquery, None
+        aggregate = self._expressions.aggregate(scope, Family.INTEGER)
+        self._expressions.subquery = subquery
+        return Expression(Family.TRUTH, ("(", aggregate, self._rng.choice((" > ", " = ")), bound, ")"))
 
     def view(self) -> tuple[Node, Columns]:
         """The query of a view, and its columns."""
@@ -139,7 +170,7 @@ class Queries:
                 conjuncts.append(Expression(Family.TRUTH, ("(", column, " IN (", *_separated(values), "))")))
         if chance() < 0.3:
             conjuncts.append(self._expressions.condition(source.scope, 1))
-        where = _conjunction(conjuncts)
+        where = conjunction(conjuncts)
         if chance() < 0.3:
             return Select(
                 items=(Item(Expression(Family.INTEGER, ("count(*)",)), self._name(0)),),
@@ -161,7 +192,7 @@ class Queries:
         source = (
             self._sources.named(self._rng.choice(self._shapes)) if chance() < 0.7 else self._sources.source(1)
         )
-        where = self._expressions.condition(source.scope, 1) if chance() < 0.5 else None
+        where = self._where(source.scope, 1) if chance() < 0.5 else None
         items = tuple(
             Item(
                 Expression(Family.INTEGER, ("count(*)",))
@@ -197,7 +228,7 @@ class Queries:
     def _some(self) -> Statement:
         """Some of the rows: a limit without order."""
         source = self._sources.named(self._rng.choice(self._shapes))
-        where = self._expressions.condition(source.scope, 1) if self._rng.random() < 0.6 else None
+        where = self._where(source.scope, 1) if self._rng.random() < 0.6 else None
         items = self._items(source.scope, self._rng.randint(1, 3), 1)
         everything = Select(items=items, source=source.node, where=where)
         limit = Literal(Family.INTEGER, self._rng.choice((0, 1, 3, 10, 1000)))
@@ -222,7 +253,7 @@ class Queries:
         first = Select(items=(Item(Expression(Family.INTEGER, (f"CAST({start} AS BIGINT)",)), "n"),))
         following = Select(
             items=(Item(Expression(Family.INTEGER, (f"(n + {step})",)), "n"),),
-            source=_Name("numbers"),
+            source=Relation("numbers", "numbers"),
             where=Expression(Family.TRUTH, (f"(n < {self._rng.choice((3, 9))})",)),
         )
         common = Common("numbers", SetOperation(operator="UNION ALL", left=first, right=following))
@@ -232,7 +263,7 @@ class Queries:
                 Item(column, "n"),
                 Item(Expression(Family.INTEGER, ("(SELECT count(*) FROM ", source.node, ")")), "c"),
             ),
-            source=_Name("numbers"),
+            source=Relation("numbers", "numbers"),
         )
         return With((common,), body, is_recursive=True)
 
@@ -261,23 +292,38 @@ class Queries:
         )
         if source.identity and not families and rng.random() < 0.08:
             items = (*items, Item(self._expressions.window(scope, source.identity), "w"))
-        where = self._expressions.condition(scope, 2) if rng.random() < 0.7 else None
+        where = self._where(scope, 2) if rng.random() < 0.7 else None
         return Select(items=items, source=source.node, where=where, distinct=rng.random() < 0.12)
 
+    def _where(self, scope: Scope, depth: int) -> Expression:
+        """A condition, or a membership in a subquery, or both."""
+        chance = self._rng.random()
+        if chance > 0.1:
+            return self._expressions.condition(scope, depth)
+        member = self._subqueries.membership(scope, depth)
+        if member is None:
+            return self._expressions.condition(scope, depth)
+        if chance < 0.06:
+            return member
+        found = conjunction([member, self._expressions.condition(scope, depth)])
+        assert found is not None
+        return found
+
     def _items(self, scope: Scope, count: int, depth: int) -> tuple[Item, ...]:
-        items = []
+        items: list[Item] = []
         for number in range(count):
             if scope.columns and self._rng.random() < 0.55:
                 expression: Expression = self._rng.choice(scope.columns)
             else:
                 expression = self._in_items(scope, self._expressions.family(), depth)
             items.append(Item(expression, self._name(number)))
-        return tuple(items)
+        # As in `_aggregated`: the relation may be a query with groups.
+        return tuple(sorted(items, key=lambda item: not isinstance(item.expression, Column)))
 
     def _in_items(self, scope: Scope, family: Family, depth: int) -> Expression:
-        """Without EXISTS and IN, which DataFusion refuses among output columns."""
+        """Without EXISTS, which DataFusion refuses among output columns."""
         subquery = self._expressions.subquery
-        self._expressions.subquery = self._scalar_subquery
+        self._expressions.subquery = self._subqueries.scalar
         found = self._expressions.scalar(scope, family, depth)
         self._expressions.subquery = subquery
         return found
@@ -318,10 +364,12 @@ class Queries:
                 ),
             )
         self._expressions.subquery = subquery
-        where = self._expressions.condition(scope, 2) if rng.random() < 0.5 else None
+        where = self._where(scope, 2) if rng.random() < 0.5 else None
         grouping = self._grouping(keys) if keys else None
         if not families:
-            items += [Item(key, f"g{number}") for number, key in enumerate(keys)]
+            # Keys come first: DataFusion 54 takes a column for the key that has its place among plain columns,
+            # and then sorts and groups by it alone.
+            items = [Item(key, f"g{number}") for number, key in enumerate(keys)] + items
         return Select(items=tuple(items), source=source.node, where=where, grouping=grouping, having=having)
 
     def _grouping(self, keys: Sequence[Expression]) -> Grouping:
@@ -401,93 +449,9 @@ class Queries:
     def _name(self, number: int) -> str:
         return f"{self._rng.choice(_ODD_NAMES)}{number or ''}" if self._rng.random() < 0.03 else f"o{number}"
 
-    # Subqueries
-
-    def _subquery(self, scope: Scope, family: Family, depth: int) -> Expression | None:
-        if family is not Family.TRUTH:
-            return self._scalar_subquery(scope, family, depth)
-        rng = self._rng
-        inner = self._sources.named(rng.choice(self._shapes))
-        where = self._inner_condition(scope, inner, depth)
-        chance = rng.random()
-        if chance < 0.4:
-            select = Select(items=(Item(Literal(Family.INTEGER, 1), "one"),), source=inner.node, where=where)
-            return _exists(rng, select)
-        columns = [one for one in inner.scope.of(Family.INTEGER, Family.TEXT, Family.DATE)]
-        if not columns:
-            return None
-        column = rng.choice(columns)
-        subject = self._expressions.leaf(scope, column.family)
-        select = Select(items=(Item(column, "one"),), source=inner.node, where=where)
-        if chance < 0.9:
-            return Expression(
-                Family.TRUTH, ("(", subject, rng.choice((" IN (", " IN (", " NOT IN (")), select, "))")
-            )
-        return Expression(Family.TRUTH, ("(", subject, " = ANY (", select, "))"))
-
-    def _inner_condition(self, scope: Scope, inner: Source, depth: int) -> Expression | None:
-        """Correlated by an equality, restricted by the inner rows, both or neither."""
-        conjuncts = []
-        pairs = [
-            (one, two)
-            for one in inner.scope.of(Family.INTEGER, Family.TEXT, Family.DATE)
-            for two in scope.columns
-            if one.family is two.family
-        ]
-        if pairs and self._rng.random() < 0.5:
-            one, two = self._rng.choice(pairs)
-            conjuncts.append(Expression(Family.TRUTH, ("(", one, " = ", two, ")")))
-        if self._rng.random() < 0.6:
-            subquery, self._expressions.subquery = self._expressions.subquery, None
-            conjuncts.append(self._expressions.condition(inner.scope, min(depth, 1)))
-            self._expressions.subquery = subquery
-        return _conjunction(conjuncts)
-
-    def _scalar_subquery(self, scope: Scope, family: Family, depth: int) -> Expression | None:
-        if family is Family.TRUTH:
-            return None
-        inner = self._sources.named(self._rng.choice(self._shapes))
-        subquery, self._expressions.subquery = self._expressions.subquery, None
-        aggregate = self._expressions.aggregate(inner.scope, family)
-        self._expressions.subquery = subquery
-        if aggregate.family is not family:
-            return None
-        select = Select(
-            items=(Item(aggregate, "one"),),
-            source=inner.node,
-            where=self._inner_condition(scope, inner, depth),
-        )
-        return Expression(family, ("(", select, ")"))
-
-
-@dataclass(frozen=True)
-class _Name(Node):
-    """A relation under its own name."""
-
-    name: str
-
-    def write(self, text: object) -> None:
-        text.put(self.name)  # type: ignore[attr-defined]
-
-
-def _exists(rng: random.Random, select: Select) -> Expression:
-    found = Expression(Family.TRUTH, ("EXISTS (", select, ")"))
-    return found if rng.random() < 0.6 else Expression(Family.TRUTH, ("(NOT ", found, ")"))
-
 
 def _separated(nodes: Sequence[Node]) -> list[str | Node]:
     parts: list[str | Node] = []
     for number, node in enumerate(nodes):
         parts += [", ", node] if number else [node]
     return parts
-
-
-def _conjunction(conjuncts: Sequence[Expression]) -> Expression | None:
-    if not conjuncts:
-        return None
-    if len(conjuncts) == 1:
-        return conjuncts[0]
-    parts: list[str | Node] = []
-    for number, conjunct in enumerate(conjuncts):
-        parts += [" AND " if number else "", conjunct]
-    return Expression(Family.TRUTH, tuple(parts))

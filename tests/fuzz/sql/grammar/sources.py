@@ -170,10 +170,10 @@ class Sources:
         subquery, self.expressions.subquery = self.expressions.subquery, None
         for scope in (left, right, left.joined(right)):
             if chance() < 0.2:
-                conjuncts.append(self.expressions.condition(scope, 1))
-        self.expressions.subquery = subquery
+                conjuncts.append(self.expressions.condition(scope, 1))  # noqa: PERF401 - draws once for each
         if not conjuncts:
             conjuncts.append(self.expressions.condition(left.joined(right), 0))
+        self.expressions.subquery = subquery
         parts: list[str | Node] = []
         for number, conjunct in enumerate(conjuncts):
             parts += [" AND " if number else "", conjunct]

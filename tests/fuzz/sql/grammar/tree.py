@@ -6,7 +6,7 @@ DuckDB, which differ in spelling and in whether parameters are bound or stand as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, Self
@@ -96,6 +96,37 @@ class Node:
             for one in value if isinstance(value, tuple) else (value,):
                 if isinstance(one, Node):
                     yield from one.walk()
+
+
+@dataclass(frozen=True)
+class Pair(Node):
+    """Two trees that share parameters."""
+
+    first: Node
+    second: Node | None
+
+    @property
+    def both(self) -> tuple[Node, Node | None]:
+        """The trees."""
+        return self.first, self.second
+
+
+def with_values(tree: Pair, draw: Callable[[Kind], Any]) -> Pair:
+    """The trees with other values of their parameters."""
+    drawn: dict[int, Any] = {}
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, Parameter):
+            new = drawn.setdefault(value.number, draw(value.kind)) if value.value is not None else None
+            return replace(value, value=new)
+        if isinstance(value, tuple):
+            return tuple(map(changed, value))
+        if isinstance(value, Node):
+            parts = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+            return replace(value, **{name: changed(part) for name, part in parts.items()})
+        return value
+
+    return changed(tree)  # type: ignore[no-any-return]
 
 
 def render(node: Node, reader: Reader) -> tuple[str, tuple[pa.Scalar, ...]]:

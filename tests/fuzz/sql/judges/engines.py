@@ -16,7 +16,6 @@ from tests.fuzz.sql.grammar.kinds import kind_of
 from tests.fuzz.sql.grammar.tree import Node, Reader, quoted, render
 
 PLAIN = SessionSettings()
-UNPRUNED = SessionSettings(region_pruning=False)
 
 
 class Refused(Exception):  # noqa: N818 - an answer as well

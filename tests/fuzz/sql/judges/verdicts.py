@@ -1,10 +1,12 @@
 """What the judges say of an answer."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tests.fuzz.sql.grammar.partitions import Partition
 from tests.fuzz.sql.grammar.queries import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.judges.answers import difference, rows_of, type_difference
@@ -12,6 +14,7 @@ from tests.fuzz.sql.judges.engines import Engine, Refused
 from tests.fuzz.sql.judges.known import is_known_refusal
 
 DIGITS = 10
+_WORD = re.compile(r"\b[A-Za-z]{2,}\b")
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -
         if isinstance(left, Refused) and isinstance(right, Refused):
             return None
         refused = left if isinstance(left, Refused) else right
-        return f"only the {'first' if refused is left else 'second'} refuses: {str(refused)[:300]}"
+        return f"only the {'first' if refused is left else 'second'}: {_sort_of_refusal(refused)}: {str(refused)[:300]}"
     if typed:
         found = type_difference(left.schema, right.schema)
         if found is not None:
@@ -73,17 +76,21 @@ class Court:
 
     Attributes:
         gateway: Whose answer is judged.
-        twins: Ways of the gateway that must answer alike.
     """
 
     gateway: Engine
     datafusion: Engine
     duckdb: Engine
-    twins: tuple[Engine, ...]
     tally: Tally = field(default_factory=Tally)
 
     def judge(self, statement: Statement, twins: tuple[Engine, ...] = ()) -> Verdict | None:
-        """Hear a statement; None where nothing is wrong with the answer."""
+        """Hear a statement; None where nothing is wrong with the answer.
+
+        Args:
+            twins: ways of the gateway that must answer alike.
+        """
+        if isinstance(statement.node, Partition):
+            return self._judge_partition(statement.node)
         if statement.superset is not None:
             return self._judge_some(statement, statement.superset)
         answer = ask(self.gateway, statement.node)
@@ -136,15 +143,35 @@ class Court:
         self.tally.add("duckdb")
         return answer
 
+    def _judge_partition(self, partition: Partition) -> Verdict | None:
+        """The gateway's answers among themselves."""
+        self.tally.add("statements")
+        self.tally.add(f"law: {partition.law.name.lower()}")
+        answers = [ask(self.gateway, one) for one in (partition.whole(), *partition.parts())]
+        refused = [one for one in answers if isinstance(one, Refused)]
+        if len(refused) == len(answers):
+            self.tally.add("refused by both")
+            return None
+        if refused:
+            return Verdict(f"law {partition.law.name}: {_sort_of_refusal(refused[0])}", str(refused[0])[:300])
+        whole, *parts = (rows_of(one, digits=DIGITS) for one in answers if not isinstance(one, Refused))
+        if partition.holds(whole, tuple(parts)):
+            return None
+        return Verdict(f"law {partition.law.name}", f"{whole[:5]} is not {[one[:5] for one in parts]}")
+
     def _judge_some(self, statement: Statement, superset: Node) -> Verdict | None:
         """Rows that a limit without order leaves: as many as there must be, and all of them rows."""
         answer = ask(self.gateway, statement.node)
         whole = ask(self.datafusion, superset)
         self.tally.add("statements")
         self.tally.add("subset")
-        if isinstance(answer, Refused) or isinstance(whole, Refused):
-            found = compare(statement, answer, whole, typed=False)
-            return None if found is None else Verdict(f"some: {_sort(found)}", found)
+        if isinstance(whole, Refused):
+            self.tally.add(
+                "refused by both" if isinstance(answer, Refused) else "datafusion refuses the whole"
+            )
+            return None
+        if isinstance(answer, Refused):
+            return Verdict(f"some: {_sort_of_refusal(answer)}", str(answer)[:300])
         query = statement.query
         assert query is not None
         limit, offset = (
@@ -163,10 +190,11 @@ class Court:
 
 def _sort(found: str) -> str:
     """What sort of a difference it is, without the values."""
-    return (
-        found.split(":", maxsplit=1)[0]
-        if found.startswith("only the")
-        else found.split(maxsplit=1)[0]
-        if found.startswith("column")
-        else "rows"
-    )
+    if found.startswith("only the"):
+        return ": ".join(found.split(": ")[:2])
+    return "columns" if found.startswith("column") else "rows"
+
+
+def _sort_of_refusal(refused: Refused) -> str:
+    """Its first words, which name no column."""
+    return " ".join(_WORD.findall(str(refused).replace("DataFusion error", ""))[:6])

@@ -13,7 +13,7 @@ from pipeline.lake import LakeTable
 from pipeline.merging import MergePolicy, merge
 from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.grammar.sources import Shape
-from tests.fuzz.sql.grammar.tree import Reader, render
+from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.lake.tables import Key, TableSpec
 from tests.support.tables import LsmTable, Row
 from tests.support.writer_process import WriterProcess
@@ -64,6 +64,15 @@ class HeldTable:
     def flush(self) -> None:
         """What Lance's writers hold becomes generations."""
         if self.lsm is not None:
+            self.lsm.close_writers()
+
+    def let_go(self, *, flush: bool) -> None:
+        """Close Lance's writers, or have them crash, before others claim their regions."""
+        if self.lsm is not None:
+            if not flush:
+                for writer in self.lsm.writers.values():
+                    if not writer.closed:
+                        writer.abandon()
             self.lsm.close_writers()
 
     def merge(self) -> None:
@@ -130,9 +139,7 @@ class Lake:
         self.shapes.append(Shape(name, columns))
 
 
-def _for_duckdb(node: Any) -> str | None:
-    from tests.fuzz.sql.grammar.tree import AbstainError
-
+def _for_duckdb(node: Node) -> str | None:
     try:
         return render(node, Reader.DUCKDB)[0]
     except AbstainError:
