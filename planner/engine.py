@@ -86,7 +86,7 @@ class QueryEngine:
             UnsupportedError: a statement that is not a query.
             PreconditionError: the result has other columns than were promised.
         """
-        found = self._kept(sql, settings, access, promised)
+        found = self._plans.get((sql, settings, access), promised)
         return self._planned(sql, settings, access, promised) if found is None else found
 
     def prepare_statement(
@@ -102,16 +102,15 @@ class QueryEngine:
         Raises:
             LanceGatewayError: what is wrong with it.
         """
-        found = self._kept(sql, settings, access, promised)
+        found = self._plans.get((sql, settings, access), promised)
         if found is not None:
             return found
-        keeps = Shortcut.KEPT_WRITES in settings.shortcuts
-        write = self._writes.get(self, sql, settings, access) if keeps else None
+        write = self._writes.get(self, sql, settings, access)
         if write is None:
             write = prepare_write(self, sql, settings, access)
             if write is None:
                 return self._planned(sql, settings, access, promised)
-            if keeps:
+            if Shortcut.KEPT_WRITES in settings.shortcuts:
                 self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:
             raise altered(sql)
@@ -139,16 +138,8 @@ class QueryEngine:
             UnsupportedError: the plan has something in it that DataFusion does not know.
             PreconditionError: the result has other columns than were promised.
         """
-        found = self._kept(plan, settings, access, promised)
+        found = self._plans.get((plan, settings, access), promised)
         return self._planned(plan, settings, access, promised) if found is None else found
-
-    def _kept(
-        self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
-    ) -> PreparedQuery | None:
-        """A statement among those that were prepared before; the settings are part of what it depends on."""
-        if Shortcut.KEPT_PLANS not in settings.shortcuts:
-            return None
-        return self._plans.get((statement, settings, access), promised)
 
     def _planned(
         self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
@@ -170,7 +161,7 @@ class QueryEngine:
                 raise
             # It fitted its tables when the promise was made.
             raise altered(bound.sql) from error
-        if Shortcut.KEPT_PLANS in settings.shortcuts:
+        if Shortcut.KEPT_PLANS in settings.shortcuts:  # They are part of the key: without it none is found.
             self._plans.put((statement, settings, access), plan, dependencies, len(statement))
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)

@@ -6,8 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-import lance
-
 from execnodes.source import ColumnCache
 from memwal.errors import PreconditionError
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
@@ -19,7 +17,7 @@ from planner.base_table import BaseTable
 from planner.fresh_rows import GenerationVanishedError
 from planner.key_places import NO_PLACES
 from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
-from planner.table import Table, TableAnew
+from planner.table import Table
 
 _NANOSECONDS = 1000
 """In a microsecond."""
@@ -56,9 +54,9 @@ class PastTable(Table):
         """For EXPLAIN, where tables of today tell how they are read."""
         return f"as of {moment_text(self.moment)}"
 
-    def anew(self) -> Table:
-        """See `Table.anew`; the version of its base stays open."""
-        return PastTable(TableAnew(self), self._base, self.moment, self.columns, lance.Session())
+    def read_by(self, other: Table) -> Table:
+        """See `Table.read_by`; the version of the base stays open."""
+        return PastTable(other, self._base, self.moment, self.columns, self._session)
 
     def base(self) -> BaseTable:
         """The version."""

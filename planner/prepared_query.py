@@ -49,6 +49,8 @@ _UNPUSHABLE = (UNPUSHABLE, "BooleanScalar", "bit_wise_")
 to a constant with one that doesn't."""
 
 
+_CONSTANTS = Shortcut.CONSTANTS
+"""Asked for in microseconds, of which looking a member up in its class is a part."""
 _DIRECT = MappingProxyType(
     {
         DirectShape.SCAN: Shortcut.DIRECT_SCANS,
@@ -97,6 +99,7 @@ class PreparedQuery(CheckedQuery):
         self._search: DirectSearch | None = None
         """The statement as a search and nothing else, once a run has told that it is one."""
         self.constant: Constant | None = None
+        self._explains = bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
     def admitted_regions(
         self,
@@ -146,13 +149,12 @@ class PreparedQuery(CheckedQuery):
         """
         values = typed_values(parameters, self.parameter_schema)
         task = _Task(values, settings or self._settings, control or RunControl())
-        if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
+        if self._explains:
             return self._explain(task)
-        keeps = Shortcut.CONSTANTS in task.settings.shortcuts
-        if keeps and self.constant is not None:
+        if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
         batches = again_if_files_vanish(self._started(task), lambda: self._started(task))
-        if keeps and self._bound.is_constant:
+        if self._bound.is_constant and task.allows(Shortcut.CONSTANTS):
             batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 

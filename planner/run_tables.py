@@ -20,6 +20,7 @@ from planner.snapshot import Consistency, TableSnapshot
 from planner.stored_columns import StoredColumns
 from planner.stored_visibility import StoredVisibility
 from planner.table import Table
+from planner.table_anew import TableAnew
 from planner.visibility import Visibility
 
 _KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})
@@ -75,7 +76,7 @@ class RunTable(Table):
         if not (keeps_state and Shortcut.KEPT_COLUMNS in shortcuts):
             columns = StoredColumns()
         super().__init__(shared.name, shared.storage, cache, columns, places, None, number=shared.number)
-        self._source = shared if keeps_state else shared.anew()
+        self._source = shared if keeps_state else shared.read_by(TableAnew(shared))
 
     @property
     def described_time(self) -> str:

@@ -11,7 +11,6 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-import lance
 import pyarrow as pa
 
 from execnodes.source import ColumnCache
@@ -47,8 +46,6 @@ from planner.tail import Tail
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
-ANEW_BYTES = 256 << 20
-"""What a run that reads all state from storage may hold of it."""
 
 
 class Table:
@@ -141,9 +138,9 @@ class Table:
                 self._writer = TableWriter(self.name, self.storage, self._writing, self._session, self.wrote)
             return self._writer
 
-    def anew(self) -> Table:
-        """The same table, of which nothing is known: reads all of its state from storage, for one run."""
-        return TableAnew(self)
+    def read_by(self, other: Table) -> Table:
+        """What this table shows, where `other` reads the table in its directory."""
+        return other
 
     @property
     def opened_writer(self) -> TableWriter | None:
@@ -424,25 +421,6 @@ class Table:
         if writer is None or self._writer_place != self._newest.known.place:
             return None
         return writer.tail(region_id)
-
-
-class TableAnew(Table):
-    """See `Table.anew`.
-
-    Args:
-        shared: the table of the catalog.
-    """
-
-    def __init__(self, shared: Table) -> None:
-        cache, session = ByteCache(ANEW_BYTES), lance.Session()
-        super().__init__(
-            shared.name, shared.storage, cache, shared.columns, shared.places, session, number=shared.number
-        )
-        self._shared = shared
-
-    def own_tail(self, region_id: str) -> None:
-        """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""
-        self._shared.own_tail(region_id)
 
 
 def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:

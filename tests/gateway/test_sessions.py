@@ -309,6 +309,11 @@ def test_a_header_chooses_for_its_call(wire: flight.FlightClient) -> None:
         ("consistency", "eventual", "consistency 'eventual' is unknown"),
         ("max_staleness_ms", "soon", "'soon' is no whole number"),
         ("types", "odbc", "types 'odbc' is unknown: choose auto, arrow, jdbc"),
+        (
+            "shortcuts",
+            "detours",
+            "no shortcut 'detours'; give 'all', 'none', or some of direct_scans",
+        ),
     ],
 )
 def test_a_header_with_a_wrong_value_is_refused(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +49,10 @@ def test_an_unknown_name_is_refused_with_those_that_exist(text: str) -> None:
 def test_tickets_carry_the_option(shortcuts: frozenset[Shortcut]) -> None:
     settings = replace(DEFAULT_SETTINGS, shortcuts=shortcuts)
     assert decode_settings(encode_settings(settings)) == settings
+
+
+def test_the_documentation_lists_every_shortcut() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+    _, _, section = documented.partition("## Shortcuts\n")
+    listed = re.findall(r"^\| `(\w+)` \|", section.partition("\n## ")[0], re.MULTILINE)
+    assert sorted(listed) == sorted(Shortcut)
