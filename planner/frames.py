@@ -125,6 +125,7 @@ class Frames:
                 leaf = kind(run, catalog.table(*named), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
             leaves[reference.private_name] = leaf
+            run.columns[bound.sql, reference.private_name] = leaf.schema
         if bound.system_tables or bound.lists_tables:
             self._add_system_tables(context, run, catalog)
         if bound.lists_tables:
@@ -173,6 +174,7 @@ class Frames:
             return call
         asked = vectors.statement
         inner = QueryRun(run.options, self._visibility, run.control)
+        inner.columns = run.columns
         run.control.runs.append(inner)
         try:
             if parameters is None:

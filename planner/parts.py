@@ -114,7 +114,7 @@ def offered(
         None where the statement is more than a scan, or looks up a few keys.
     """
     shape = direct_shape(frame)
-    if shape not in {DirectShape.SCAN, DirectShape.SCAN_ALL}:
+    if shape is None or not _is_scan(shape, bound):
         return None
     scan = direct_scan(shape, frame, run, table)
     if scan.is_lookup:
@@ -125,7 +125,7 @@ def offered(
     statement = fingerprint(bound, table)
     full = [number for number, units in enumerate(division.partitions()) if any(one.rows for one in units)]
     parts = tuple(ScanPart(described, number, count, statement) for number in full or [0])
-    counted = shape is DirectShape.SCAN_ALL and table.access.is_unrestricted and not snapshot.has_fresh_rows
+    counted = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
     return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if counted else None)
 
 
@@ -138,13 +138,17 @@ def part_scan(
         UnavailableError: a view or table was altered since the parts were offered.
     """
     shape = direct_shape(frame)
-    if part.statement != fingerprint(bound, table) or shape not in {DirectShape.SCAN, DirectShape.SCAN_ALL}:
+    if part.statement != fingerprint(bound, table) or shape is None or not _is_scan(shape, bound):
         msg = (
             f"table {part.snapshot.table!r}, or a view on it, was altered since this part was offered: run "
             "the query again"
         )
         raise UnavailableError(msg)
     return direct_scan(shape, frame, run, table)
+
+
+def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
+    return not shape.counts and shape.table == bound.references[0].private_name
 
 
 def fingerprint(bound: BoundStatement, table: SecuredTable) -> bytes:

@@ -22,7 +22,6 @@ from planner.direct import direct_batches
 from planner.direct_shape import DirectShape, direct_shape
 from planner.explain import explained
 from planner.frames import Frames
-from planner.leaf import UNPUSHABLE
 from planner.parts import OfferedParts, ScanPart, is_divisible, offered, part_scan
 from planner.plain_types import conform
 from planner.query import QueryRun
@@ -44,9 +43,8 @@ from planner.visible_catalog import VisibleCatalog
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """DataFusion's plans know what time it is: `now()` is a constant in them."""
-_UNPUSHABLE = (UNPUSHABLE, "BooleanScalar", "bit_wise_")
-"""Marks of errors that go away without pushdown; DataFusion's bindings can't combine a conjunct that folds
-to a constant with one that doesn't."""
+_UNPLANNED = "physical_plan_error"
+"""The type of plan that EXPLAIN gives where there is no physical one."""
 
 
 _CONSTANTS = Shortcut.CONSTANTS
@@ -113,15 +111,22 @@ class PreparedQuery(CheckedQuery):
         Raises:
             LanceGatewayError: what is wrong with the statement or its parameters.
         """
-        run = self._frames.run(settings, RunControl())
-        frame = self._replanned(run, typed_values(parameters, self.parameter_schema))
+        task = _Task(typed_values(parameters, self.parameter_schema), settings, RunControl())
+        run = self._frames.run(settings, task.control)
+        frame = self._replanned(run, task.parameters)
         try:
             control.undisturbed(frame.execution_plan)
         except LanceGatewayError:
             raise
         except Exception as error:
-            if not any(mark in str(error) for mark in _UNPUSHABLE):
-                raise translated(error, self._bound, run.failure) from error
+            if run.failure is not None:
+                raise run.failure from error
+            frame, run = self._plan(task, pushdown=False)
+            try:
+                control.undisturbed(frame.execution_plan)
+            except Exception as plain:
+                raise translated(plain, self._bound, run.failure) from plain
+            # Without pushdown nothing tells regions apart.
             found = self._catalog.table(table)
             return frozenset(found.table.assignments(found.base().details, settings.consistency).region_ids)
         kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
@@ -200,10 +205,13 @@ class PreparedQuery(CheckedQuery):
         try:
             frame = self._replanned(run, task.parameters)
             return offered(bound, frame, run, table, count)
+        except LanceGatewayError:
+            raise
         except Exception as error:
-            if any(mark in str(error) for mark in _UNPUSHABLE):
-                return None
-            raise translated(error, bound, run.failure) from error
+            if run.failure is not None:
+                raise run.failure from error
+            # Executed as a whole, it may do without pushdown, or tell what is wrong with it.
+            return None
 
     def reopen(self, part: ScanPart) -> TableSnapshot:
         """Open what a part describes, for `execute_part`.
@@ -330,19 +338,35 @@ class PreparedQuery(CheckedQuery):
 
     def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         try:
-            try:
-                batches = self._opened(frame, run, task)
-            except Exception as error:
-                if not any(mark in str(error) for mark in _UNPUSHABLE):
-                    raise
-                frame, run = self._plan(task, pushdown=False)
-                batches = self._opened(frame, run, task)
+            batches, run = self._opened_somehow(frame, run, task)
             for batch in batches:
                 yield conform(batch, self.schema)
         except LanceGatewayError:
             # As it is: an error that leads back to itself lives on until a garbage collection, and its
             # traceback with it.
             raise
+        except Exception as error:
+            raise translated(error, self._bound, run.control.error or run.failure) from error
+
+    def _opened_somehow(
+        self, frame: DataFrame, run: QueryRun, task: _Task
+    ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
+        """Physically planned, without pushdown where it fails otherwise, and the run that reads.
+
+        DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't, and
+        push conditions for which Arrow has no kernels. Whatever is wrong with the statement itself is wrong
+        without pushdown as well, and told then.
+        """
+        try:
+            return self._opened(frame, run, task), run
+        except LanceGatewayError:
+            raise
+        except Exception:
+            if run.failure is not None or run.control.error is not None:
+                raise
+        frame, run = self._plan(task, pushdown=False)
+        try:
+            return self._opened(frame, run, task), run
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
@@ -354,6 +378,9 @@ class PreparedQuery(CheckedQuery):
             if reference.search is not None:
                 return self._opened_search(reference.search, frame, run, task)
             shape = direct_shape(frame)
+            if shape is not None and shape.table != reference.private_name:
+                # The optimiser has found that the table is not needed, and another one is.
+                shape = None
         if shape is None:
             told = None
             if task.allows(Shortcut.DIRECT_SYSTEM_SCANS):
@@ -374,15 +401,22 @@ class PreparedQuery(CheckedQuery):
             self._search = direct_search(frame, search, run)
         return batches
 
+    def _collected(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+        return pa.Table.from_batches([conform(batch, self.schema) for batch in batches], self.schema)
+
     def _explain(self, task: _Task) -> pa.RecordBatchReader:
         if self._bound.kind is StatementKind.EXPLAIN_ANALYZE and task.control.metrics is None:
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
         try:
-            batches = [conform(batch, self.schema) for batch in self._opened(frame, run, task)]
+            opened, run = self._opened_somehow(frame, run, task)
+            plans = self._collected(opened)
+            if _UNPLANNED in plans.column("plan_type").to_pylist():
+                frame, run = self._plan(task, pushdown=False)
+                plans = self._collected(self._opened(frame, run, task))
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
-        table = explained(pa.Table.from_batches(batches, self.schema), run, self._frames.partitions)
+        table = explained(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
 
 

@@ -74,6 +74,8 @@ class QueryRun:
         self.scans: list[TableScan] = []
         self.system_scans: list[Callable[[], Iterator[pa.RecordBatch]]] = []
         """What reads each planned scan of a system table."""
+        self.columns: dict[tuple[str, str], pa.Schema] = {}
+        """Statement and private name of a table -> its columns, as the statement was planned with."""
         self.division: Division | None = None
         """Of the statement's one scan, where somebody else took the snapshot and others read the rest."""
         self._lock = threading.Lock()

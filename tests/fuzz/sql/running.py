@@ -13,10 +13,10 @@ from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine
 from tests.fuzz.sql.grammar.blocks import Relation, Select
 from tests.fuzz.sql.grammar.kinds import draw_value
-from tests.fuzz.sql.grammar.partitions import draw_partition
 from tests.fuzz.sql.grammar.queries import Statement
-from tests.fuzz.sql.grammar.tree import Reader, Spelled, render
-from tests.fuzz.sql.judges.engines import GatewayEngine
+from tests.fuzz.sql.grammar.tree import AbstainError, Reader, Spelled, render
+from tests.fuzz.sql.judges.answers import rows_of
+from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, Refused
 from tests.fuzz.sql.judges.shrinking import shrink
 from tests.fuzz.sql.judges.verdicts import Tally, Verdict
 from tests.fuzz.sql.judges.worlds import World
@@ -158,11 +158,7 @@ class _Asking:
                 return
 
     def _statement(self, world: World) -> Statement:
-        if self._rng.random() < 0.06:
-            partition = draw_partition(self._rng, world.queries)
-            if partition is not None:
-                return Statement(partition)
-        return world.queries.statement()
+        return world.queries.partition() if self._rng.random() < 0.06 else world.queries.statement()
 
     def _judge(self, world: World, statement: Statement) -> None:
         twins = world.twins(self._rng)
@@ -192,6 +188,7 @@ class _Asking:
         names = [str(one) for one in self._lake.shapes if one.name in words]
         names += [f"{name}: {sql}" for name, (sql, _) in self._lake.views.items() if name in words]
         names += [f"rights: {world.rights}"] if world.rights is not None else []
+        names += [f"{engine.name}: {_told(engine, small)}" for engine in world.everybody()]
         self._add(again, render(statement.node, Reader.GATEWAY)[0], text, parameters, "\n  ".join(names))
 
     def _add(
@@ -244,6 +241,15 @@ class _Asking:
                 held.rows.pop(key, None)
             else:
                 held.rows[key] = row
+
+
+def _told(engine: Engine, statement: Statement) -> str:
+    """An answer in few words."""
+    try:
+        answers = [engine.answer(one) for one in statement.nodes]
+    except (Refused, AbstainError) as error:
+        return f"{type(error).__name__} {str(error)[:100]}"
+    return "; ".join(f"{one.num_rows} rows {rows_of(one)[:4]}" for one in answers)
 
 
 @contextmanager

@@ -120,7 +120,8 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
     DECIMAL: (
         call(DECIMAL, "({} + {})", DECIMAL, DECIMAL),
         call(DECIMAL, "({} - {})", DECIMAL, DECIMAL),
-        call(DECIMAL, "(- {})", DECIMAL),
+        # Not `- x`, which DataFusion 54 fails to fold where x is NULL.
+        call(DECIMAL, "(CAST(0 AS DECIMAL(10, 2)) - {})", DECIMAL),
         call(DECIMAL, "coalesce({}, {})", DECIMAL, DECIMAL),
         call(DECIMAL, "CASE WHEN {} THEN {} END", TRUTH, DECIMAL),
         call(DECIMAL, "abs({})", DECIMAL),
@@ -198,12 +199,12 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(DATE, "CAST(({} - INTERVAL '1 month') AS DATE)", DATE),
     ),
     MOMENT: (
-        call(MOMENT, "coalesce({}, {})", MOMENT, MOMENT),
+        call(MOMENT, "coalesce({}, {})", MOMENT, MOMENT, widened=True),
         call(MOMENT, "CAST({} AS TIMESTAMP)", DATE),
         call(MOMENT, "date_trunc('month', {})", MOMENT),
         call(MOMENT, "date_trunc('hour', {})", MOMENT),
         call(MOMENT, "({} + INTERVAL '1 hour')", MOMENT),
-        call(MOMENT, "nullif({}, {})", MOMENT, MOMENT),
+        call(MOMENT, "nullif({}, {})", MOMENT, MOMENT, widened=True),
     ),
 }
 

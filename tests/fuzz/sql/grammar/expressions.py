@@ -202,7 +202,9 @@ class Expressions:
 
     def _argument(self, chosen: Call, scope: Scope, family: Family, depth: int) -> Expression:
         found = self.scalar(scope, family, depth - 1)
-        is_narrow = isinstance(found, Column) and found.kind.arrow != CANONICAL[family].arrow
+        is_narrow = isinstance(found, Column) and (
+            found.kind.arrow != CANONICAL[family].arrow or family is Family.FLOAT
+        )
         if not (chosen.widened and is_narrow):
             return found
         if family is Family.INTEGER:

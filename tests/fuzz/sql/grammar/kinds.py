@@ -146,7 +146,7 @@ INSTANT = Kind(
 )  # fmt: skip
 CLOCK = Kind(
     "time64", Family.CLOCK, pa.time64("us"),
-    (dt.time(0), dt.time(12, 30), dt.time(23, 59, 59, 999_999)), (), "TIME", pa.time64("us"),
+    (dt.time(0), dt.time(12, 30), dt.time(23, 59, 59, 999_999)), (), "", pa.time64("us"),
 )  # fmt: skip
 DURATION = Kind(
     "duration", Family.OPAQUE, pa.duration("us"), (dt.timedelta(0), dt.timedelta(days=1, seconds=1)),
@@ -202,7 +202,8 @@ def literal(value: Any, family: Family) -> str:
         case Family.MOMENT:
             return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
         case Family.CLOCK:
-            return f"TIME '{value.isoformat()}'"
+            # A TIME has nanoseconds in DataFusion, which compares times of one unit only.
+            return f"arrow_cast('{value.isoformat()}', 'Time64(Microsecond)')"
         case Family.INSTANT:
             return f"TIMESTAMPTZ '{value.isoformat(sep=' ')}'"
         case Family.BYTES:
@@ -215,6 +216,8 @@ def duck_literal(value: Any, family: Family) -> str:
     """A value as DuckDB writes it, where it differs: instants are moments of UTC there."""
     if value is not None and family is Family.BYTES:
         return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB"
+    if value is not None and family is Family.CLOCK:
+        return f"TIME '{value.isoformat()}'"
     if value is not None and family is Family.INSTANT:
         return literal(value.replace(tzinfo=None), Family.MOMENT)
     return literal(value, family)

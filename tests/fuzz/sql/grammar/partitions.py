@@ -7,14 +7,12 @@ that could be optimised).
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
 from tests.fuzz.sql.grammar.blocks import Grouping, GroupingSet, Item, Select
-from tests.fuzz.sql.grammar.kinds import COMMON, Family
-from tests.fuzz.sql.grammar.queries import Queries
+from tests.fuzz.sql.grammar.kinds import Family
 from tests.fuzz.sql.grammar.tree import Expression, Node, Text
 from tests.fuzz.sql.judges.answers import Rows
 
@@ -91,25 +89,6 @@ class Partition(Node):
                     for number, one in enumerate(calls)
                 )
         return Select(items=items, source=self.source, where=condition, distinct=self.law is Law.DISTINCT)
-
-
-def draw_partition(rng: random.Random, queries: Queries) -> Partition | None:
-    """A partition, where the drawn relation has columns for it."""
-    law = rng.choice(tuple(Law))
-    # DataFusion refuses EXISTS among output columns.
-    source, condition = queries.condition_over(subqueries=law is not Law.COMPUTED)
-    columns = source.scope.of(*COMMON)
-    if not columns:
-        return None
-    chosen = tuple(dict.fromkeys(rng.choice(columns) for _ in range(rng.randint(1, 3))))
-    if law is Law.HAVING:
-        condition = queries.condition_of_group(source.scope, chosen)
-    if law is Law.COUNTS:
-        # Extremes of truth values and floats are told apart from NULL and NaN only by their order.
-        chosen = tuple(one for one in columns if one.family in (Family.INTEGER, Family.TEXT, Family.DATE))[:1]
-        if not chosen:
-            return None
-    return Partition(law, source.node, condition, chosen)
 
 
 def _combined(rows: Rows) -> tuple[object, ...]:

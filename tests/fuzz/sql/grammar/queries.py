@@ -19,6 +19,7 @@ from tests.fuzz.sql.grammar.blocks import (
 )
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind
+from tests.fuzz.sql.grammar.partitions import Law, Partition
 from tests.fuzz.sql.grammar.sources import Shape, Source, Sources
 from tests.fuzz.sql.grammar.subqueries import Subqueries, conjunction
 from tests.fuzz.sql.grammar.tree import (
@@ -86,6 +87,11 @@ class Statement:
         """Whether values are bound."""
         return any(isinstance(one, Parameter) for one in self.node.walk())
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """What is asked in the end."""
+        return (self.node.whole(), *self.node.parts()) if isinstance(self.node, Partition) else (self.node,)
+
     def with_values(self, draw: Callable[[Kind], Any]) -> "Statement":
         """The statement with other values of its parameters."""
         node, superset = with_values(Pair(self.node, self.superset), draw).both
@@ -126,22 +132,31 @@ class Queries:
             return Statement(self._with())
         return Statement(self._finished(self._block(2)))
 
-    def condition_over(self, *, subqueries: bool) -> tuple[Source, Expression]:
-        """A relation or a join, and a condition on its rows, for judges that need no reference."""
+    def partition(self) -> Statement:
+        """A condition that parts rows, for judges that need no reference; another statement if there is none."""
+        law = self._rng.choice(tuple(Law))
         self._begin(parametrised=False)
         source = self._sources.source(1)
-        if not subqueries:
+        columns = source.scope.of(*COMMON)
+        if law is Law.COUNTS:
+            columns = source.scope.of(Family.INTEGER, Family.TEXT, Family.DATE)
+        if not columns:
+            return self.statement()
+        if law is Law.COMPUTED:
+            # DataFusion refuses EXISTS among output columns.
             self._expressions.subquery = None
-        return source, self._expressions.condition(source.scope, 2)
+        condition = self._expressions.condition(source.scope, 2)
+        chosen = tuple(dict.fromkeys(self._rng.choice(columns) for _ in range(self._rng.randint(1, 3))))
+        if law is Law.HAVING:
+            condition = self._condition_of_group(source.scope, chosen)
+        return Statement(Partition(law, source.node, condition, chosen))
 
-    def condition_of_group(self, scope: Scope, keys: Sequence[Column]) -> Expression:
-        """A condition on a group of rows that are equal in these columns."""
+    def _condition_of_group(self, scope: Scope, keys: Sequence[Column]) -> Expression:
         if self._rng.random() < 0.4:
             return self._expressions.comparison(Scope(tuple(keys)))
         bound = Literal(Family.INTEGER, self._rng.choice((0, 1, 2, 5)))
-        subquery, self._expressions.subquery = self._expressions.subquery, None
+        self._expressions.subquery = None
         aggregate = self._expressions.aggregate(scope, Family.INTEGER)
-        self._expressions.subquery = subquery
         return Expression(Family.TRUTH, ("(", aggregate, self._rng.choice((" > ", " = ")), bound, ")"))
 
     def view(self) -> tuple[Node, Columns]:

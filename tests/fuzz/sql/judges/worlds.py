@@ -7,7 +7,7 @@ from planner.access import FULL_ACCESS, Access
 from planner.engine import QueryEngine, SessionSettings
 from planner.shortcuts import NO_SHORTCUTS, Shortcut
 from tests.fuzz.sql.grammar.queries import Queries
-from tests.fuzz.sql.judges.engines import GatewayEngine, References
+from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, References
 from tests.fuzz.sql.judges.verdicts import Court, Tally
 from tests.fuzz.sql.lake.access import Rights
 from tests.fuzz.sql.lake.lakes import Lake
@@ -66,6 +66,13 @@ class World:
         if chance < 0.24:
             return (replace(gateway, engine=self.engines[1], name="another gateway"),)
         return ()
+
+    def everybody(self) -> tuple[Engine, ...]:
+        """Whoever answers, for a report."""
+        gateway = self.court.gateway
+        assert isinstance(gateway, GatewayEngine)
+        without = gateway.with_settings("shortcuts = none", WITHOUT_SHORTCUTS)
+        return gateway, without, self.references.datafusion, self.references.duckdb
 
     def close(self) -> None:
         """Free the copies."""
