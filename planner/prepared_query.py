@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -19,7 +18,7 @@ from planner.binding import StatementKind
 from planner.checked_query import CheckedQuery
 from planner.control import RunControl
 from planner.direct import direct_batches
-from planner.direct_shape import DirectShape, direct_shape
+from planner.direct_shape import direct_shape
 from planner.explain import explained
 from planner.frames import Frames
 from planner.parts import OfferedParts, ScanPart, is_divisible, offered, part_scan
@@ -49,14 +48,6 @@ _UNPLANNED = "physical_plan_error"
 
 _CONSTANTS = Shortcut.CONSTANTS
 """Asked for in microseconds, of which looking a member up in its class is a part."""
-_DIRECT = MappingProxyType(
-    {
-        DirectShape.SCAN: Shortcut.DIRECT_SCANS,
-        DirectShape.SCAN_ALL: Shortcut.DIRECT_SCANS,
-        DirectShape.COUNT: Shortcut.DIRECT_COUNTS,
-        DirectShape.COUNT_ALL: Shortcut.DIRECT_COUNTS,
-    }
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +377,7 @@ class PreparedQuery(CheckedQuery):
             if task.allows(Shortcut.DIRECT_SYSTEM_SCANS):
                 told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
-        if not task.allows(_DIRECT[shape]):
+        if not task.allows(Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS):
             return streamed(frame, run.control)
         table = self._catalog.table(reference.table, reference.as_of)
         return direct_batches(shape, frame, run, table)
