@@ -1,8 +1,8 @@
 """Conditions evaluated in SQL's three values, over record batches.
 
 Arrow's own filter means something else by some of what DataFusion pushes: its `is_in` knows no NULL, so that
-`(s IN ('a', 'b')) IS NULL` would never hold, and its NaN equals nothing. Here NULL in a list or before it gives
-NULL, and floating-point numbers compare as `docs/sql.md` says.
+`(s IN ('a', 'b')) IS NULL` would never hold, and its NaN equals nothing. Here NULL in or before a list
+gives NULL, and floating-point numbers compare as `docs/sql.md` says.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _compared(function: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray
 
 
 def compared_floats(compare: _Compare, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
-    """Compare as Lance does: NaN equals NaN and is the greatest, or the least with its sign set; 0.0 is -0.0."""
+    """Compare as Lance does: NaN equals itself and is the greatest, or the least with its sign; 0.0 is -0.0."""
     hits = compare(_total_order(left), _total_order(right))
     return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), hits, pa.scalar(None, pa.bool_()))
 
