@@ -23,6 +23,7 @@ from planner.prepared_query import Constant, PreparedQuery
 from planner.results import altered
 from planner.running import again_if_files_vanish
 from planner.settings import DEFAULT_SETTINGS, SessionSettings
+from planner.shortcuts import Shortcut
 from planner.substrait import Bound, bind_plan
 from planner.system_tables import SystemTable
 from planner.visible_catalog import VisibleCatalog
@@ -109,7 +110,8 @@ class QueryEngine:
             write = prepare_write(self, sql, settings, access)
             if write is None:
                 return self._planned(sql, settings, access, promised)
-            self._writes.put(sql, settings, access, write)
+            if Shortcut.KEPT_WRITES in settings.shortcuts:
+                self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:
             raise altered(sql)
         return write
@@ -159,7 +161,8 @@ class QueryEngine:
                 raise
             # It fitted its tables when the promise was made.
             raise altered(bound.sql) from error
-        self._plans.put(PreparedFor(statement, settings, access), plan, dependencies, len(statement))
+        if Shortcut.KEPT_PLANS in settings.shortcuts:  # They are part of the key: without it none is found.
+            self._plans.put(PreparedFor(statement, settings, access), plan, dependencies, len(statement))
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)
         return plan

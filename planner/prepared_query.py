@@ -31,6 +31,7 @@ from planner.search.direct import DirectSearch, direct_search
 from planner.search.leaf import search_leaf
 from planner.secured import SecuredTable
 from planner.settings import SessionSettings
+from planner.shortcuts import Shortcut
 from planner.snapshot import TableSnapshot
 from planner.statement import BoundStatement
 from planner.substrait import Bound
@@ -43,6 +44,10 @@ MAX_PLAN_SECONDS = 1.0
 """DataFusion's plans know what time it is: `now()` is a constant in them."""
 _UNPLANNED = "physical_plan_error"
 """The type of plan that EXPLAIN gives where there is no physical one."""
+
+
+_CONSTANTS = Shortcut.CONSTANTS
+"""Asked for in microseconds, of which looking a member up in its class is a part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +88,7 @@ class PreparedQuery(CheckedQuery):
         self._search: DirectSearch | None = None
         """The statement as a search and nothing else, once a run has told that it is one."""
         self.constant: Constant | None = None
+        self._explains = bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
     def admitted_regions(
         self,
@@ -139,12 +145,12 @@ class PreparedQuery(CheckedQuery):
         """
         values = typed_values(parameters, self.parameter_schema)
         task = _Task(values, settings or self._settings, control or RunControl())
-        if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
+        if self._explains:
             return self._explain(task)
-        if self.constant is not None:
+        if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
         batches = again_if_files_vanish(self._started(task), lambda: self._started(task))
-        if self._bound.is_constant:
+        if self._bound.is_constant and task.allows(Shortcut.CONSTANTS):
             batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
@@ -177,12 +183,14 @@ class PreparedQuery(CheckedQuery):
             executed as a whole.
         """
         bound = self._bound
-        if count < 2 or not isinstance(bound, BoundStatement) or not is_divisible(bound):
+        chosen = settings or self._settings
+        if count < 2 or not chosen.shortcuts.issuperset((Shortcut.PARTS, Shortcut.PUSHDOWN)):
+            return None
+        if not isinstance(bound, BoundStatement) or not is_divisible(bound):
             return None
         table = self._catalog.table(bound.references[0].table)
         if not table.access.is_unrestricted:
             return None
-        chosen = settings or self._settings
         task = _Task(typed_values(parameters, self.parameter_schema), chosen, RunControl())
         run = self._frames.run(chosen, task.control)
         try:
@@ -270,7 +278,7 @@ class PreparedQuery(CheckedQuery):
     def _lookup(self, task: _Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
         query = self._bound.key_query
-        if query is None:
+        if query is None or not task.allows(Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS):
             return None
         table = self._catalog.table(query.table)
         base = table.base()
@@ -294,6 +302,8 @@ class PreparedQuery(CheckedQuery):
         (reference, *_) = self._bound.references or (None,)
         if self._search is None or reference is None or reference.search is None:
             return None
+        if not task.allows(Shortcut.DIRECT_SEARCHES):
+            return None
         run = self._frames.run(task.settings, task.control)
         leaf = search_leaf(run, reference.search, task.parameters, self._catalog)
         schema = self._search.schema(leaf.schema)
@@ -303,7 +313,10 @@ class PreparedQuery(CheckedQuery):
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
     def _plan(self, task: _Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
-        if pushdown and task.settings == self._settings:
+        searches = any(reference.search is not None for reference in self._bound.references)
+        # Conditions that are handed to a search decide what is ranked, and so what is answered.
+        pushdown = pushdown and (searches or task.allows(Shortcut.PUSHDOWN))
+        if pushdown and task.allows(Shortcut.KEPT_PLANS) and task.settings == self._settings:
             # Several threads may be here: taking it is one step.
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()
@@ -336,7 +349,7 @@ class PreparedQuery(CheckedQuery):
         without pushdown as well, and told then.
         """
         try:
-            return self._opened(frame, run), run
+            return self._opened(frame, run, task), run
         except LanceGatewayError:
             raise
         except Exception:
@@ -344,32 +357,38 @@ class PreparedQuery(CheckedQuery):
                 raise
         frame, run = self._plan(task, pushdown=False)
         try:
-            return self._opened(frame, run), run
+            return self._opened(frame, run, task), run
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+    def _opened(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
         shape = None
         if len(self._bound.references) == 1:
             (reference,) = self._bound.references
             if reference.search is not None:
-                return self._opened_search(reference.search, frame, run)
+                return self._opened_search(reference.search, frame, run, task)
             shape = direct_shape(frame)
             if shape is not None and shape.table != reference.private_name:
                 # The optimiser has found that the table is not needed, and another one is.
                 shape = None
         if shape is None:
-            told = plain_system_rows(self._bound, frame, run)
+            told = None
+            if task.allows(Shortcut.DIRECT_SYSTEM_SCANS):
+                told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
+        if not task.allows(Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS):
+            return streamed(frame, run.control)
         table = self._catalog.table(reference.table, reference.as_of)
         return direct_batches(shape, frame, run, table)
 
-    def _opened_search(self, search: SearchCall, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+    def _opened_search(
+        self, search: SearchCall, frame: DataFrame, run: QueryRun, task: _Task
+    ) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""
         batches = streamed(frame, run.control)
         is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
-        if self._search is None and is_fixed:
+        if self._search is None and is_fixed and task.allows(Shortcut.DIRECT_SEARCHES):
             self._search = direct_search(frame, search, run)
         return batches
 
@@ -385,7 +404,7 @@ class PreparedQuery(CheckedQuery):
             plans = self._collected(opened)
             if _UNPLANNED in plans.column("plan_type").to_pylist():
                 frame, run = self._plan(task, pushdown=False)
-                plans = self._collected(self._opened(frame, run))
+                plans = self._collected(self._opened(frame, run, task))
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
         table = explained(plans, run, self._frames.partitions)
@@ -399,3 +418,7 @@ class _Task:
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
     control: RunControl
+
+    def allows(self, *shortcuts: Shortcut) -> bool:
+        """Whether its session has all of these on."""
+        return self.settings.shortcuts.issuperset(shortcuts)

@@ -97,7 +97,7 @@ class Table:
         self._writer_lock = threading.Lock()
         self._writer_place: Place | None = None
         self._written_at = -math.inf
-        self._logs = LogReader(storage, cache, self._own_tail, lambda: self._newest.last)
+        self._logs = LogReader(storage, cache, self.own_tail, lambda: self._newest.last)
 
     @property
     def schema(self) -> pa.Schema:
@@ -149,6 +149,10 @@ class Table:
                 self._writer_place = known.place
                 self._writer = TableWriter(self.name, self.storage, self._writing, known.session, self.wrote)
             return self._writer
+
+    def read_by(self, other: Table) -> Table:
+        """What this table shows, where `other` reads the table in its directory."""
+        return other
 
     @property
     def opened_writer(self) -> TableWriter | None:
@@ -412,15 +416,18 @@ class Table:
 
     def _entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
         """An entry of a region's log, from memory where this process wrote it."""
-        own = self._own_tail(region_id)
+        own = self.own_tail(region_id)
         if own is not None and own.first <= position <= own.last:
             at = bisect_left(own.entries, position, key=lambda one: one.position)
             if at < len(own.entries) and own.entries[at].position == position:
                 return own.entries[at]
         return self._logs.entry(kept, region_id, position)
 
-    def _own_tail(self, region_id: str) -> OwnTail | None:
-        """What this process wrote to a region and holds in memory; makes no writer."""
+    def own_tail(self, region_id: str) -> OwnTail | None:
+        """What this process wrote to a region and holds in memory; makes no writer.
+
+        Waits for rows that were acknowledged before they are durable.
+        """
         writer = self._writer
         if writer is None or self._writer_place != self._newest.known.place:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -49,6 +49,12 @@ class Coverage:
     index: DatasetIndex | None
     covered: tuple[int, ...]
     uncovered: tuple[int, ...]
+
+    def without_index(self) -> Coverage:
+        """The same column where no index finds its rows."""
+        return replace(
+            self, index=None, covered=(), uncovered=tuple(sorted((*self.covered, *self.uncovered)))
+        )
 
 
 def described(index: DatasetIndex) -> IndexDescription:

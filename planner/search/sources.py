@@ -131,6 +131,7 @@ def search_sources(
     metric: str | None = None,
     catch_up: CatchUp | None = None,
     together_with: Sequence[Coverage] = (),
+    uses_indexes: bool = True,
 ) -> tuple[SearchSource, ...]:
     """The base table where an index covers it and where none does, merged generations, fresh rows.
 
@@ -144,12 +145,15 @@ def search_sources(
         catch_up: finds merged generations that answer for rows which the base table's index lacks; without
             it, such rows are searched without an index.
         together_with: of the other columns of a hybrid search. Its searches find a row in the same source.
+        uses_indexes: whether indexes may find rows; without them, all rows are compared.
 
     Raises:
         LanceGatewayError: a source can't be read.
     """
     base = snapshot.base
     covered = coverage(base, column, kind, metric)
+    if not uses_indexes:
+        covered = covered.without_index()
     live = EVERYTHING_VISIBLE if masks is None else masks.base
     moved = MovedRows(live)
     if catch_up is not None:
