@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import lance
 
-from memwal.errors import UnavailableError
-from planner.base_table import BaseTable
+from planner.base_table import BaseTable, FilesVanishedError
 from planner.byte_cache import ByteCache
 from planner.table import Table
 
@@ -31,13 +30,13 @@ class TableAnew(Table):
         """See `Table.base`.
 
         Raises:
-            UnavailableError: another table has taken its place since the run was planned.
+            FilesVanishedError: another table has taken its place since the run was planned.
         """
         base = super().base()
         # Nothing was known here by which a table that was made anew could be told from the one before.
         if self._shared.base().place != base.place:
             msg = f"table {self.name!r} was made anew just now: run the query again"
-            raise UnavailableError(msg)
+            raise FilesVanishedError(msg)
         return base
 
     def own_tail(self, region_id: str) -> None:

@@ -272,8 +272,8 @@ def test_a_run_that_knows_nothing_of_a_table_finds_out_that_it_was_made_anew(
     plain(root, {1: 10, 2: 20})
     shared = open_engine(root).catalog.table("t")
     shared.base()
+    assert TableAnew(shared).snapshot(()).base.version == 2
     anew = TableAnew(shared)
-    assert anew.snapshot(()).base.version == 2
     plain(root, {2: 21, 5: 50})
     with pytest.raises(UnavailableError, match="was made anew just now: run the query again"):
         anew.snapshot(())
