@@ -202,18 +202,3 @@ class BaseKeyLocator:
 def fragment_keys_name(base: BaseTable, fragment: Fragment) -> CacheName:
     """What names the keys of a fragment in the cache."""
     return ("key places", base.place, fragment.files, base.primary_key)
-
-
-class NoPlaces(KeyPlaces):
-    """Never knows where a key is."""
-
-    def __init__(self) -> None:
-        pass
-
-    def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
-        """Nothing."""
-        return
-
-
-NO_PLACES = NoPlaces()
-"""For tables of which reading all keys is not worth it, such as those of the past."""
