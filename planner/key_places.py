@@ -203,18 +203,3 @@ class BaseKeyLocator:
     def find(self, keys: KeySet) -> Mapping[int, np.ndarray] | None:
         """See `KeyPlaces.find`."""
         return self.places.find(self.base, keys)
-
-
-class NoPlaces(KeyPlaces):
-    """Never knows where a key is."""
-
-    def __init__(self) -> None:
-        pass
-
-    def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
-        """Nothing."""
-        return
-
-
-NO_PLACES = NoPlaces()
-"""For tables of which reading all keys is not worth it, such as those of the past."""

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from execnodes.source import ColumnCache
+from execnodes import KeySet
 from memwal.errors import PreconditionError
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
 from memwal.layout import from_bit_reversed, manifest_directory, manifest_path
@@ -14,8 +14,9 @@ from memwal.manifest import RegionManifest, list_regions
 from planner.as_of import moment_text
 from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable
+from planner.column_cache import DecodedColumns
 from planner.fresh_rows import GenerationVanishedError
-from planner.key_places import NO_PLACES
+from planner.key_places import KeyPlaces
 from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.table import Table
 
@@ -40,8 +41,8 @@ class PastTable(Table):
         columns: keeps decoded columns of past versions.
     """
 
-    def __init__(self, newest: Table, base: BaseTable, moment: int, columns: ColumnCache) -> None:
-        super().__init__(newest.name, newest.storage, newest.cache, columns, NO_PLACES, base.session)
+    def __init__(self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns) -> None:
+        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_PLACES, base.session)
         self.version = base.version
         self.moment = moment
         self._base = base
@@ -52,8 +53,9 @@ class PastTable(Table):
         return f"as of {moment_text(self.moment)}"
 
     def read_by(self, other: Table) -> Table:
-        """See `Table.read_by`; the version of the base stays open."""
-        return PastTable(other, self._base, self.moment, self.columns, self._session)
+        """This very table: what is known of the past stays true."""
+        del other
+        return self
 
     def base(self) -> BaseTable:
         """The version."""
@@ -158,3 +160,17 @@ class PastTable(Table):
 
         at = bisect_left(later, 1, key=has_merged)
         return later[at] if at < len(later) else None
+
+
+class _NoPlaces(KeyPlaces):
+    """Never knows where a key is: to read all keys of the past is not worth it."""
+
+    def __init__(self) -> None:
+        pass
+
+    def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
+        """Nothing."""
+        return
+
+
+_NO_PLACES = _NoPlaces()

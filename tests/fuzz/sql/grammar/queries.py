@@ -20,7 +20,7 @@ from tests.fuzz.sql.grammar.blocks import (
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind
 from tests.fuzz.sql.grammar.partitions import Law, Partition
-from tests.fuzz.sql.grammar.sources import Shape, Source, Sources
+from tests.fuzz.sql.grammar.sources import Shape, Sources
 from tests.fuzz.sql.grammar.subqueries import Subqueries, conjunction
 from tests.fuzz.sql.grammar.tree import (
     Column,
