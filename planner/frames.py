@@ -15,6 +15,7 @@ from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
 from planner.leaf import DeclaredLeaf, TableLeaf
+from planner.outer_joins import may_have_such_joins, refuse_misplanned_joins
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -128,6 +129,8 @@ class Frames:
         register_distances(context, bound.distances, run)
         try:
             frame = context.sql(text, param_values=values or None)
+            if not untyped and may_have_such_joins(text):
+                refuse_misplanned_joins(frame.optimized_logical_plan())
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -190,7 +193,9 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        return bound.frame(self._context(typing=False, pushdown=pushdown), relations)
+        frame = bound.frame(self._context(typing=False, pushdown=pushdown), relations)
+        refuse_misplanned_joins(frame.optimized_logical_plan())
+        return frame
 
     def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())
@@ -229,6 +234,10 @@ class Frames:
             .with_information_schema(enabled=True)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+            # Swapped inputs take filters above an outer join for filters of the other side.
+            .set("datafusion.optimizer.join_reordering", "false")
+            # As many as change something: comparisons of constants that are left go to leaves as Python's.
+            .set("datafusion.optimizer.max_passes", "16")
         )
         if typing:
             # Plans subqueries as joins, where parameters show.
@@ -237,6 +246,8 @@ class Frames:
         if self._memory_bytes is not None:
             runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
         context = SessionContext(config, runtime)
+        # Drops keys of ORDER BY that follow from others in one input of an outer join, but not in its result.
+        context.remove_optimizer_rule("eliminate_duplicated_expr")
         if not pushdown:
             context.remove_optimizer_rule("push_down_filter")
         return context
