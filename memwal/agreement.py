@@ -41,6 +41,7 @@ _SECONDS: Final = range((2 - _EPOCH) * _DAY_SECONDS, (date(9999, 12, 30).toordin
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WIDEST_OFFSET_SECONDS: Final = 16 * 3600
 _INT64: Final = range(-(1 << 63), 1 << 63)
+_NATURAL: Final = range(1 << 63)
 
 
 def reading_types(transform: Transform, types: tuple[pa.DataType, ...]) -> tuple[pa.DataType, ...]:
@@ -100,22 +101,22 @@ def _of_time(part: str, value: pa.Scalar) -> tuple[Row, ...] | None:
 
 def _is_in_named_zone(data_type: pa.DataType) -> bool:
     zone = data_type.tz if pa.types.is_timestamp(data_type) else None
-    return zone is not None and zone != "UTC" and not zone.startswith(("+", "-"))
+    return not (zone is None or zone == "UTC" or zone.startswith(("+", "-")))
 
 
 def _is_truncated_alike(value: pa.Scalar) -> bool:
     if not value.is_valid:
         return True
     if pa.types.is_integer(value.type):
-        return 0 <= value.as_py() < _INT64.stop
-    return _is_text(value.type) and value.as_py().isascii()
+        return value.as_py() in _NATURAL
+    return _is_text(value.type) and bool(value.as_py().isascii())
 
 
 def _is_plain(value: pa.Scalar) -> bool:
     kind = value.type
     if not value.is_valid or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind):
         return True
-    return _is_text(kind) and value.as_py().isascii()
+    return _is_text(kind) and bool(value.as_py().isascii())
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -14,6 +14,7 @@ from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
+from planner.dropped_distinct import may_drop_distinct, refuse_dropped_distinct
 from planner.leaf import DeclaredLeaf, TableLeaf
 from planner.outer_joins import may_have_such_joins, refuse_misplanned_joins
 from planner.parameters import parameter_types
@@ -131,6 +132,8 @@ class Frames:
             frame = context.sql(text, param_values=values or None)
             if not untyped and may_have_such_joins(text):
                 refuse_misplanned_joins(frame.optimized_logical_plan())
+            if not untyped and may_drop_distinct(text):
+                refuse_dropped_distinct(frame)
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -195,6 +198,7 @@ class Frames:
         }
         frame = bound.frame(self._context(typing=False, pushdown=pushdown), relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
+        refuse_dropped_distinct(frame)
         return frame
 
     def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:

@@ -127,7 +127,8 @@ def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns) -> None:
         case Limit():
             conditions = _NONE
         case Join():
-            _check(str(node.join_type()), *plan.inputs(), conditions, keys)
+            left, right = plan.inputs()
+            _check(str(node.join_type()), left, right, conditions, keys)
     for child in plan.inputs():
         _visit(child, conditions, keys)
 
