@@ -3,6 +3,7 @@
     SELECT id FROM orders TABLESAMPLE SYSTEM (1)     all rows
     SELECT sum(n) FROM t GROUP BY k WITH ROLLUP      no totals
     SELECT k FROM t EXCEPT ALL SELECT k FROM u       no duplicates
+    .. WHERE a IS DISTINCT FROM b AND c              a IS DISTINCT FROM (b AND c)
 
 A wrong answer looks like a right one, so they are refused, with what to write in their place.
 """
@@ -23,6 +24,11 @@ _SET_OPERATIONS = frozenset({"INTERSECT", "EXCEPT", "MINUS"})
 _SAMPLES = frozenset({"BERNOULLI", "SYSTEM", "ROW", "BLOCK", "("})
 # What stands before a name that is no alias, and so before a CTE or a function of that name.
 _BEFORE_NAMES = frozenset({"AS", "WITH", "RECURSIVE", ",", "FROM", "JOIN", "SELECT", ".", "("})
+# What ends a condition, as far as AND and OR may follow behind it.
+_AFTER_CONDITIONS = frozenset(
+    {",", ";", "THEN", "ELSE", "WHEN", "WHERE", "GROUP", "ORDER", "HAVING", "QUALIFY", "WINDOW", "LIMIT"}
+    | {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "UNION", "INTERSECT", "EXCEPT", "AS"}
+)
 _AFTER_LOCKS = frozenset({"", "OF", "NOWAIT", "SKIP", ")"})
 
 
@@ -38,6 +44,21 @@ def _totalled(words: _Words, i: int) -> bool:
     return words[i + 1] in _TOTALS and words[i + 2] not in {"AS", "("}
 
 
+def _continued(words: _Words, i: int) -> bool:
+    """Whether AND or OR follows the operand of IS [NOT] DISTINCT FROM, which reaches over both."""
+    before = words[i - 1] if words[i - 1] != "NOT" else words[i - 2]
+    if before != "IS" or words[i + 1] != "FROM":
+        return False
+    depth = 0
+    for word in words[i + 2 :]:
+        depth += {"(": 1, "CASE": 1, ")": -1, "END": -1}.get(word, 0)
+        if depth < 0 or (depth == 0 and word in _AFTER_CONDITIONS):
+            return False
+        if depth == 0 and word in {"AND", "OR"}:
+            return True
+    return False
+
+
 _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
     {
         "TABLESAMPLE": (_sampled, "Sampling is not offered: use WHERE random() < 0.1"),
@@ -51,6 +72,13 @@ _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxy
         "SIMILAR": (
             lambda words, i: words[i + 1] == "TO",
             "SIMILAR TO is not offered: use LIKE, or a regular expression (~ '^...$')",
+        ),
+        "DISTINCT": (
+            _continued,
+            (
+                "IS [NOT] DISTINCT FROM takes all that follows for its operand, with AND and OR: write brackets "
+                "around (a IS DISTINCT FROM b)"
+            ),
         ),
         "ILIKE": (
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},

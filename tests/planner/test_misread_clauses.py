@@ -19,6 +19,8 @@ from tests.planner.names import TABLES, bound, context_with
         ("SELECT id FROM orders CONNECT BY PRIOR id = id", "use WITH RECURSIVE"),
         ("SELECT item SIMILAR TO 'n' FROM orders", "use LIKE, or a regular expression"),
         ("SELECT * ILIKE 'i%' FROM orders", "name the columns"),
+        ("SELECT id FROM orders WHERE item IS DISTINCT FROM 'a' AND id > 1", "write brackets"),
+        ("SELECT id FROM orders WHERE (qty > 1) IS NOT DISTINCT FROM (id > 1) OR qty = 1", "write brackets"),
         ("SELECT item FROM orders EXCEPT ALL SELECT item FROM items", "leave ALL out"),
         ("SELECT item FROM orders INTERSECT ALL SELECT item FROM items", "leave ALL out"),
     ],
@@ -40,6 +42,9 @@ def test_a_clause_that_would_change_nothing_is_refused(sql: str, message: str) -
         "SELECT item, sum(qty) FROM orders GROUP BY ROLLUP (item)",
         "SELECT substring(item FROM 1 FOR 2) FROM orders",
         "SELECT qty * 2 FROM orders WHERE item ILIKE 'n%'",
+        "SELECT id FROM orders WHERE id > 1 AND (item IS DISTINCT FROM 'a') AND qty IS NOT DISTINCT FROM 1",
+        "SELECT CASE WHEN qty IS DISTINCT FROM 1 THEN qty > 1 AND id > 1 END FROM orders",
+        "SELECT count(DISTINCT qty) FROM orders WHERE qty IS DISTINCT FROM (1) HAVING 1 = 1 OR 1 = 2",
         "SELECT 'TABLESAMPLE (1) FOR UPDATE' -- WITH ROLLUP",
     ],
 )
