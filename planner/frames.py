@@ -16,7 +16,7 @@ from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
 from planner.dropped_distinct import may_drop_distinct, refuse_dropped_distinct
 from planner.leaf import DeclaredLeaf, TableLeaf
-from planner.outer_joins import may_have_such_joins, refuse_misplanned_joins
+from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated

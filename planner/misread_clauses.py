@@ -76,8 +76,8 @@ _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxy
         "DISTINCT": (
             _continued,
             (
-                "IS [NOT] DISTINCT FROM takes all that follows for its operand, with AND and OR: write brackets "
-                "around (a IS DISTINCT FROM b)"
+                "IS [NOT] DISTINCT FROM takes all that follows for its operand, with AND and OR: write "
+                "brackets around (a IS DISTINCT FROM b)"
             ),
         ),
         "ILIKE": (

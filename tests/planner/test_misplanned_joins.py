@@ -115,6 +115,10 @@ REFUSED = {
         f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON x.id = s.m AND 1 = 0",
         f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON x.id = s.m AND x.id < 0",
     ),
+    "the same in another join": (
+        f"SELECT x.n FROM {COUNTED} x CROSS JOIN u WHERE x.m = NULL AND u.a > 1",
+        f"SELECT x.n FROM {COUNTED} x CROSS JOIN u WHERE x.m < 0 AND u.a > 1",
+    ),
     "distinct keys of an input of a join": (
         "SELECT DISTINCT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t",
         "SELECT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t GROUP BY q.a",
@@ -167,10 +171,12 @@ def test_what_is_planned_wrongly_is_refused(
         "SELECT y.id, x.k FROM t y LEFT JOIN (SELECT id, 7 AS k FROM u) x ON x.id = y.id ORDER BY x.k, y.id",
         "SELECT x.a AS p, y.a AS q FROM t x FULL JOIN u y ON x.id = y.id ORDER BY x.a, y.a, x.id LIMIT 9",
         f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON TRUE ORDER BY x.id",
+        f"SELECT x.k, count(*) FROM t y LEFT JOIN {CONSTANT} x ON x.id = y.id GROUP BY x.k",
         f"SELECT y.id, x.k FROM {CONSTANT} x RIGHT JOIN t y ON x.id = y.id ORDER BY y.id",
         "SELECT DISTINCT x.a FROM t x JOIN u y ON x.id = y.id",
         "SELECT DISTINCT q.n FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q JOIN t ON t.a = q.a",
         "SELECT a, count(c) FROM (SELECT DISTINCT x.a, y.c FROM t x JOIN u y ON x.a = y.a) GROUP BY a",
+        "SELECT n FROM (SELECT count(*) AS n FROM t WHERE FALSE)",
         "SELECT DISTINCT a FROM (SELECT a, count(*) AS n FROM u GROUP BY a)",
         "SELECT count(DISTINCT x.a) FROM t x LEFT JOIN u y ON x.id = y.id",
         # Two inputs with known row counts, which would be swapped.

@@ -1,4 +1,4 @@
-"""Outer joins that DataFusion 54 plans wrongly, found in its optimised plans.
+"""Joins that DataFusion 54 plans wrongly, found in its optimised plans.
 
     SELECT y.a FROM x RIGHT JOIN (SELECT * FROM t WHERE lower(c) = 'a') y ON x.a = y.a WHERE x.c IS NULL
 
@@ -8,7 +8,7 @@ right input has a namesake of, goes down to a filter or a union in that input, a
     SELECT x.k, y.id FROM (SELECT id, 7 AS k FROM t) x FULL JOIN u y ON x.id = y.id ORDER BY x.k
 
 What is constant in the left input of a RIGHT or FULL join is taken for constant in the result, where it is
-NULL too: such keys of ORDER BY and of windows are dropped.
+NULL too: such keys of ORDER BY and of windows are dropped, and groups by them are closed too early.
 
     SELECT x.id, s.n FROM x LEFT JOIN (SELECT count(*) AS n FROM t) s ON FALSE
 
@@ -57,7 +57,8 @@ _Columns = frozenset[_Column]
 _ANY: Final = (None, "*")
 _NONE: Final[_Columns] = frozenset()
 _EVERYTHING: Final[_Columns] = frozenset({_ANY})
-_WORDS: Final = re.compile(r"\b(?:left|right|full)\b", re.IGNORECASE)
+# An aggregate below a join is in a SELECT of its own.
+_WORDS: Final = re.compile(r"\b(?:left|right|full)\b|\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL)
 # What takes over no condition from above; filters and unions do.
 _NEVER_FILTER: Final = (
     Aggregate,
@@ -75,7 +76,7 @@ _EQUALITIES: Final = frozenset({"=", "IS NOT DISTINCT FROM"})
 
 
 def may_have_such_joins(sql: str) -> bool:
-    """Whether a plan of this text can have an outer join: optimising makes no other join one."""
+    """Whether a plan of this text can have such a join: optimising makes no other join an outer one."""
     return _WORDS.search(sql) is not None
 
 
@@ -88,29 +89,14 @@ def refuse_misplanned_joins(plan: LogicalPlan) -> None:
     Raises:
         UnsupportedError: there is one.
     """
-    for one in every_node(plan):
-        _check_node(one)
-    _visit(plan, _NONE, _NONE)
+    _visit(plan, _NONE, _NONE, is_joined=False)
 
 
-def _check_node(plan: LogicalPlan) -> None:
+def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns, *, is_joined: bool) -> None:
+    """Look at a node below conditions on some columns, below an order by some, and maybe below a join."""
     node = plan.to_variant()
-    if isinstance(node, Aggregate) and not node.group_by_exprs() and _is_empty(*plan.inputs()):
-        msg = (
-            "An aggregate of no rows beside an outer join is not offered: a condition that is never true may "
-            "have taken them, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
-        )
-        raise UnsupportedError(msg)
-    if isinstance(node, TableScan) and any(one.variant_name() != "Literal" for one in _constant(node)):
-        msg = (
-            "A condition on constants alone is left beside an outer join: write what it comes to in its place"
-        )
-        raise UnsupportedError(msg)
-
-
-def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns) -> None:
-    """Look at a node below conditions on some columns, and below an order by some."""
-    node = plan.to_variant()
+    if is_joined:
+        _check_joined(plan)
     match node:
         case Filter():
             conditions |= _read([node.predicate()])
@@ -122,6 +108,8 @@ def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns) -> None:
             keys |= _without_relation(keys)
         case Sort():
             keys |= _read(one.expr() for one in node.sort_exprs())
+        case Aggregate():
+            keys |= _read(node.group_by_exprs())
         case WindowExpr():
             keys |= _keys_of_windows(node)
         case Limit():
@@ -129,8 +117,22 @@ def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns) -> None:
         case Join():
             left, right = plan.inputs()
             _check(str(node.join_type()), left, right, conditions, keys)
+            is_joined = True
     for child in plan.inputs():
-        _visit(child, conditions, keys)
+        _visit(child, conditions, keys, is_joined=is_joined)
+
+
+def _check_joined(plan: LogicalPlan) -> None:
+    node = plan.to_variant()
+    if isinstance(node, Aggregate) and not node.group_by_exprs() and _is_empty(*plan.inputs()):
+        msg = (
+            "An aggregate of no rows is not offered in a join: a condition that is never true may have taken "
+            "them, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
+        )
+        raise UnsupportedError(msg)
+    if isinstance(node, TableScan) and any(one.variant_name() != "Literal" for one in _constant(node)):
+        msg = "A condition on constants alone is left in a join: write what it comes to in its place"
+        raise UnsupportedError(msg)
 
 
 def _check(kind: str, left: LogicalPlan, right: LogicalPlan, conditions: _Columns, keys: _Columns) -> None:
@@ -148,8 +150,8 @@ def _check(kind: str, left: LogicalPlan, right: LogicalPlan, conditions: _Column
     constant = _shared(keys, _constants(left))
     if constant is not None:
         msg = (
-            f"An order by {constant} above a {kind.upper()} JOIN is not offered where {constant} is constant "
-            "in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
+            f"An order or groups by {constant} above a {kind.upper()} JOIN is not offered where {constant} is "
+            "constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
         )
         raise UnsupportedError(msg)
 
