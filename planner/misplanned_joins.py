@@ -150,8 +150,8 @@ def _check(kind: str, left: LogicalPlan, right: LogicalPlan, conditions: _Column
     constant = _shared(keys, _constants(left))
     if constant is not None:
         msg = (
-            f"An order or groups by {constant} above a {kind.upper()} JOIN is not offered where {constant} is "
-            "constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
+            f"An order or groups by {constant} above a {kind.upper()} JOIN is not offered where {constant} "
+            "is constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
         )
         raise UnsupportedError(msg)
 
