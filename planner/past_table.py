@@ -8,7 +8,7 @@ from functools import cached_property
 
 from execnodes import KeySet
 from memwal.errors import PreconditionError
-from memwal.index_details import MemWalIndexDetails, read_base_manifest
+from memwal.index_details import read_base_manifest
 from memwal.layout import from_bit_reversed, manifest_directory, manifest_path
 from memwal.manifest import RegionManifest, list_regions
 from planner.as_of import moment_text
@@ -61,10 +61,10 @@ class PastTable(Table):
         """The version."""
         return self._base
 
-    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
+    def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """All regions that there were; see `Table.assignments`."""
         del consistency
-        return RegionAssignments() if details is None else self._assigned
+        return RegionAssignments() if base.details is None else self._assigned
 
     def snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0

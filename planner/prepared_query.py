@@ -119,7 +119,7 @@ class PreparedQuery(CheckedQuery):
                 raise translated(plain, self._bound, run.failure) from plain
             # Without pushdown nothing tells regions apart.
             found = self._catalog.table(table)
-            return frozenset(found.table.assignments(found.base().details, settings.consistency).region_ids)
+            return frozenset(found.table.assignments(found.base(), settings.consistency).region_ids)
         kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
         return frozenset(region_id for regions in kept for region_id in regions)
 

@@ -187,7 +187,7 @@ class TableScan:
     def pruning(self) -> Pruning:
         """Which regions of the table may have matching rows."""
         base = self.base
-        regions = self.table.assignments(base.details, self.run.options.consistency)
+        regions = self.table.assignments(base, self.run.options.consistency)
         reason = self._reason_not_to_prune(len(regions.regions))
         if base.details is None or reason:
             return all_regions(regions, reason)

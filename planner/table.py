@@ -22,7 +22,13 @@ from memwal.errors import (
     UnavailableError,
 )
 from memwal.index_details import MemWalIndexDetails
-from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
+from memwal.manifest import (
+    FlushedGeneration,
+    RegionManifest,
+    list_regions,
+    read_latest_manifest,
+    read_latest_manifests,
+)
 from memwal.region_snapshots import read_region_snapshots
 from memwal.storage import Storage
 from memwal.wal import WalEntry, wal_entry_path
@@ -200,13 +206,13 @@ class Table:
         """
         return self._newest.recent()
 
-    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
+    def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """All regions and the region values that their manifests record; the same object while they last."""
-        if details is None:
+        if base.details is None:
             return RegionAssignments()
         kept = self._newest.known
         if consistency == "snapshot":
-            return self._remembered(kept, details).assignments
+            return self._remembered(kept, base).assignments
         state = kept.recorded_state
         region_ids = list_regions(self.storage)
         source, assigned = kept.assigned
@@ -317,9 +323,9 @@ class Table:
         What did not change since the last snapshot is the same object.
         """
         if consistency == "snapshot":
-            base = self.base()
-            manifests = self._remembered(kept, base.details).manifests if base.details else {}
+            manifests = self._remembered_manifests(kept, needed)
             logs: Mapping[str, RegionLog] = {}
+            base = self.base()
         else:
             manifests = self._newest_manifests(kept, needed)
             present = [manifest for manifest in manifests.values() if manifest is not None]
@@ -347,7 +353,12 @@ class Table:
                 continue
             flushed = () if manifest is None else manifest.flushed_generations
             unmerged = [one for one in flushed if one.generation > newest_merged]
-            generations = self.open_generations(base, region_id, unmerged)
+            try:
+                generations = self.open_generations(base, region_id, unmerged)
+            except GenerationVanishedError:
+                if consistency != "snapshot" or manifest is None or self._has_had(manifest):
+                    raise
+                generations = ()
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
         return last.of(base, regions)
 
@@ -370,13 +381,29 @@ class Table:
             log = log.flushed_up_to(log.after, newest_merged + 1, base)
         return log.tail(base, partial(self._entry, kept, region_id))
 
-    def _remembered(self, kept: KnownState, details: MemWalIndexDetails) -> RememberedRegions:
+    def _remembered(self, kept: KnownState, base: BaseTable) -> RememberedRegions:
         """What the index remembers of regions; read once for each version of it."""
-        found = kept.remembered
+        found, details = kept.remembered, base.details or MemWalIndexDetails()
         if found is None or found.details is not details:
-            found = RememberedRegions(details, read_region_snapshots(self.storage, details))
+            found = RememberedRegions(details, read_region_snapshots(self.storage, base.version, details))
             kept.remembered = found
         return found
+
+    def _remembered_manifests(
+        self, kept: KnownState, region_ids: Sequence[str]
+    ) -> dict[str, RegionManifest | None]:
+        """Manifests as the index remembers them; the newest of regions that it only knows to be there."""
+        remembered = self._remembered(kept, self.base()).manifests
+        named = [one for one in region_ids if one in remembered and remembered[one] is None]
+        return {**remembered, **self._newest_manifests(kept, named)}
+
+    def _has_had(self, manifest: RegionManifest) -> bool:
+        """Whether a remembered region is this table's: versions of its manifest only grow.
+
+        The index of a clone remembers regions of the table that it was made of.
+        """
+        newest = read_latest_manifest(self.storage, manifest.region_id)
+        return newest is not None and newest.version >= manifest.version
 
     def _newest_manifests(
         self, kept: KnownState, region_ids: Sequence[str]

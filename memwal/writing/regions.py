@@ -236,13 +236,20 @@ class Regions:
                 writer_epoch=0,
                 replay_after_wal_entry_position=0,
                 wal_entry_position_last_seen=0,
-                current_generation=1,
+                current_generation=self._first_generation(region_id),
                 region_spec_id=self._spec_id,
                 region_values={name: value or b"" for name, value in values.items()},
             ),
         )
         self._known = {**self._known, raw: region_id}
         return region_id
+
+    def _first_generation(self, region_id: str) -> int:
+        """The first generation of a new region that nobody takes for merged.
+
+        The index of a clone tells the merges of its source, whose regions have the same ids.
+        """
+        return self._merged.get(region_id, 0) + 1
 
     def _only(self) -> str:
         known = self._known.get(())
@@ -261,7 +268,8 @@ class Regions:
             region_id not in ids or read_latest_manifest(self._storage, region_id) is None
         ):
             # Of several who create it, one does.
-            commit_manifest(self._storage, RegionManifest(region_id, 1, 0, 0, 0, 1))
+            first = self._first_generation(region_id)
+            commit_manifest(self._storage, RegionManifest(region_id, 1, 0, 0, 0, first))
         self._known = {(): region_id}
         return region_id
 

@@ -32,6 +32,10 @@ from tests.planner.names import TABLES, bound, context_with
         ),
         ("SELECT 1 FROM orders WHERE (qty) IS NOT DISTINCT FROM (1) OR true", "write (a IS DISTINCT FROM b)"),
         ("SELECT * ILIKE 'i%' FROM orders", "name the columns"),
+        (
+            "SELECT id FROM orders WHERE (qty > 1) IS NOT DISTINCT FROM (id > 1) OR qty = 1",
+            "write (a IS DISTINCT FROM b)",
+        ),
         ("SELECT item FROM orders EXCEPT ALL SELECT item FROM items", "leave ALL out"),
         ("SELECT item FROM orders INTERSECT ALL SELECT item FROM items", "leave ALL out"),
     ],
@@ -60,6 +64,8 @@ def test_a_clause_that_would_change_nothing_is_refused(sql: str, message: str) -
         "SELECT count(*) FILTER (WHERE id IS DISTINCT FROM (SELECT 1 WHERE true AND true)) FROM orders",
         "SELECT DISTINCT id FROM orders WHERE id = 1 AND qty = 2",
         "SELECT qty * 2 FROM orders WHERE item ILIKE 'n%'",
+        "SELECT CASE WHEN qty IS DISTINCT FROM 1 THEN qty > 1 AND id > 1 END FROM orders",
+        "SELECT count(DISTINCT qty) FROM orders WHERE qty IS DISTINCT FROM (1) HAVING 1 = 1 OR 1 = 2",
         "SELECT 'TABLESAMPLE (1) FOR UPDATE' -- WITH ROLLUP",
     ],
 )
