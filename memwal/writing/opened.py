@@ -21,6 +21,8 @@ from memwal.writing.bucket_reading import bucket_reading
 from memwal.writing.regions import Regions, RoutedRows
 from memwal.writing.rows import cast, conformed, entry_schema
 
+_LOOKS = 4
+
 
 @dataclass(eq=False)
 class _Watched:
@@ -79,13 +81,7 @@ class OpenTable:
             msg = f"table {name!r} can't be opened for writing: {error}"
             raise UnavailableError(msg) from error
         watched = _watched(storage, dataset.version)
-        details = read_index_details(storage, dataset.version)
-        if details is None:
-            msg = (
-                f"table {name!r} has no MemWAL, so it takes no streaming writes: "
-                f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
-            )
-            raise PreconditionError(msg)
+        details = _details_of(name, storage, dataset.version)
         schema = dataset.schema
         key = key_columns(schema)
         spec = max(details.region_specs, key=lambda one: one.spec_id, default=None)
@@ -96,7 +92,8 @@ class OpenTable:
             bucket_reading(storage, spec, {field_id: column for column, field_id in field_ids.items()}),
             table_id=(schema.metadata or {}).get(TABLE_ID, b"").decode(),
             keyed=bool(key),
-            merged=details.merged_generations,
+            details=details,
+            newest=lambda: _newest_details(name, storage, dataset),
         )
         required = not_null_columns(schema)
         return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watched)
@@ -225,3 +222,39 @@ def _watched(storage: Storage, version: int) -> _Watched:
         if identity is not None:
             return _Watched(path, identity, time.monotonic())
     return _Watched(base_manifest_paths(version)[0], None)
+
+
+def _details_of(name: str, storage: Storage, version: int) -> MemWalIndexDetails:
+    """The MemWAL index of a base version.
+
+    Raises:
+        PreconditionError: it has none.
+        NotFoundError: there is no such version any more.
+    """
+    details = read_index_details(storage, version)
+    if details is None:
+        msg = (
+            f"table {name!r} has no MemWAL, so it takes no streaming writes: "
+            f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
+        )
+        raise PreconditionError(msg)
+    return details
+
+
+def _newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401 (lance types)
+    """The MemWAL index of the newest base version.
+
+    Raises:
+        PreconditionError: it has none any more.
+        UnavailableError: storage failed to answer.
+    """
+    for _ in range(_LOOKS):
+        try:
+            return _details_of(name, storage, dataset.latest_version)
+        except NotFoundError:
+            continue  # Cleaned up: there is a newer one.
+        except (OSError, ValueError) as error:
+            msg = f"table {name!r}: its newest version can't be found: {error}"
+            raise UnavailableError(msg) from error
+    msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
+    raise UnavailableError(msg)
