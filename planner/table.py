@@ -137,9 +137,12 @@ class Table:
         place = self._newest.known.place
         with self._writer_lock:
             if self._writer is not None and self._writer_place != place:
-                # Of a table that was dropped: to flush its rows would write them into the new one.
-                stranger, self._writer = self._writer, None
-                stranger.abandon()
+                if self._writer.is_there():  # Readers know a table by less than writers do.
+                    self._writer_place = place
+                else:
+                    # Of a table that was dropped: to flush its rows would write them into the new one.
+                    stranger, self._writer = self._writer, None
+                    stranger.abandon()
             if self._writer is None:
                 self._writer_place = place
                 self._writer = TableWriter(self.name, self.storage, self._writing, self._session, self.wrote)

@@ -28,6 +28,7 @@ from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexD
 from memwal.lance_errors import brief
 from memwal.layout import MEM_WAL, VERSIONS, base_manifest_paths
 from memwal.storage import Storage
+from memwal.table_mark import table_mark, unmark_table
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
@@ -80,8 +81,11 @@ def create_dataset(
     # Regions that are there before there is a table are left of one whose dropping was cut short. They are
     # looked at first, so that no region of a table that somebody else makes meanwhile is among them.
     left = () if rehearse else storage.directories(MEM_WAL)
+    mark = None if rehearse else table_mark(storage)
     if not rehearse and table_exists(storage):
         return False
+    if mark is not None:
+        unmark_table(storage)
     for region in left:
         storage.child(MEM_WAL, region).delete_all()
     with tempfile.TemporaryDirectory(prefix="lance-gateway-") as directory:
@@ -153,6 +157,10 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
         UnavailableError: storage failed; what is left is no table if the manifests are gone.
         UnsupportedError: a DynamoDB table knows its versions.
     """
+    if not storage.committed_by:
+        unmark_table(
+            storage
+        )  # First: writers must not take what is made after a drop that is cut short for it.
     for _ in range(_SWEEPS):
         manifests = [one.name for one in storage.list(VERSIONS) if one.name.endswith(_MANIFEST)]
         if not manifests:

@@ -126,8 +126,9 @@ class Claim:
         if writer is None or self.is_lost:
             return False
         newest = read_latest_manifest(self.table.storage, self.region_id)
-        if newest is None or newest.writer_epoch != self.epoch:
-            self.is_lost = True  # To close it would only fail, noisily.
+        if newest is None or newest.writer_epoch != self.epoch or not self.table.is_there():
+            # To close it would only fail, noisily, or bring the rows into another table.
+            self.is_lost = True
             return False
         try:
             writer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,8 +16,9 @@ import pyarrow as pa
 from memwal.creating.columns import TABLE_ID, key_columns, not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, read_index_details
-from memwal.layout import base_manifest_paths
+from memwal.layout import VERSIONS, base_manifest_paths
 from memwal.storage import FileIdentity, Storage
+from memwal.table_mark import mark_table, table_mark
 from memwal.writing.bucket_reading import bucket_reading
 from memwal.writing.regions import Regions, RoutedRows
 from memwal.writing.rows import cast, conformed, entry_schema
@@ -25,13 +27,64 @@ _LOOKS = 4
 
 
 @dataclass(eq=False)
-class _Watched:
-    """A file by which the table is known, and when it was looked at last."""
+class _Watch:
+    """Whether a directory still holds the table that was opened, and its MemWAL; shared between threads.
 
-    path: str
-    identity: FileIdentity | None
+    Attributes:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: a `lance.LanceDataset` of it.
+        mark: by which the table is known.
+        details: the MemWAL index when it was opened.
+        version: newest base version that was looked at.
+        directory: of versions, before that was the newest.
+        looked_at: monotonic time.
+        lock: one looks for all who wait.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    mark: FileIdentity
+    details: MemWalIndexDetails
+    version: int
+    directory: FileIdentity | None = None
     looked_at: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_same(self) -> bool:
+        """Look at it; on S3 no more than once a second.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        trusted = self.storage.backend.identity_seconds
+        if not trusted:
+            return table_mark(self.storage) == self.mark and (not self._has_newer() or self._has_regions())
+        with self.lock:
+            now = time.monotonic()
+            if now - self.looked_at < trusted:
+                return True
+            if table_mark(self.storage) != self.mark or not self._has_regions():
+                return False
+            self.looked_at = now
+            return True
+
+    def _has_newer(self) -> bool:
+        """Whether a version may have been committed. The time of a directory is coarse: names count too."""
+        following = base_manifest_paths(self.version + 1)
+        return self.storage.identity(VERSIONS) != self.directory or any(self.storage.exists(*following))
+
+    def _has_regions(self) -> bool:
+        """Whether the newest version has the MemWAL: others can overwrite the table, or take it away."""
+        directory = self.storage.identity(VERSIONS)
+        newest = newest_version(self.name, self.dataset)
+        if newest != self.version:
+            found = newest_details(self.name, self.storage, self.dataset)
+            if found is None or found.region_specs != self.details.region_specs:
+                return False
+        self.version, self.directory = newest, directory
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +112,7 @@ class OpenTable:
     required: tuple[str, ...]
     details: MemWalIndexDetails
     regions: Regions
-    watched: _Watched
+    watch: _Watch
 
     @staticmethod
     def open(name: str, storage: Storage, session: Any = None) -> OpenTable:  # noqa: ANN401 (lance types)
@@ -70,18 +123,22 @@ class OpenTable:
             PreconditionError: it takes no streaming writes.
             UnavailableError: storage failed to answer.
         """
-        try:
-            dataset = lance.dataset(
-                storage.uri, session=session, storage_options=dict(storage.options) or None
-            )
-        except (OSError, ValueError) as error:
-            if "not found" in str(error).lower():
-                msg = f"table {name!r} does not exist at {storage.uri}"
-                raise NotFoundError(msg) from error
-            msg = f"table {name!r} can't be opened for writing: {error}"
-            raise UnavailableError(msg) from error
-        watched = _watched(storage, dataset.version)
-        details = _details_of(name, storage, dataset.version)
+        mark = table_mark(storage)
+        for _ in range(_LOOKS):
+            dataset = _newest_dataset(name, storage, session)
+            details = read_index_details(storage, dataset.version)
+            if details is None:
+                raise _without_mem_wal(name)
+            found = table_mark(storage)
+            if found is not None and found == mark:
+                break  # It was there before and after: what was opened is the table of that mark.
+            if found is None:
+                mark_table(storage)
+                found = table_mark(storage)
+            mark = found
+        else:
+            msg = f"table {name!r} is dropped and made anew while it is opened; retry"
+            raise UnavailableError(msg)
         schema = dataset.schema
         key = key_columns(schema)
         spec = max(details.region_specs, key=lambda one: one.spec_id, default=None)
@@ -93,10 +150,11 @@ class OpenTable:
             table_id=(schema.metadata or {}).get(TABLE_ID, b"").decode(),
             keyed=bool(key),
             details=details,
-            newest=lambda: _newest_details(name, storage, dataset),
+            newest=lambda: _mem_wal_now(name, storage, dataset),
         )
         required = not_null_columns(schema)
-        return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watched)
+        watch = _Watch(name, storage, dataset, mark, details, dataset.version)
+        return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watch)
 
     @cached_property
     def written(self) -> Any:  # noqa: ANN401 (lance types)
@@ -126,27 +184,14 @@ class OpenTable:
         return {field_id: name for name, field_id in self.field_ids.items()}
 
     def is_there(self) -> bool:
-        """Whether the table is still the one that was opened: it may have been dropped, or made anew.
+        """Whether the table is still the one that was opened, and has its MemWAL.
 
-        Costs little; on S3 it is asked once a second.
+        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
 
         Raises:
             UnavailableError: storage failed to answer.
         """
-        watched = self.watched
-        if watched.identity is None:
-            return False
-        trusted = self.storage.backend.identity_seconds
-        if not trusted:
-            return self.storage.identity(watched.path) == watched.identity
-        with watched.lock:  # One looks for all who wait.
-            now = time.monotonic()
-            if now - watched.looked_at < trusted:
-                return True
-            if self.storage.identity(watched.path) != watched.identity:
-                return False
-            watched.looked_at = now
-            return True
+        return self.watch.is_same()
 
     def writes_as(self, other: OpenTable) -> bool:
         """Whether writers opened with either do the same, and rows go to the same regions."""
@@ -216,45 +261,62 @@ class OpenTable:
         return self.regions.route(columns, rows.num_rows)
 
 
-def _watched(storage: Storage, version: int) -> _Watched:
-    for path in base_manifest_paths(version):
-        identity = storage.identity(path)
-        if identity is not None:
-            return _Watched(path, identity, time.monotonic())
-    return _Watched(base_manifest_paths(version)[0], None)
+def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
+    """Number of the newest version of a base table.
 
-
-def _details_of(name: str, storage: Storage, version: int) -> MemWalIndexDetails:
-    """The MemWAL index of a base version.
+    Args:
+        name: of the table, for messages.
+        dataset: any version of it, a `lance.LanceDataset`.
 
     Raises:
-        PreconditionError: it has none.
-        NotFoundError: there is no such version any more.
+        UnavailableError: storage failed to answer.
     """
-    details = read_index_details(storage, version)
-    if details is None:
-        msg = (
-            f"table {name!r} has no MemWAL, so it takes no streaming writes: "
-            f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
-        )
-        raise PreconditionError(msg)
-    return details
+    try:
+        newest: int = dataset.latest_version
+    except (OSError, ValueError) as error:
+        msg = f"table {name!r}: its newest version can't be found: {error}"
+        raise UnavailableError(msg) from error
+    return newest
 
 
-def _newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401 (lance types)
-    """The MemWAL index of the newest base version.
+def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
+    """The MemWAL index of the newest version of a base table; None where it has none.
+
+    Args:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: any version of it, a `lance.LanceDataset`.
 
     Raises:
-        PreconditionError: it has none any more.
         UnavailableError: storage failed to answer.
     """
     for _ in range(_LOOKS):
-        try:
-            return _details_of(name, storage, dataset.latest_version)
-        except NotFoundError:
-            continue  # Cleaned up: there is a newer one.
-        except (OSError, ValueError) as error:
-            msg = f"table {name!r}: its newest version can't be found: {error}"
-            raise UnavailableError(msg) from error
+        with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
+            return read_index_details(storage, newest_version(name, dataset))
     msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
     raise UnavailableError(msg)
+
+
+def _mem_wal_now(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
+    details = newest_details(name, storage, dataset)
+    if details is None:
+        raise _without_mem_wal(name)
+    return details
+
+
+def _without_mem_wal(name: str) -> PreconditionError:
+    return PreconditionError(
+        f"table {name!r} has no MemWAL, so it takes no streaming writes: "
+        f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
+    )
+
+
+def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 (lance types)
+    try:
+        return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
+    except (OSError, ValueError) as error:
+        if "not found" in str(error).lower():
+            msg = f"table {name!r} does not exist at {storage.uri}"
+            raise NotFoundError(msg) from error
+        msg = f"table {name!r} can't be opened for writing: {error}"
+        raise UnavailableError(msg) from error
