@@ -60,24 +60,31 @@ class _Watch:
         """
         trusted = self.storage.backend.identity_seconds
         if not trusted:
-            return table_mark(self.storage) == self.mark and (not self._has_newer() or self._has_regions())
+            return not self._may_have_changed() or self._is_marked_as_before()
         with self.lock:
             now = time.monotonic()
             if now - self.looked_at < trusted:
                 return True
-            if table_mark(self.storage) != self.mark or not self._has_regions():
+            if not self._is_marked_as_before():
                 return False
             self.looked_at = now
             return True
 
-    def _has_newer(self) -> bool:
-        """Whether a version may have been committed. The time of a directory is coarse: names count too."""
-        following = base_manifest_paths(self.version + 1)
-        return self.storage.identity(VERSIONS) != self.directory or any(self.storage.exists(*following))
+    def _may_have_changed(self) -> bool:
+        """Whether a version may have been committed, or the table made anew, since it was looked at.
 
-    def _has_regions(self) -> bool:
-        """Whether the newest version has the MemWAL: others can overwrite the table, or take it away."""
+        The time of a directory is coarse, so the next version is looked for by its names as well.
+        """
         directory = self.storage.identity(VERSIONS)
+        if directory is None or directory != self.directory:
+            return True
+        return any(self.storage.exists(*base_manifest_paths(self.version + 1)))
+
+    def _is_marked_as_before(self) -> bool:
+        """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
+        directory = self.storage.identity(VERSIONS)
+        if table_mark(self.storage) != self.mark:
+            return False
         newest = newest_version(self.name, self.dataset)
         if newest != self.version:
             found = newest_details(self.name, self.storage, self.dataset)
