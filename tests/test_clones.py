@@ -1,5 +1,6 @@
 """Clones and copies of a table are tables of their own, in which regions have the ids of the original's."""
 
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -346,3 +347,56 @@ def test_a_clone_of_a_clone(here: Lakeside) -> None:
     here.put("d", {0: 6, 1: 6})
     here.check("d")
     here.check("c")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_random_histories_of_clones_and_overwritten_tables(root: Path, seed: int) -> None:
+    """Each clone goes on as the table; what is in it is what was merged, or all where regions came along."""
+    draw, here, name = random.Random(seed), Lakeside(root), "t0"
+    here.sql(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, n BIGINT) WITH (region_by = 'bucket(id, 2)')")
+    here.rows[name] = {}
+    for step in range(40):
+        kind = draw.choice(("put", "put", "delete", "flush", "merge", "clean", "clone", "overwrite"))
+        lake = here.lake(name)
+        if kind == "put":
+            here.put(name, {draw.randrange(10): step for _ in range(draw.randint(1, 4))})
+        elif kind == "delete" and here.rows[name]:
+            here.delete(name, draw.choice(sorted(here.rows[name])))
+        elif kind == "flush":
+            here.flush(name)
+        elif kind == "merge":
+            merge(lake)
+        elif kind == "clean":
+            policy = CleanPolicy(grace_seconds=0, retain_versions=draw.choice((None, 1)))
+            clean(lake, policy, delete=True, clock=later())
+        elif kind == "clone":
+            name = _cloned(here, draw, name, f"c{step}")
+        elif kind == "overwrite":
+            dataset = lance.dataset(lake.uri)
+            here.rows[name] = {1: step}
+            rows = pa.table({"id": [1], "n": [step]}, schema=dataset.schema)
+            lance.write_dataset(rows, lake.uri, mode="overwrite")
+            regions = f"region_by = 'bucket(id, {draw.randint(1, 3)})', discard_regions = true"
+            here.sql(f"ALTER TABLE {name} SET (memwal = true, {regions})")
+        here.check(name)
+    here.close()
+
+
+def _cloned(here: Lakeside, draw: random.Random, name: str, clone: str) -> str:
+    here.flush(name)
+    lake, target = here.lake(name), here.root / f"{clone}.lance"
+    kind = draw.choice(("shallow", "deep", "copy", "copy without regions"))
+    if kind != "copy":
+        merge(lake)
+    dataset = lance.dataset(lake.uri)
+    if kind == "shallow":
+        dataset.shallow_clone(str(target), reference=dataset.version)
+    elif kind == "deep":
+        dataset.deep_clone(str(target), reference=dataset.version)
+    else:
+        shutil.copytree(lake.uri, target)
+        if kind != "copy" and (target / "_mem_wal").exists():
+            shutil.rmtree(target / "_mem_wal")
+    here.rows[clone] = dict(here.rows[name])
+    return clone
