@@ -18,6 +18,7 @@ from memwal.writing import WriteOptions
 from pipeline.cleaning import CleanPolicy, Kind, clean
 from pipeline.lake import LakeTable
 from pipeline.merging import merge
+from pipeline.merging.extents import agree
 from planner.catalog import Catalog
 from planner.dml.prepared import WriteResult
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
@@ -346,6 +347,18 @@ def test_a_clone_of_a_clone(here: Lakeside) -> None:
     here.rows["d"] = here.rows["c"]
     here.put("d", {0: 6, 1: 6})
     here.check("d")
+    here.check("c")
+
+
+def test_a_merge_that_began_in_the_original_does_not_hold_up_the_copy(here: Lakeside) -> None:
+    storage = here.lake("t").storage
+    for region, manifest in here.regions("t").items():
+        agree(storage, region, manifest.current_generation, manifest.current_generation + 5)
+    _copy_without_regions(here, here.root / "c.lance")
+    here.rows["c"] = here.rows["t"]
+    here.put("c", dict.fromkeys(range(4), 9))
+    here.flush("c")
+    assert sum(one.count for one in merge(here.lake("c")).batches) == 2
     here.check("c")
 
 

@@ -37,7 +37,7 @@ class _Watch:
         mark: by which the table is known.
         details: the MemWAL index when it was opened.
         version: newest base version that was looked at.
-        directory: of versions, before that was the newest.
+        directory: of versions, before that was found to be the newest; None where there are no directories.
         looked_at: monotonic time.
         lock: one looks for all who wait.
     """
@@ -48,8 +48,8 @@ class _Watch:
     mark: FileIdentity
     details: MemWalIndexDetails
     version: int
-    directory: FileIdentity | None = None
-    looked_at: float = 0.0
+    directory: FileIdentity | None
+    looked_at: float
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_same(self) -> bool:
@@ -75,14 +75,13 @@ class _Watch:
 
         The time of a directory is coarse, so the next version is looked for by its names as well.
         """
-        directory = self.storage.identity(VERSIONS)
-        if directory is None or directory != self.directory:
+        if self.directory is None or self.storage.identity(VERSIONS) != self.directory:
             return True
         return any(self.storage.exists(*base_manifest_paths(self.version + 1)))
 
     def _is_marked_as_before(self) -> bool:
         """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
-        directory = self.storage.identity(VERSIONS)
+        directory = _versions_directory(self.storage)
         if table_mark(self.storage) != self.mark:
             return False
         newest = newest_version(self.name, self.dataset)
@@ -132,6 +131,7 @@ class OpenTable:
         """
         mark = table_mark(storage)
         for _ in range(_LOOKS):
+            began, directory = time.monotonic(), _versions_directory(storage)
             dataset = _newest_dataset(name, storage, session)
             details = read_index_details(storage, dataset.version)
             if details is None:
@@ -160,7 +160,7 @@ class OpenTable:
             newest=lambda: _mem_wal_now(name, storage, dataset),
         )
         required = not_null_columns(schema)
-        watch = _Watch(name, storage, dataset, mark, details, dataset.version)
+        watch = _Watch(name, storage, dataset, mark, details, dataset.version, directory, began)
         return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watch)
 
     @cached_property
@@ -302,6 +302,11 @@ def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDeta
             return read_index_details(storage, newest_version(name, dataset))
     msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
     raise UnavailableError(msg)
+
+
+def _versions_directory(storage: Storage) -> FileIdentity | None:
+    """Changes with every commit; None where there are no directories, but prefixes of names."""
+    return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
 
 
 def _mem_wal_now(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401

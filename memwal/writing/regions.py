@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from memwal.errors import PreconditionError, UnsupportedError
 from memwal.index_details import MemWalIndexDetails, RegionField, RegionSpec
+from memwal.layout import extent_path
 from memwal.manifest import (
     RegionManifest,
     commit_manifest,
@@ -245,6 +246,8 @@ class Regions:
                 if value is not None or not _is_variable(one)
             }
             first = first_generation(details, region_id)
+            if first > 1:  # In a copy, a file of the original may tell of generations that don't come.
+                self._storage.delete(extent_path(region_id, first))
             commit_manifest(
                 self._storage,
                 RegionManifest(
