@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Executor
 
-from memwal.index_details import MemWalIndexDetails
 from memwal.manifest import FlushedGeneration
 from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable
@@ -93,9 +92,9 @@ class RunTable(Table):
         """See `Table.recent_base`."""
         return self._source.recent_base()
 
-    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
+    def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """See `Table.assignments`."""
-        return self._source.assignments(details, consistency)
+        return self._source.assignments(base, consistency)
 
     def snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0

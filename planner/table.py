@@ -29,6 +29,7 @@ from memwal.manifest import (
     read_latest_manifest,
     read_latest_manifests,
 )
+from memwal.numbering import check_listed, check_not_restarted, is_given_up, is_restarted
 from memwal.region_snapshots import read_region_snapshots
 from memwal.storage import Storage
 from memwal.wal import WalEntry, wal_entry_path
@@ -148,9 +149,12 @@ class Table:
         known = self._newest.known
         with self._writer_lock:
             if self._writer is not None and self._writer_place != known.place:
-                # Of a table that was dropped: to flush its rows would write them into the new one.
-                stranger, self._writer = self._writer, None
-                stranger.abandon()
+                if self._writer.is_there():  # Readers know a table by less than writers do.
+                    self._writer_place = known.place
+                else:
+                    # Of a table that was dropped: to flush its rows would write them into the new one.
+                    stranger, self._writer = self._writer, None
+                    stranger.abandon()
             if self._writer is None:
                 self._writer_place = known.place
                 self._writer = TableWriter(self.name, self.storage, self._writing, known.session, self.wrote)
@@ -341,7 +345,13 @@ class Table:
         for region_id in needed:
             manifest = manifests.get(region_id)
             newest_merged = merged.get(region_id, 0)
-            tail = self._tail(kept, base, logs.get(region_id), newest_merged)
+            log = logs.get(region_id)
+            if manifest is not None and consistency != "snapshot":
+                if is_given_up(manifest, newest_merged):
+                    log = None
+                elif not self._continues(manifest, base, newest_merged):
+                    return None
+            tail = self._tail(kept, base, log, newest_merged)
             before = last.regions.get(region_id)
             if (
                 before is not None
@@ -361,6 +371,22 @@ class Table:
                 generations = ()
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
         return last.of(base, regions)
+
+    def _continues(self, manifest: RegionManifest, base: BaseTable, newest_merged: int) -> bool:
+        """Whether a region goes on from what the base version contains; False where the base is another now.
+
+        Raises:
+            RegionMismatchError: it does not.
+        """
+        check_listed(self.storage, manifest, newest_merged)
+        if is_restarted(manifest, newest_merged):
+            # As a rule, it was flushed and merged since the manifest was read.
+            newest = read_latest_manifest(self.storage, manifest.region_id, known=manifest)
+            if self.base() is not base:
+                return False
+            if newest is not None:
+                check_not_restarted(self.storage, newest, newest_merged)
+        return True
 
     def _tail(
         self, kept: KnownState, base: BaseTable, log: RegionLog | None, newest_merged: int

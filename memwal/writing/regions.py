@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from memwal.errors import PreconditionError, UnsupportedError
-from memwal.index_details import RegionField, RegionSpec
+from memwal.index_details import MemWalIndexDetails, RegionField, RegionSpec
+from memwal.layout import extent_path
 from memwal.manifest import (
     RegionManifest,
     commit_manifest,
@@ -19,6 +20,7 @@ from memwal.manifest import (
     read_latest_manifest,
     read_latest_manifests,
 )
+from memwal.numbering import first_generation, is_given_up
 from memwal.raw_values import parse_result_type
 from memwal.storage import Storage
 from memwal.transforms import BucketHash, encode_region_value, transform_of
@@ -71,7 +73,8 @@ class Regions:
         reading: how `bucket` hashes.
         table_id: of a table that has an id of its own.
         keyed: whether the table has a primary key; without one, rows may be in any region.
-        merged: region id -> newest generation that the base table contains.
+        details: the MemWAL index as it was when the table was opened.
+        newest: reads the MemWAL index of the newest base version; None where it never changes.
     """
 
     def __init__(
@@ -82,10 +85,13 @@ class Regions:
         *,
         table_id: str = "",
         keyed: bool = True,
-        merged: Mapping[str, int] | None = None,
+        details: MemWalIndexDetails | None = None,
+        newest: Callable[[], MemWalIndexDetails] | None = None,
     ) -> None:
+        known = details or MemWalIndexDetails()
         self._storage = storage
-        self._merged = merged or {}
+        self._merged = known.merged_generations
+        self._newest = newest or (lambda: known)
         self._spec = spec if spec is not None and spec.fields else None
         self._table_id = table_id
         self._keyed = keyed
@@ -176,7 +182,10 @@ class Regions:
         with self._lock:
             if any(raw not in self._known for raw in raw_of):
                 self._look()
-            return [self._known.get(raw) or self._create(raw) for raw in raw_of]
+            missing = [raw for raw in raw_of if raw not in self._known]
+            if missing:
+                self._create(missing)
+            return [self._known[raw] for raw in raw_of]
 
     def _look(self) -> None:
         """Learn what all regions record.
@@ -221,35 +230,31 @@ class Regions:
         )
         return PreconditionError(msg)
 
-    def _create(self, raw: RawValues) -> str:
-        region_id = region_id_of(self._spec, raw, self._table_id)
-        values = {
-            one.field_id: value
-            for one, value in zip(self._fields, raw, strict=True)
-            if value is not None or not _is_variable(one)
-        }
-        commit_manifest(
-            self._storage,
-            RegionManifest(
-                region_id=region_id,
-                version=1,
-                writer_epoch=0,
-                replay_after_wal_entry_position=0,
-                wal_entry_position_last_seen=0,
-                current_generation=self._first_generation(region_id),
-                region_spec_id=self._spec_id,
-                region_values={name: value or b"" for name, value in values.items()},
-            ),
-        )
-        self._known = {**self._known, raw: region_id}
-        return region_id
+    def _create(self, missing: Sequence[RawValues]) -> None:
+        """Create regions; of several processes that create one, one does.
 
-    def _first_generation(self, region_id: str) -> int:
-        """The first generation of a new region that nobody takes for merged.
-
-        The index of a clone tells the merges of its source, whose regions have the same ids.
+        Raises:
+            PreconditionError: the table has no MemWAL any more.
         """
-        return self._merged.get(region_id, 0) + 1
+        # Read now: a region that is not there may have been, and have been merged meanwhile.
+        details = self._newest()
+        for raw in missing:
+            region_id = region_id_of(self._spec, raw, self._table_id)
+            values = {
+                one.field_id: value or b""
+                for one, value in zip(self._fields, raw, strict=True)
+                if value is not None or not _is_variable(one)
+            }
+            first = first_generation(details, region_id)
+            if first > 1:  # In a copy, a file of the original may tell of generations that don't come.
+                self._storage.delete(extent_path(region_id, first))
+            commit_manifest(
+                self._storage,
+                RegionManifest(
+                    region_id, 1, 0, 0, 0, first, region_spec_id=self._spec_id, region_values=values
+                ),
+            )
+            self._known = {**self._known, raw: region_id}
 
     def _only(self) -> str:
         known = self._known.get(())
@@ -267,20 +272,17 @@ class Regions:
         if region_id == own_id and (
             region_id not in ids or read_latest_manifest(self._storage, region_id) is None
         ):
-            # Of several who create it, one does.
-            first = self._first_generation(region_id)
-            commit_manifest(self._storage, RegionManifest(region_id, 1, 0, 0, 0, first))
+            self._create([()])
         self._known = {(): region_id}
         return region_id
 
 
 def _is_over(storage: Storage, manifest: RegionManifest, merged: Mapping[str, int]) -> bool:
     """Whether a region has no rows that the base table lacks, and never gets any again."""
+    until = merged.get(manifest.region_id, 0)
     newest = max((one.generation for one in manifest.flushed_generations), default=0)
-    return (
-        manifest.sealed
-        and newest <= merged.get(manifest.region_id, 0)
-        and not has_unflushed(storage, manifest)
+    return is_given_up(manifest, until) or (
+        manifest.sealed and newest <= until and not has_unflushed(storage, manifest)
     )
 
 
