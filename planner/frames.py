@@ -42,9 +42,9 @@ logger = logging.getLogger(__name__)
 _WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
 """Rules of DataFusion 54 that give wrong answers.
 
-The first drops sort keys that follow from others in one input of an outer join, but not in its result, and takes
-the wrong columns for keys of a GROUP BY behind computed columns. The second makes an aggregate without groups,
-which has a row when there are no rows, of one whose groups are constants.
+The first drops sort keys that follow from others in one input of an outer join, but not in its result, and
+takes the wrong columns for keys of a GROUP BY behind computed columns. The second makes an aggregate without
+groups, which has a row when there are no rows, of one whose groups are constants.
 """
 
 
