@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from execnodes.data_files import Place
 from memwal.layout import VERSIONS
 from memwal.storage import FileIdentity, Storage
 from memwal.table_mark import table_mark
@@ -29,8 +30,7 @@ class NewestBase:
     Args:
         name: of the table, in the catalog.
         storage: directory of the table.
-        session: the `lance.Session` that all datasets share.
-        number: how often another table was found in the directory before.
+        session: the `lance.Session` in which the table's files are opened, until it is made anew.
     """
 
     def __init__(
@@ -38,13 +38,11 @@ class NewestBase:
         name: str,
         storage: Storage,
         session: Any,  # noqa: ANN401 (lance types)
-        number: int = 0,
     ) -> None:
         self.last: BaseTable | None = None
-        self.known = KnownState((storage.uri, number))
+        self.known = KnownState(Place.new(storage.uri), session)
         self._name = name
         self._storage = storage
-        self._session = session
         self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._listed: tuple[BaseTable, FileIdentity] | None = None
@@ -149,7 +147,7 @@ class NewestBase:
         return opened
 
     def _open(self, known: KnownState) -> BaseTable:
-        return open_base_table(self._name, self._storage, None, self._session, known.place)
+        return open_base_table(self._name, self._storage, None, known.session, known.place)
 
 
 def _has_newer(base: BaseTable) -> bool:

@@ -40,13 +40,10 @@ class PastTable(Table):
         base: its version.
         moment: see there.
         columns: keeps decoded columns of past versions.
-        session: the `lance.Session` that all datasets share.
     """
 
-    def __init__(
-        self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns, session: object
-    ) -> None:
-        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_PLACES, session)
+    def __init__(self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns) -> None:
+        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_PLACES, base.session)
         self.version = base.version
         self.moment = moment
         self._base = base
@@ -56,6 +53,11 @@ class PastTable(Table):
     def described_time(self) -> str:
         """For EXPLAIN, where tables of today tell how they are read."""
         return f"as of {moment_text(self.moment)}"
+
+    def read_by(self, other: Table) -> Table:
+        """This very table: what is known of the past stays true."""
+        del other
+        return self
 
     def base(self) -> BaseTable:
         """The version."""

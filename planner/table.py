@@ -7,12 +7,14 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
+from execnodes.data_files import Place
 from execnodes.source import ColumnCache
 from memwal.errors import (
     LanceGatewayError,
@@ -33,7 +35,7 @@ from memwal.storage import Storage
 from memwal.wal import WalEntry, wal_entry_path
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.assignments import RegionAssignments
-from planner.base_table import BaseTable, Place
+from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
 from planner.described import DescribedSnapshots
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError, open_generation
@@ -55,6 +57,19 @@ OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenGeneration:
+    """Names a generation. Equal if it is the same directory of the same table.
+
+    With its number: a description of a snapshot may give another one than the manifest does.
+    """
+
+    place: Place
+    region_id: str
+    path: str
+    generation: int
+
+
 class Table:
     """Safe to share between threads.
 
@@ -64,9 +79,8 @@ class Table:
         cache: for generations, WAL entries, keys and masks.
         columns: columns of flushed generations.
         places: where keys of base tables are.
-        session: the `lance.Session` that all datasets share.
+        session: the `lance.Session` in which the table's files are opened, until it is made anew.
         writing: how it is written; None where it is only read.
-        number: how often another table was found in the directory before.
     """
 
     def __init__(
@@ -78,21 +92,19 @@ class Table:
         places: KeyPlaces,
         session: Any,  # noqa: ANN401 (lance types)
         writing: WriteOptions | None = None,
-        number: int = 0,
     ) -> None:
         self.name = name
         self.storage = storage
         self.cache = cache
         self.columns = columns
         self.places = places
-        self._session = session
-        self._newest = NewestBase(name, storage, session, number)
+        self._newest = NewestBase(name, storage, session)
         self._writing = writing
         self._writer: TableWriter | None = None
         self._writer_lock = threading.Lock()
         self._writer_place: Place | None = None
         self._written_at = -math.inf
-        self._logs = LogReader(storage, cache, self._own_tail, lambda: self._newest.last)
+        self._logs = LogReader(storage, cache, self.own_tail, lambda: self._newest.last)
 
     @property
     def schema(self) -> pa.Schema:
@@ -101,9 +113,9 @@ class Table:
         return declared
 
     @property
-    def number(self) -> int:
-        """How often another table was found in the directory before."""
-        return self._newest.known.place[1]
+    def session(self) -> Any:  # noqa: ANN401 (lance types)
+        """The `lance.Session` in which files of the table are opened."""
+        return self._newest.known.session
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -134,19 +146,23 @@ class Table:
         if self._writing is None:
             msg = f"table {self.name!r} can't be written: this gateway was started read-only"
             raise PreconditionError(msg)
-        place = self._newest.known.place
+        known = self._newest.known
         with self._writer_lock:
-            if self._writer is not None and self._writer_place != place:
+            if self._writer is not None and self._writer_place != known.place:
                 if self._writer.is_there():  # Readers know a table by less than writers do.
-                    self._writer_place = place
+                    self._writer_place = known.place
                 else:
                     # Of a table that was dropped: to flush its rows would write them into the new one.
                     stranger, self._writer = self._writer, None
                     stranger.abandon()
             if self._writer is None:
-                self._writer_place = place
-                self._writer = TableWriter(self.name, self.storage, self._writing, self._session, self.wrote)
+                self._writer_place = known.place
+                self._writer = TableWriter(self.name, self.storage, self._writing, known.session, self.wrote)
             return self._writer
+
+    def read_by(self, other: Table) -> Table:
+        """What this table shows, where `other` reads the table in its directory."""
+        return other
 
     @property
     def opened_writer(self) -> TableWriter | None:
@@ -268,7 +284,7 @@ class Table:
             SnapshotGoneError: part of it was merged or cleaned up since, or the table was made anew.
             LanceGatewayError: something can't be read.
         """
-        reader = DescribedSnapshots(self.name, self._newest, self._logs, self._session, self.open_generations)
+        reader = DescribedSnapshots(self.name, self._newest, self._logs, self.open_generations)
         return reader.open(description)
 
     def manifests(self) -> tuple[RegionManifest, ...]:
@@ -423,9 +439,8 @@ class Table:
 
         def opened(generation: int, path: str) -> GenerationDataset:
             return self.cache.compute(
-                # With the number: a description of a snapshot may give another one than the manifest does.
-                ("generation", base.place, region_id, path, generation),
-                lambda: open_generation(base, region_id, generation, path, self._session),
+                _OpenGeneration(base.place, region_id, path, generation),
+                lambda: open_generation(base, region_id, generation, path),
                 lambda _: OPEN_GENERATION_BYTES,
             )
 
@@ -433,15 +448,18 @@ class Table:
 
     def _entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
         """An entry of a region's log, from memory where this process wrote it."""
-        own = self._own_tail(region_id)
+        own = self.own_tail(region_id)
         if own is not None and own.first <= position <= own.last:
             at = bisect_left(own.entries, position, key=lambda one: one.position)
             if at < len(own.entries) and own.entries[at].position == position:
                 return own.entries[at]
         return self._logs.entry(kept, region_id, position)
 
-    def _own_tail(self, region_id: str) -> OwnTail | None:
-        """What this process wrote to a region and holds in memory; makes no writer."""
+    def own_tail(self, region_id: str) -> OwnTail | None:
+        """What this process wrote to a region and holds in memory; makes no writer.
+
+        Waits for rows that were acknowledged before they are durable.
+        """
         writer = self._writer
         if writer is None or self._writer_place != self._newest.known.place:
             return None
