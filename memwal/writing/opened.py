@@ -93,10 +93,10 @@ class OpenTable:
         regions = Regions(
             storage,
             spec,
-            bucket_reading(storage, spec, {field_id: column for column, field_id in field_ids.items()}),
+            bucket_reading(storage, spec),
             table_id=(schema.metadata or {}).get(TABLE_ID, b"").decode(),
             keyed=bool(key),
-            merged=details.merged_generations,
+            merged=lambda: _merged_now(storage, dataset),
         )
         required = not_null_columns(schema)
         return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watched)
@@ -217,6 +217,16 @@ class OpenTable:
                 column = cast(column, kind, name, self.name)
             columns[source] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return self.regions.route(columns, rows.num_rows)
+
+
+def _merged_now(storage: Storage, dataset: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
+    """Newest generation by region that the newest base version contains."""
+    try:
+        version = dataset.latest_version
+    except (OSError, ValueError) as error:
+        raise UnavailableError(f"the newest version of {storage.uri} can't be found: {error}") from error
+    details = read_index_details(storage, version)
+    return {} if details is None else details.merged_generations
 
 
 def _watched(storage: Storage, version: int) -> _Watched:

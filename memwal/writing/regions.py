@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from memwal.errors import PreconditionError, UnsupportedError
 from memwal.index_details import RegionField, RegionSpec
+from memwal.layout import manifest_path
 from memwal.manifest import (
     RegionManifest,
     commit_manifest,
@@ -20,30 +21,21 @@ from memwal.manifest import (
     read_latest_manifests,
 )
 from memwal.raw_values import parse_result_type
+from memwal.region_ids import (
+    RawValues,
+    is_retired,
+    lancedb_region_id,
+    may_be_identity,
+    own_region_id,
+    region_id_of,
+    two_ids,
+)
+from memwal.region_rows import known_values
 from memwal.storage import Storage
 from memwal.transforms import BucketHash, encode_region_value, transform_of
 from memwal.writing.log import has_unflushed
 
-_NAMESPACE = uuid.UUID("6f0d2d5e-4f0c-5a55-9a07-3a4d5f1f2a10")
-
 _REMEMBERED = 100_000
-
-RawValues = tuple[bytes | None, ...]
-"""What a manifest records, by field of the spec; None for NULL."""
-
-
-def region_id_of(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -> str:
-    """The id that every process gives to a region of these values, so that two never create two of them.
-
-    Args:
-        spec: that governs the region; None for the only region of a table without one.
-        raw: its values.
-        table_id: tells a table from another that had its name before; empty where it has no such id.
-    """
-    parts = (
-        ["only"] if spec is None else [str(spec.spec_id), *("-" if one is None else one.hex() for one in raw)]
-    )
-    return str(uuid.uuid5(_NAMESPACE, "\0".join([*parts, table_id] if table_id else parts)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +63,7 @@ class Regions:
         reading: how `bucket` hashes.
         table_id: of a table that has an id of its own.
         keyed: whether the table has a primary key; without one, rows may be in any region.
-        merged: region id -> newest generation that the base table contains.
+        merged: finds region id -> newest generation that the base table contains now.
     """
 
     def __init__(
@@ -82,15 +74,19 @@ class Regions:
         *,
         table_id: str = "",
         keyed: bool = True,
-        merged: Mapping[str, int] | None = None,
+        merged: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._storage = storage
-        self._merged = merged or {}
+        self._merged = merged
         self._spec = spec if spec is not None and spec.fields else None
         self._table_id = table_id
         self._keyed = keyed
         self._lock = threading.Lock()
+        self._reading = reading
         self._known: dict[RawValues, str] = {}
+        # Region id -> LanceDB's id for the same region, of those that have another.
+        self._elsewhere: dict[str, str] = {}
+        self._looked_elsewhere: dict[str, float] = {}
         self._sole: str | None = None
         self._encoded: dict[tuple[str, int | None], bytes | None] = {}
         self._has_looked = False
@@ -134,11 +130,16 @@ class Regions:
         if self._sole is not None:
             return RoutedRows((self._sole,))
         raw_of, codes = self._valued(columns, rows)
+        ids = self._ids(raw_of)
+        if self._elsewhere and self._is_elsewhere(ids):
+            with self._lock:
+                self._look()
+            ids = self._ids(raw_of)
         if len(raw_of) == 1:
-            return RoutedRows((self._ids(raw_of)[0],))
+            return RoutedRows((ids[0],))
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(1, len(raw_of) + 1))
-        return RoutedRows(tuple(self._ids(raw_of)), pa.array(order), tuple(bounds.tolist()))
+        return RoutedRows(tuple(ids), pa.array(order), tuple(bounds.tolist()))
 
     def _valued(
         self, columns: Mapping[int, pa.Array], rows: int
@@ -179,33 +180,89 @@ class Regions:
             return [self._known.get(raw) or self._create(raw) for raw in raw_of]
 
     def _look(self) -> None:
-        """Learn what all regions record.
+        """Learn what all regions record, or what their ids tell.
 
         Raises:
-            PreconditionError: some record nothing, or follow an older spec: any key might be in them.
+            PreconditionError: some tell nothing, or follow an older spec, so any key might be in them; or one
+                region has rows under two ids.
         """
-        names = tuple(one.field_id for one in self._fields)
-        known, strangers = {}, []
+        known: dict[RawValues, RegionManifest] = {}
+        strangers = []
         for manifest in read_latest_manifests(self._storage, list_regions(self._storage), known={}):
             if manifest is None:
                 continue
-            raw = tuple(
-                _recorded(one, manifest.region_values.get(name))
-                for name, one in zip(names, self._fields, strict=True)
-            )
-            recorded = manifest.region_spec_id == self._spec_id and (
-                manifest.region_values or manifest.region_id == region_id_of(self._spec, raw, self._table_id)
-            )
-            if recorded:
-                known[raw] = manifest.region_id
-            elif self._keyed and not _is_over(self._storage, manifest, self._merged):
+            raw = self._raw_of(manifest)
+            if raw is not None:
+                known[raw] = self._one_of(raw, known[raw], manifest) if raw in known else manifest
+            elif self._keyed and not self._is_harmless(manifest):
                 strangers.append(manifest)
         if len(strangers) == 1 and not known and strangers[0].region_spec_id in (0, self._spec_id):
             self._sole = strangers[0].region_id
         elif strangers:
             raise self._strange(strangers)
-        self._known = {**self._known, **known}
+        ids = {raw: manifest.region_id for raw, manifest in known.items()}
+        self._known = {**self._known, **ids}
+        self._elsewhere = {
+            region_id: named
+            for raw, region_id in self._known.items()
+            if (named := self._lancedb_id(raw)) is not None and named != region_id
+        }
         self._has_looked = True
+
+    def _raw_of(self, manifest: RegionManifest) -> RawValues | None:
+        """Values of a region; None where nobody knows, or they are of another spec."""
+        spec = self._spec
+        if spec is None:
+            return None
+        values = manifest.region_values if manifest.region_spec_id == self._spec_id else {}
+        if not values and self._reading is BucketHash.LANCE:
+            values = known_values(self._storage, spec, manifest)
+        raw = tuple(_recorded(one, values.get(one.field_id)) for one in self._fields)
+        if values:
+            return raw
+        # NULL of text is recorded as nothing.
+        is_own = manifest.region_id == own_region_id(spec, raw, self._table_id)
+        return raw if is_own and manifest.region_spec_id == self._spec_id else None
+
+    def _one_of(self, raw: RawValues, one: RegionManifest, other: RegionManifest) -> RegionManifest:
+        """Of two regions of the same values the one that rows go to."""
+        named = self._lancedb_id(raw)
+        if not self._keyed or named not in (one.region_id, other.region_id):
+            return other
+        (lancedb, own) = (one, other) if one.region_id == named else (other, one)
+        is_over = own.sealed and is_retired(own, self._merged().get(own.region_id, 0))
+        if not is_over or has_unflushed(self._storage, own):
+            raise PreconditionError(two_ids(self._storage.uri, own.region_id, lancedb.region_id))
+        return lancedb
+
+    def _lancedb_id(self, raw: RawValues) -> str | None:
+        return None if self._spec is None else lancedb_region_id(self._spec, raw, self._reading)
+
+    def _is_elsewhere(self, region_ids: Sequence[str]) -> bool:
+        """Whether LanceDB has come to write one of these regions, under its own id.
+
+        On S3 each is looked for once a second.
+        """
+        now, trusted = time.monotonic(), self._storage.backend.identity_seconds
+        asked = {
+            named
+            for one in region_ids
+            if (named := self._elsewhere.get(one)) is not None
+            and now - self._looked_elsewhere.get(named, float("-inf")) >= trusted
+        }
+        if any(self._storage.exists(*(manifest_path(one, 1) for one in asked))):
+            return True
+        self._looked_elsewhere.update(dict.fromkeys(asked, now))
+        return False
+
+    def _is_harmless(self, manifest: RegionManifest) -> bool:
+        """Whether a region of unknown values has no rows that the base table lacks, and gets only its own."""
+        # LanceDB's next writer of such a region knows the value that it is named by.
+        is_named = self._spec is not None and may_be_identity(self._spec, manifest.region_id)
+        if not (manifest.sealed or is_named) or has_unflushed(self._storage, manifest):
+            return False
+        newest = max((one.generation for one in manifest.flushed_generations), default=0)
+        return not newest or newest <= self._merged().get(manifest.region_id, 0)
 
     def _strange(self, strangers: Sequence[RegionManifest]) -> PreconditionError:
         one = strangers[0]
@@ -222,7 +279,7 @@ class Regions:
         return PreconditionError(msg)
 
     def _create(self, raw: RawValues) -> str:
-        region_id = region_id_of(self._spec, raw, self._table_id)
+        region_id = region_id_of(self._spec, raw, self._table_id, self._reading)
         values = {
             one.field_id: value
             for one, value in zip(self._fields, raw, strict=True)
@@ -264,16 +321,6 @@ class Regions:
             commit_manifest(self._storage, RegionManifest(region_id, 1, 0, 0, 0, 1))
         self._known = {(): region_id}
         return region_id
-
-
-def _is_over(storage: Storage, manifest: RegionManifest, merged: Mapping[str, int]) -> bool:
-    """Whether a region has no rows that the base table lacks, and never gets any again."""
-    newest = max((one.generation for one in manifest.flushed_generations), default=0)
-    return (
-        manifest.sealed
-        and newest <= merged.get(manifest.region_id, 0)
-        and not has_unflushed(storage, manifest)
-    )
 
 
 def _raw(field: RegionField, value: pa.Scalar) -> bytes | None:
