@@ -36,7 +36,8 @@ def known_values(storage: Storage, spec: RegionSpec, manifest: RegionManifest) -
     """
     if manifest.region_spec_id not in (0, spec.spec_id):
         return {}
-    known = manifest.region_values or values_by_id(spec, manifest.region_id)
+    recorded = manifest.region_values if manifest.region_spec_id else {}
+    known = recorded or values_by_id(spec, manifest.region_id)
     if known or not may_be_identity(spec, manifest.region_id):
         return known
     sources = frozenset(spec.fields[0].source_ids)

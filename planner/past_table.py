@@ -80,7 +80,7 @@ class PastTable(Table):
             merged = self._base.details.merged_generations
         found = {}
         needed_ids = tuple(regions)
-        if self._base.details is not None:
+        if self._base.details is not None and self._base.primary_key:
             then = {region_id: self._manifests.get(region_id) for region_id in needed_ids}
             check_ids(self.name, None, self._base.details, then)
         for region_id in needed_ids:

@@ -337,7 +337,7 @@ class Table:
             unmerged = [one for one in flushed if one.generation > newest_merged]
             generations = self.open_generations(base, region_id, unmerged)
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
-        if base.details is not None:
+        if base.details is not None and base.primary_key:
             unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
             found = {region_id: manifests.get(region_id) for region_id in needed}
             check_ids(self.name, kept, base.details, found, unflushed)

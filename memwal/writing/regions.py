@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,6 +111,18 @@ class Regions:
             self._look()
             return (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
 
+    def check(self, region_ids: Collection[str]) -> None:
+        """Make sure that rows of regions can be routed.
+
+        Raises:
+            PreconditionError: they can't be, see `route`.
+        """
+        if self._spec is None:
+            return
+        if not self._has_looked or (self._elsewhere and self._is_elsewhere(region_ids)):
+            with self._lock:
+                self._look()
+
     def route(self, columns: Mapping[int, pa.Array], rows: int) -> RoutedRows:
         """Regions of rows, created where they don't exist yet.
 
@@ -119,7 +131,8 @@ class Regions:
             rows: their length.
 
         Raises:
-            PreconditionError: regions exist of which nobody recorded which rows they hold.
+            PreconditionError: regions exist of which nobody recorded which rows they hold, or one has rows
+                under two ids.
         """
         if self._spec is None:
             with self._lock:
@@ -215,7 +228,7 @@ class Regions:
         if spec is None:
             return None
         values = manifest.region_values if manifest.region_spec_id == self._spec_id else {}
-        if not values and self._reading is BucketHash.LANCE:
+        if not values and self._reading is BucketHash.LANCE:  # LanceDB's
             values = known_values(self._storage, spec, manifest)
         raw = tuple(_recorded(one, values.get(one.field_id)) for one in self._fields)
         if values:
@@ -238,7 +251,7 @@ class Regions:
     def _lancedb_id(self, raw: RawValues) -> str | None:
         return None if self._spec is None else lancedb_region_id(self._spec, raw, self._reading)
 
-    def _is_elsewhere(self, region_ids: Sequence[str]) -> bool:
+    def _is_elsewhere(self, region_ids: Collection[str]) -> bool:
         """Whether LanceDB has come to write one of these regions, under its own id.
 
         On S3 each is looked for once a second.

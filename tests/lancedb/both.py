@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import lance
 import lancedb
@@ -14,8 +14,9 @@ from lancedb import LsmWriteSpec
 
 from memwal.index_details import RegionSpec, read_index_details
 from memwal.manifest import RegionManifest, commit_manifest, list_regions, read_latest_manifest
-from memwal.region_ids import RawValues, own_region_id
+from memwal.region_ids import lancedb_region_id, own_region_id
 from memwal.storage import Storage
+from memwal.transforms import encode_region_value, region_values
 from memwal.writing import WriteOptions
 from pipeline.lake import Lake, LakeTable
 from planner.catalog import Catalog
@@ -94,6 +95,24 @@ class Both:
             table.close_lsm_writers()
         self.acknowledged |= {(tenant, key): v for key, v in rows}
 
+    def by_lance(
+        self, region_id: str, tenant: str, *rows: tuple[int, int], gone: tuple[int, ...] = ()
+    ) -> None:
+        """Lance's own writer writes to a region, as gateways of version 0.6 do."""
+        dataset = lance.dataset(self.storage.uri)
+        with dataset.mem_wal_writer(region_id, durable_write=True) as writer:
+            if rows:
+                given = [{"tenant": tenant, "id": key, "v": v} for key, v in rows]
+                writer.put(pa.Table.from_pylist(given, dataset.schema))
+            if gone:
+                keys = [{"tenant": tenant, "id": key} for key in gone]
+                writer.delete(
+                    pa.Table.from_pylist(keys, pa.schema([dataset.schema.field(one) for one in KEY]))
+                )
+        self.acknowledged |= {(tenant, key): v for key, v in rows}
+        for key in gone:
+            del self.acknowledged[(tenant, key)]
+
     def sql(self, statement: str, *, flush: bool = True) -> None:
         """The gateway executes a statement; its rows are flushed, as an idle gateway's are."""
         prepared = self.engine.prepare_statement(statement, DEFAULT_SETTINGS)
@@ -124,23 +143,21 @@ class Both:
         for tenant in TENANTS:
             assert self.rows(f"tenant = '{tenant}'") == [one for one in expected if one[0] == tenant]
 
-    def make_own_region(self, raw: RawValues) -> str:
-        """A region as versions up to 0.6 named it."""
+    def make_own_region(self, tenant: str) -> tuple[str, str]:
+        """A tenant's region as versions up to 0.6 named it; its id, and that which LanceDB gives it."""
         spec = self.spec
-        region_id = own_region_id(spec, raw)
         (only,) = spec.fields
-        assert raw[0] is not None
+        (found,) = region_values(spec, {0: pa.array([tenant])})
+        raw = encode_region_value(only, found[0])
+        region_id = own_region_id(spec, (raw,))
         assert commit_manifest(
-            self.storage, RegionManifest(region_id, 1, 0, 0, 0, 1, (), spec.spec_id, {only.field_id: raw[0]})
+            self.storage, RegionManifest(region_id, 1, 0, 0, 0, 1, (), spec.spec_id, {only.field_id: raw})
         )
-        return region_id
+        named = lancedb_region_id(spec, (raw,))
+        assert named is not None
+        return region_id, named
 
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-
-
-def values(rows: Sequence[Any]) -> list[Any]:
-    """The third of each."""
-    return [one[2] for one in rows]
