@@ -2,15 +2,24 @@
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import lance
 import lancedb
 import pyarrow as pa
 import pytest
+from lancedb import LsmWriteSpec
 
+from memwal.manifest import list_regions, read_latest_manifest
+from memwal.region_rows import known_values
+from memwal.storage import Storage
+from memwal.transforms import decode_region_value
+from memwal.writing import OpenTable
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.merging import merge
 from tests.lancedb.both import KEY, KINDS, SCHEMA, TENANTS, Both, Kind
+from tests.support.ingesting import Batch, table_of
+from tests.support.tables import key_field
 
 Making = Callable[..., Both]
 
@@ -146,6 +155,54 @@ def test_a_table_that_the_gateway_made_is_written_by_both(both: Making):
         found = table.engine.execute("SELECT id, v FROM u").read_all().to_pylist()
         assert {one["id"]: one["v"] for one in found} == expected
         assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_spark_find_the_regions_of_lancedb(both: Making, kind: Kind):
+    table = both(kind)
+    for tenant in TENANTS:
+        table.by_lancedb(tenant, (1, 1), (2, 2))
+    regions = table.regions()
+    rows = [{"tenant": tenant, "id": 2, "v": 7} for tenant in TENANTS]
+
+    Batch(table.lake_table, table_of(rows, SCHEMA), "job", 0).run()
+
+    assert table.regions() == regions
+    table.acknowledged |= {(tenant, 2): 7 for tenant in TENANTS}
+    table.by_lancedb("ann", (2, 8))
+    table.check()
+
+
+VALUES = [
+    *((getattr(pa, f"{sign}int{width}")(), 7) for sign in ("", "u") for width in (8, 16, 32, 64)),
+    (pa.string(), "ä"),
+    (pa.large_string(), "b"),
+    (pa.bool_(), True),
+    (pa.int64(), -1),
+    (pa.string(), ""),
+]
+
+
+@pytest.mark.parametrize("kind", ["bucket", "identity"])
+def test_ids_of_values_of_every_type_are_those_of_lancedb(root: Path, kind: str):
+    connection = lancedb.connect(root)
+    for number, (data_type, value) in enumerate(VALUES):
+        schema = pa.schema([key_field("id", pa.int64()), pa.field("c", data_type)])
+        table = connection.create_table(f"t{number}", schema=schema)
+        table.set_lsm_write_spec(
+            LsmWriteSpec.bucket("c", 100) if kind == "bucket" else LsmWriteSpec.identity("c")
+        )
+        rows = pa.table({"id": [1], "c": pa.array([value], data_type)}, schema=schema)
+        table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+        opened = OpenTable.open(f"t{number}", Storage.open(str(root / f"t{number}.lance")))
+        (region_id,) = list_regions(opened.storage)
+        manifest = read_latest_manifest(opened.storage, region_id)
+        assert manifest is not None
+        assert opened.routed(rows).region_ids == (region_id,), data_type
+        (found,) = known_values(opened.storage, opened.details.region_specs[0], manifest).values()
+        if kind == "identity":
+            decoded = decode_region_value(opened.details.region_specs[0].fields[0], found)
+            assert decoded == value, data_type
 
 
 def test_a_handle_of_lancedb_that_lost_its_region_says_so(both: Making):
