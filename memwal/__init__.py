@@ -33,7 +33,7 @@ Regions
 - `expressions`: the free form of a region field, evaluated by DataFusion.
 - `murmur3`: the hash behind buckets, in both of its readings.
 - `raw_values`: region values as the bytes that manifests record.
-- `region_ids`: which id a region of certain values has, LanceDB's or our own, and which values an id stands for;
+- `region_ids`: which id a region of certain values has, LanceDB's or our own, and what an id stands for;
   `region_rows`: the values of regions that record none, by their rows.
 """
 

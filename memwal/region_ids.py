@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from memwal.errors import LanceGatewayError
 from memwal.index_details import RegionField, RegionSpec
@@ -120,23 +120,40 @@ def may_be_identity(spec: RegionSpec, region_id: str) -> bool:
     return field is not None and field.transform == "identity" and uuid.UUID(region_id).version == 5
 
 
-def doubles(
-    specs: Iterable[RegionSpec], manifests: Iterable[RegionManifest]
-) -> tuple[tuple[RegionManifest, RegionManifest], ...]:
+class NamedRegion(Protocol):
+    """What is recorded of a region, in its manifest or elsewhere."""
+
+    @property
+    def region_id(self) -> str:
+        """UUID in its usual text form."""
+
+    @property
+    def region_spec_id(self) -> int:
+        """Spec that governs the region; 0 for a region made by hand."""
+
+    @property
+    def region_values(self) -> Mapping[str, bytes]:
+        """Raw value by field id; empty where none are recorded."""
+
+
+Region = TypeVar("Region", bound=NamedRegion)
+
+
+def doubles(specs: Iterable[RegionSpec], regions: Iterable[Region]) -> tuple[tuple[Region, Region], ...]:
     """Regions of the same values under two ids: the one that is not LanceDB's, and the one that is.
 
     The former are regions that this project named before it knew LanceDB's ids.
 
     Args:
         specs: all region specs of the table.
-        manifests: of regions with different ids.
+        regions: with different ids.
     """
     by_id = {one.spec_id: one for one in specs}
     if len(by_id) != 1 or _LANCEDB_SPEC not in by_id or _lancedb_field(by_id[_LANCEDB_SPEC]) is None:
         return ()
     spec = by_id[_LANCEDB_SPEC]
     (field,) = spec.fields
-    known = {one.region_id: one for one in manifests}
+    known = {one.region_id: one for one in regions}
     found = []
     for one in known.values():
         raw = one.region_values.get(field.field_id)

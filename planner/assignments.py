@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from memwal.index_details import RegionSpec
 from memwal.manifest import RegionManifest
-from memwal.region_ids import values_by_id
+from memwal.region_ids import doubles, values_by_id
 from memwal.region_snapshots import RegionSnapshot
 from planner.region_fields import recorded_keys
 
@@ -37,9 +37,15 @@ class RegionAssignment:
 
 @dataclass(frozen=True, eq=False)
 class RegionAssignments:
-    """All regions of a table, in the order in which they are listed. Positions below count from 0 in it."""
+    """All regions of a table, in the order in which they are listed. Positions below count from 0 in it.
+
+    Attributes:
+        regions: what is known of each.
+        has_doubles: whether two of them are one, under two ids.
+    """
 
     regions: tuple[RegionAssignment, ...] = ()
+    has_doubles: bool = False
     _recorded: dict[RegionSpec, RecordedValues] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
@@ -55,7 +61,7 @@ class RegionAssignments:
             specs: of the table.
             found: region id -> values that were found out otherwise, where the manifest records none.
         """
-        by_id = {one.spec_id: one for one in specs}
+        by_id, every = {one.spec_id: one for one in specs}, tuple(sources)
 
         def values(one: RegionManifest | RegionSnapshot) -> Mapping[str, bytes]:
             if one.region_values:
@@ -64,7 +70,8 @@ class RegionAssignments:
             return found.get(one.region_id) or ({} if spec is None else values_by_id(spec, one.region_id))
 
         return RegionAssignments(
-            tuple(RegionAssignment(one.region_id, one.region_spec_id, values(one)) for one in sources)
+            tuple(RegionAssignment(one.region_id, one.region_spec_id, values(one)) for one in every),
+            has_doubles=bool(doubles(by_id.values(), every)),
         )
 
     @cached_property

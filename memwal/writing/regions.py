@@ -87,6 +87,8 @@ class Regions:
         # Region id -> LanceDB's id for the same region, of those that have another.
         self._elsewhere: dict[str, str] = {}
         self._looked_elsewhere: dict[str, float] = {}
+        # Region id -> what is wrong with it: rows lie under LanceDB's id, too.
+        self._doubled: dict[str, str] = {}
         self._sole: str | None = None
         self._encoded: dict[tuple[str, int | None], bytes | None] = {}
         self._has_looked = False
@@ -109,19 +111,20 @@ class Regions:
             if self._spec is None:
                 return tuple(one for one in (self._only(),) if one in list_regions(self._storage))
             self._look()
-            return (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
+            found = (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
+        self._refuse_doubled(found)
+        return found
 
     def check(self, region_ids: Collection[str]) -> None:
-        """Make sure that rows of regions can be routed.
+        """Make sure that none of these regions has rows under two ids, as far as they are known.
 
         Raises:
-            PreconditionError: they can't be, see `route`.
+            PreconditionError: one has.
         """
-        if self._spec is None:
-            return
-        if not self._has_looked or (self._elsewhere and self._is_elsewhere(region_ids)):
+        if self._elsewhere and self._is_elsewhere(region_ids):
             with self._lock:
                 self._look()
+            self._refuse_doubled(region_ids)
 
     def route(self, columns: Mapping[int, pa.Array], rows: int) -> RoutedRows:
         """Regions of rows, created where they don't exist yet.
@@ -148,6 +151,7 @@ class Regions:
             with self._lock:
                 self._look()
             ids = self._ids(raw_of)
+            self._refuse_doubled(ids)
         if len(raw_of) == 1:
             return RoutedRows((ids[0],))
         order = np.argsort(codes, kind="stable")
@@ -196,25 +200,24 @@ class Regions:
         """Learn what all regions record, or what their ids tell.
 
         Raises:
-            PreconditionError: some tell nothing, or follow an older spec, so any key might be in them; or one
-                region has rows under two ids.
+            PreconditionError: some tell nothing, or follow an older spec: any key might be in them.
         """
-        known: dict[RawValues, RegionManifest] = {}
+        known: dict[RawValues, list[RegionManifest]] = {}
         strangers = []
         for manifest in read_latest_manifests(self._storage, list_regions(self._storage), known={}):
             if manifest is None:
                 continue
             raw = self._raw_of(manifest)
             if raw is not None:
-                known[raw] = self._one_of(raw, known[raw], manifest) if raw in known else manifest
+                known.setdefault(raw, []).append(manifest)
             elif self._keyed and not self._is_harmless(manifest):
                 strangers.append(manifest)
         if len(strangers) == 1 and not known and strangers[0].region_spec_id in (0, self._spec_id):
             self._sole = strangers[0].region_id
         elif strangers:
             raise self._strange(strangers)
-        ids = {raw: manifest.region_id for raw, manifest in known.items()}
-        self._known = {**self._known, **ids}
+        self._doubled = {}
+        self._known = {**self._known, **{raw: self._one_of(raw, found) for raw, found in known.items()}}
         self._elsewhere = {
             region_id: named
             for raw, region_id in self._known.items()
@@ -237,16 +240,24 @@ class Regions:
         is_own = manifest.region_id == own_region_id(spec, raw, self._table_id)
         return raw if is_own and manifest.region_spec_id == self._spec_id else None
 
-    def _one_of(self, raw: RawValues, one: RegionManifest, other: RegionManifest) -> RegionManifest:
-        """Of two regions of the same values the one that rows go to."""
+    def _one_of(self, raw: RawValues, found: Sequence[RegionManifest]) -> str:
+        """Of regions of the same values the one that rows go to: LanceDB's as soon as no other has any."""
         named = self._lancedb_id(raw)
-        if not self._keyed or named not in (one.region_id, other.region_id):
-            return other
-        (lancedb, own) = (one, other) if one.region_id == named else (other, one)
-        is_over = own.sealed and is_retired(own, self._merged().get(own.region_id, 0))
-        if not is_over or has_unflushed(self._storage, own):
-            raise PreconditionError(two_ids(self._storage.uri, own.region_id, lancedb.region_id))
-        return lancedb
+        others = [one for one in found if one.region_id != named]
+        if named is None or not others or len(others) == len(found) or not self._keyed:
+            return found[-1].region_id
+        for one in others:
+            # What is merged is looked up only where it matters.
+            is_over = one.sealed and is_retired(one, self._merged().get(one.region_id, 0))
+            if not is_over or has_unflushed(self._storage, one):
+                self._doubled[one.region_id] = two_ids(self._storage.uri, one.region_id, named)
+                return one.region_id
+        return named
+
+    def _refuse_doubled(self, region_ids: Collection[str]) -> None:
+        for one in region_ids:
+            if (reason := self._doubled.get(one)) is not None:
+                raise PreconditionError(reason)
 
     def _lancedb_id(self, raw: RawValues) -> str | None:
         return None if self._spec is None else lancedb_region_id(self._spec, raw, self._reading)

@@ -67,7 +67,10 @@ def test_the_rest_of_the_table_is_read_and_written(both: Making):
     table = both("identity")
     own, named = double(table)
     table.by_lancedb("bob", (1, 1))
-    assert table.rows("tenant = 'bob'") == [("bob", 1, 1)]
+    table.close()
+    table.insert("bob", (2, 2))
+    table.sql("UPDATE t SET v = 3 WHERE tenant = 'bob' AND id = 1")
+    assert table.rows("tenant = 'bob'") == [("bob", 1, 3), ("bob", 2, 2)]
     refuses(table, own, named)
 
 
