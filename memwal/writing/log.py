@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from memwal.manifest import RegionManifest
+from memwal.region_ids import is_retired
 from memwal.storage import Storage
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
 
@@ -40,6 +41,22 @@ def has_unflushed(storage: Storage, manifest: RegionManifest) -> bool:
             continue
         return entry.generation is None or entry.generation >= manifest.current_generation
     return False
+
+
+def is_over(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
+    """Whether a region has no rows that the base table lacks, and never gets any again.
+
+    Args:
+        storage: directory of the table.
+        manifest: of the region.
+        merged: newest generation of it that the base table contains; 0 for none.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    return is_retired(manifest, merged) and (
+        manifest.current_generation <= merged or not has_unflushed(storage, manifest)
+    )
 
 
 def unflushed(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from memwal.manifest import (
 from memwal.raw_values import parse_result_type
 from memwal.region_ids import (
     RawValues,
-    is_retired,
     lancedb_region_id,
     may_be_identity,
     own_region_id,
@@ -33,7 +32,7 @@ from memwal.region_ids import (
 from memwal.region_rows import known_values
 from memwal.storage import Storage
 from memwal.transforms import BucketHash, encode_region_value, transform_of
-from memwal.writing.log import has_unflushed
+from memwal.writing.log import is_over
 
 _REMEMBERED = 100_000
 
@@ -247,9 +246,7 @@ class Regions:
         if named is None or not others or len(others) == len(found) or not self._keyed:
             return found[-1].region_id
         for one in others:
-            # What is merged is looked up only where it matters.
-            is_over = one.sealed and is_retired(one, self._merged().get(one.region_id, 0))
-            if not is_over or has_unflushed(self._storage, one):
+            if not self._is_over(one):
                 self._doubled[one.region_id] = two_ids(self._storage.uri, one.region_id, named)
                 return one.region_id
         return named
@@ -281,12 +278,14 @@ class Regions:
 
     def _is_harmless(self, manifest: RegionManifest) -> bool:
         """Whether a region of unknown values has no rows that the base table lacks, and gets only its own."""
-        # LanceDB's next writer of such a region knows the value that it is named by.
-        is_named = self._spec is not None and may_be_identity(self._spec, manifest.region_id)
-        if not (manifest.sealed or is_named) or has_unflushed(self._storage, manifest):
-            return False
-        newest = max((one.generation for one in manifest.flushed_generations), default=0)
-        return not newest or newest <= self._merged().get(manifest.region_id, 0)
+        if self._spec is not None and may_be_identity(self._spec, manifest.region_id):
+            # LanceDB's next writer of such a region knows the value that it is named by.
+            return self._is_over(replace(manifest, sealed=True))
+        return self._is_over(manifest)
+
+    def _is_over(self, manifest: RegionManifest) -> bool:
+        # What is merged is looked up only where it matters.
+        return manifest.sealed and is_over(self._storage, manifest, self._merged().get(manifest.region_id, 0))
 
     def _strange(self, strangers: Sequence[RegionManifest]) -> PreconditionError:
         one = strangers[0]

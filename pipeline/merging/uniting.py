@@ -24,12 +24,12 @@ import pyarrow as pa
 from memwal.creating import key_columns
 from memwal.errors import PreconditionError, UnavailableError
 from memwal.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
-from memwal.region_ids import doubles, is_retired
+from memwal.region_ids import doubles
 from memwal.stored_fields import fields_of_dataset, fields_of_entry
 from memwal.wal import read_wal_entry
 from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.claim import Claim, open_claim
-from memwal.writing.log import has_unflushed
+from memwal.writing.log import has_unflushed, is_over
 from pipeline.lake import LakeTable
 from pipeline.merging.committing import Manner, commit
 from pipeline.merging.generations import Reader, open_generation, recorded
@@ -62,8 +62,7 @@ def find_doubles(state: TableState) -> tuple[Double, ...]:
     manifests = [one.manifest for one in state.regions.values()]
     found = []
     for own, lancedb in doubles(state.details.region_specs, manifests):
-        is_over = is_retired(own, state.regions[own.region_id].merged)
-        if not is_over or has_unflushed(state.table.storage, own):
+        if not is_over(state.table.storage, own, state.regions[own.region_id].merged):
             found.append(Double(own.region_id, lancedb.region_id))
     return tuple(found)
 
