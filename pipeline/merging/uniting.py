@@ -98,15 +98,15 @@ def unite(state: TableState, newer: Collection[str] = ()) -> int:
 def _united(table: LakeTable, double: Double, newer: Collection[str]) -> None:
     opened = OpenTable.open(table.name, table.storage)
     own = _sealed(opened, double.own)
-    claim = open_claim(opened, double.lancedb, WriteOptions())
+    # What can't be decided is found out before LanceDB's writer loses the region.
+    _chosen(table, own, read_latest_manifest(table.storage, double.lancedb), newer)
+    options = WriteOptions()
+    claim = open_claim(opened, double.lancedb, options)
     try:
-        lancedb = _claimed(table, claim)
-        details = TableState.read(table).details
-        ours, theirs = key_times(table, own, details), key_times(table, lancedb, details)
-        chosen = _Choice(table, double, ours, theirs, frozenset(newer)).newer_of_ours()
+        chosen = _chosen(table, own, _claimed(table, claim), newer)
         for rows, is_deleted in _rows(table, opened, double.own, chosen):
-            for start in range(0, rows.num_rows, WriteOptions().max_memtable_rows):
-                claim.append(rows.slice(start, WriteOptions().max_memtable_rows), deleted=is_deleted)
+            for start in range(0, rows.num_rows, options.max_memtable_rows):
+                claim.append(rows.slice(start, options.max_memtable_rows), deleted=is_deleted)
     except BaseException:
         claim.abandon()
         raise
@@ -133,6 +133,23 @@ def _sealed(opened: OpenTable, region_id: str) -> RegionManifest:
     if has_unflushed(opened.storage, found) or not commit_manifest(opened.storage, sealed):
         raise _taken(table, region_id)
     return sealed
+
+
+def _chosen(
+    table: LakeTable, own: RegionManifest, lancedb: RegionManifest | None, newer: Collection[str]
+) -> dict[Key, Version]:
+    """Rows of the region that goes that are the newest of their keys.
+
+    Raises:
+        PreconditionError: which are can't be told.
+        LanceGatewayError: a region can't be read.
+    """
+    if lancedb is None:
+        return {}
+    details = TableState.read(table).details
+    times = key_times(table, own, details), key_times(table, lancedb, details)
+    double = Double(own.region_id, lancedb.region_id)
+    return _Choice(table, double, *times, frozenset(newer)).newer_of_ours()
 
 
 def _let_go(claim: Claim, table: LakeTable) -> None:
