@@ -388,9 +388,10 @@ class TableWriter:
         idle = self._options.idle_close_seconds
         while not self._stopped.wait(min(max(idle / 4, 0.05), 30.0)):
             for one in list(self._regions.values()):
-                if one.idle_seconds > idle and not one.queue.is_busy:
+                if not one.queue.is_busy and (one.idle_seconds > idle or one.may_have_left):
+                    flush = one.flush_left if one.may_have_left else one.flush
                     try:
-                        one.flush(time.monotonic() + _LATE_SECONDS)
+                        flush(time.monotonic() + _LATE_SECONDS)
                     except LanceGatewayError as error:
                         _log.warning("an idle region was not flushed: %s", error)
 

@@ -1,6 +1,7 @@
 """LanceDB and the gateway write one table: every key has one region, and no acknowledged write is lost."""
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,4 +218,25 @@ def test_a_handle_of_lancedb_that_lost_its_region_says_so(both: Making):
     table.insert("ann", (1, 2))
     with pytest.raises(RuntimeError, match=r"fenced|epoch"):
         write(3)
+    table.check()
+
+
+def test_lancedb_takes_a_region_over_once_the_gateway_is_idle(both: Making):
+    """Lance 13 can't replay entries of Lance 14, but its attempt takes the region from the gateway."""
+    table = both("unsharded")
+    table.insert("ann", (1, 1), flush=False)
+    with pytest.raises(RuntimeError, match="schema doesn't match MemTable schema"):
+        table.by_lancedb("ann", (1, 2))
+    (region,) = table.engine.catalog.table("t").writer()._regions.values()
+
+    region.flush(time.monotonic() + 60)  # as an idle region is; but another writer claimed it
+    assert not table.manifest(region.region_id).flushed_generations
+    assert region.may_have_left
+    region.flush_left(time.monotonic() + 60)
+
+    assert table.manifest(region.region_id).flushed_generations
+    table.by_lancedb("ann", (1, 3))
+    table.check()
+    region.flush_left(time.monotonic() + 60)
+    table.by_lancedb("ann", (1, 4))
     table.check()
