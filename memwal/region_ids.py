@@ -44,7 +44,8 @@ _IDENTITIES: Final = frozenset(
 )
 _ZERO: Final = bytes(4)
 _BUCKET_BYTES: Final = 4
-_MOST_BUCKETS: Final = 1 << 20
+_MOST_BUCKETS: Final = 1 << 16
+"""LanceDB itself makes up to 1024. The ids of all are kept, and of more nobody would keep them."""
 
 
 def region_id_of(
@@ -222,7 +223,7 @@ def _bucket_id(bucket: int) -> str:
     return _named(b"bucket-%d" % bucket)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _bucket_numbers(count: int) -> Mapping[str, int]:
     return MappingProxyType({_bucket_id(bucket): bucket for bucket in range(count)})
 
