@@ -8,7 +8,7 @@ write is acknowledged. Storage's clock gives them, the same for all writers of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from pipeline.merging.winners import keys_of
 Key = tuple[Any, ...]
 """Values of the key columns."""
 
+_FOREVER: Final = 1 << 63
 _COPIED_NANOSECONDS: Final = 600 * 10**9
 """A base manifest whose file is so much younger than the time within was copied, and its neighbours too."""
 
@@ -76,8 +77,7 @@ def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDe
     Raises:
         LanceGatewayError: the log or a generation can't be read.
     """
-    storage, region_id = table.storage, manifest.region_id
-    base = table.dataset()
+    region_id, base = manifest.region_id, table.dataset()
     names = tuple(table.primary_key())
     by_name = {one.name: one for one in fields_of_dataset(base)}
     ids = [by_name[name].field_id for name in names]
@@ -87,35 +87,69 @@ def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDe
             pa.field(TOMBSTONE, pa.bool_()),
         ]
     )
-    versions: dict[Key, Version] = {}
-    pending: set[Key] = set()
     log = _log(table, region_id)
-    for position, written in log:
-        entry = read_wal_entry(storage, region_id, position)
-        if entry.rows is None:
-            continue
-        is_pending = position > manifest.replay_after_wal_entry_position and (
-            entry.generation is None or entry.generation >= manifest.current_generation
-        )
-        for row, (key, is_deleted) in enumerate(_entry_keys(entry.rows, ids, schema)):
-            versions[key] = Version(written, written, position, row, is_deleted)
-            if is_pending:
-                pending.add(key)
+    versions, pending = _in_log(table, manifest, log, ids, schema)
     merged = details.merged_generations.get(region_id, 0)
-    in_log = frozenset(versions)
+    flushed: dict[Key, Version] = {}
     for one in manifest.flushed_generations:
-        if one.generation <= merged:
-            continue
-        written = _flushed_at(table, region_id, one)
-        for row, (key, is_deleted) in enumerate(_rows(keys_of(table, region_id, one, schema))):
-            pending.add(key)
-            if key not in in_log:
-                versions[key] = Version(0, written, one, row, is_deleted)
+        if one.generation > merged:
+            latest = _flushed_at(table, region_id, one)
+            for row, (key, is_deleted) in enumerate(_rows(keys_of(table, region_id, one, schema))):
+                flushed[key] = Version(0, latest, one, row, is_deleted)
+    for key, version in flushed.items():
+        if key not in pending:
+            # The row itself comes from the generation: entries of its log may be gone.
+            known = versions.get(key, version)
+            latest = min(known.latest, version.latest)
+            versions[key] = replace(version, earliest=min(known.earliest, latest), latest=latest)
     positions = [position for position, _ in log]
     is_complete = not merged or positions == list(range(1, len(positions) + 1))
     ascends = all(one <= other for (_, one), (_, other) in pairwise(log))
     doubt = "" if ascends else f"the files of region {region_id}'s log are not in the order of their times"
-    return KeyTimes(versions, pending, is_complete, doubt)
+    return KeyTimes(versions, pending | flushed.keys(), is_complete, doubt)
+
+
+def _in_log(
+    table: LakeTable,
+    manifest: RegionManifest,
+    log: Sequence[tuple[int, int]],
+    ids: Sequence[int],
+    schema: pa.Schema,
+) -> tuple[dict[Key, Version], set[Key]]:
+    """Newest rows as far as the log has them, and the keys of those that are not flushed."""
+    versions: dict[Key, Version] = {}
+    unflushed: set[Key] = set()
+    # Entries that are gone lie before `whole`, and were written before that was.
+    whole, since = _whole_from(log, manifest.replay_after_wal_entry_position)
+    for position, written in log:
+        entry = read_wal_entry(table.storage, manifest.region_id, position)
+        if entry.rows is None:
+            continue
+        latest = written if position >= whole else max(written, since)
+        is_unflushed = position > manifest.replay_after_wal_entry_position and (
+            entry.generation is None or entry.generation >= manifest.current_generation
+        )
+        for row, (key, is_deleted) in enumerate(_entry_keys(entry.rows, ids, schema)):
+            versions[key] = Version(written, latest, position, row, is_deleted)
+            if is_unflushed:
+                unflushed.add(key)
+    return versions, unflushed
+
+
+def _whole_from(log: Sequence[tuple[int, int]], flushed: int) -> tuple[int, int]:
+    """The position from which on no entry is gone, and a time before which those were written.
+
+    Args:
+        log: position and time of each entry, ascending.
+        flushed: position up to which entries must have been there.
+    """
+    whole, since = 1, 0
+    before = 0
+    for position, written in log:
+        if position != before + 1:
+            whole, since = position, written
+        before = position
+    return (whole, since) if before >= flushed else (flushed + 1, _FOREVER)
 
 
 def copied(table: LakeTable) -> str:
@@ -164,4 +198,4 @@ def _rows(keys: pa.Table) -> Iterator[tuple[Key, bool]]:
 def _flushed_at(table: LakeTable, region_id: str, generation: FlushedGeneration) -> int:
     """When the first data file of a generation was done, in nanoseconds: its rows were written before."""
     files = table.storage.list(f"{generation_directory(region_id, generation.path)}/data")
-    return min((one.written for one in files), default=1 << 63)
+    return min((one.written for one in files), default=_FOREVER)

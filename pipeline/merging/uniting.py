@@ -30,6 +30,7 @@ from memwal.wal import read_wal_entry
 from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.claim import Claim, open_claim
 from memwal.writing.log import has_unflushed, is_over
+from pipeline.counted import counted
 from pipeline.lake import LakeTable
 from pipeline.merging.committing import Manner, commit
 from pipeline.merging.generations import Reader, open_generation, recorded
@@ -236,7 +237,7 @@ class _Choice:
         name = self.table.name
         return PreconditionError(
             f"table {name!r}: one region has two ids, {own} and {lancedb} (LanceDB's). Both may have rows of "
-            f"{len(unknown)} keys, such as {named}, and which are newer can't be told: {reason}. Decide it: "
+            f"{counted(len(unknown), 'key')}, such as {named}, and which are newer can't be told: {reason}. Decide it: "
             f"lance-gateway pipeline merge {name} --newer {own}, or --newer {lancedb}"
         )
 

@@ -239,3 +239,20 @@ def test_lancedb_takes_a_region_over_once_the_gateway_is_idle(both: Making):
     region.flush_left(time.monotonic() + 60)
     table.by_lancedb("ann", (1, 4))
     table.check()
+
+
+def test_a_handle_of_lancedb_goes_on_while_its_region_is_merged_and_cleaned_up(both: Making):
+    table = both("unsharded")
+    table.by_lancedb("ann", (1, 1), (2, 1), flush=True)
+    handle = lancedb.connect(table.root).open_table("t")
+    for turn in range(2, 5):
+        merging = handle.merge_insert(list(KEY)).when_matched_update_all().when_not_matched_insert_all()
+        merging.execute(pa.Table.from_pylist([{"tenant": "ann", "id": turn, "v": turn}], SCHEMA))
+        table.acknowledged[("ann", turn)] = turn
+        merge(table.lake_table)
+        clean(table.lake_table, CleanPolicy(grace_seconds=0), delete=True)
+        table.check()
+    handle.close_lsm_writers()
+    table.check()
+    merge(table.lake_table)
+    table.check()

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from memwal.errors import PreconditionError
 from memwal.layout import wal_entry_path
+from memwal.wal import read_wal_entry
 from memwal.writing.claim import Claim
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.cli import app
@@ -135,6 +136,19 @@ def test_entries_that_are_gone_leave_it_undecided(both: Making):
     (table.root / "t.lance" / wal_entry_path(named, 1)).unlink()
     with pytest.raises(PreconditionError, match="can't be told"):
         merge(table.lake_table)
+
+
+def test_of_a_log_with_a_gap_no_older_row_is_taken(both: Making):
+    table = both("bucket")
+    own, _ = double(table)
+    entry = next(
+        position for position in range(2, 9) if not read_wal_entry(table.storage, own, position).is_fence
+    )
+    (table.root / "t.lance" / wal_entry_path(own, entry)).unlink()
+    with pytest.raises(PreconditionError, match="of 1 key, such as tenant = 'ann', id = 2,"):
+        merge(table.lake_table)
+    merge(table.lake_table, newer=[own])
+    table.check()
 
 
 def test_a_region_with_a_second_id_and_no_rows_is_given_up(both: Making):
