@@ -233,11 +233,12 @@ class _Choice:
             f"{name} = {value!r}" for name, value in zip(self.table.primary_key(), key, strict=True)
         )
         reason = doubt or "log entries were removed, or are of the same time"
+        keys = f"{counted(len(unknown), 'key')}, such as {named}"
         own, lancedb = self.double.own, self.double.lancedb
         name = self.table.name
         return PreconditionError(
             f"table {name!r}: one region has two ids, {own} and {lancedb} (LanceDB's). Both may have rows of "
-            f"{counted(len(unknown), 'key')}, such as {named}, and which are newer can't be told: {reason}. Decide it: "
+            f"{keys}, and which are newer can't be told: {reason}. Decide it: "
             f"lance-gateway pipeline merge {name} --newer {own}, or --newer {lancedb}"
         )
 
