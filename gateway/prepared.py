@@ -39,6 +39,7 @@ from gateway.uploads import schema_of
 from gateway.wire import decode, pack, unpack
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult
+from planner.shortcuts import Shortcuts
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 
@@ -177,7 +178,7 @@ class PreparedStatements:
         if isinstance(query, PreparedQuery) and not handle.plan and call.settings.endpoints > 1:
             bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
             if bound is None or bound.nbytes <= _MAX_HANDLE_BYTES:
-                chosen = decode_settings(handle.settings)
+                chosen = _meant(handle, call.settings.shortcuts)
                 divided = self._endpoints.divided(handle.query, query, chosen, call, bound)
                 if divided is not None:
                     return divided
@@ -189,10 +190,10 @@ class PreparedStatements:
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
         check_statement_id(ticket.statement_id)
-        plan = self._query(ticket.handle, call)
+        settings = decode_settings(ticket.settings)
+        plan = self._query(ticket.handle, call, settings.shortcuts)
         if not isinstance(plan, PreparedQuery | Kill):
             raise not_by_ticket(plan.sql)
-        settings = decode_settings(ticket.settings)
         parameters = self._parameters(ticket, plan)
         query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)
         if isinstance(plan, Kill):
@@ -290,6 +291,7 @@ class PreparedStatements:
             max_staleness_ms=now.max_staleness_ms,
             query_timeout_ms=now.query_timeout_ms,
             durable_writes=now.durable_writes,
+            shortcuts=now.shortcuts,
         )
         if settings != prepared:
             again = prepare(self._engine, handle.query, settings, call, handle.schema_digest)
@@ -298,11 +300,22 @@ class PreparedStatements:
             write = again
         return settings, write
 
-    def _query(self, handle: own.PreparedHandle, call: Call) -> PreparedQuery | PreparedWrite | Kill:
-        settings, promised = decode_settings(handle.settings), handle.schema_digest
+    def _query(
+        self, handle: own.PreparedHandle, call: Call, shortcuts: Shortcuts | None = None
+    ) -> PreparedQuery | PreparedWrite | Kill:
+        settings = _meant(handle, call.settings.shortcuts if shortcuts is None else shortcuts)
+        promised = handle.schema_digest
         if handle.plan:
             return self._engine.prepare_plan(handle.plan, settings, call.access, promised=promised)
         return prepare(self._engine, handle.query, settings, call, promised)
+
+
+def _meant(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
+    """The settings that a statement was prepared with, but for shortcuts: these are of the session now."""
+    settings = decode_settings(handle.settings)
+    if settings.shortcuts == shortcuts:
+        return settings
+    return dataclasses.replace(settings, shortcuts=shortcuts)
 
 
 def _handle(data: bytes) -> own.PreparedHandle:

@@ -27,6 +27,7 @@ from gateway.middleware import CallMiddlewareFactory
 from gateway.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
+from planner.shortcuts import Shortcuts, format_shortcuts, parse_shortcuts
 from protos import flight_pb2
 
 COOKIE = "arrow_flight_session_id"
@@ -56,8 +57,12 @@ def _flag(value: object) -> bool:
     return flag
 
 
+def _shortcuts(value: object) -> Shortcuts:
+    return parse_shortcuts(_text(value))
+
+
 # Option name (also the field of SessionSettings) -> what reads its value, or refuses it.
-_OPTIONS: Mapping[str, Callable[[object], str | int | bool]] = MappingProxyType(
+_OPTIONS: Mapping[str, Callable[[object], str | int | bool | Shortcuts]] = MappingProxyType(
     {
         "catalog": _text,
         "schema": _text,
@@ -69,6 +74,7 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool]] = MappingProxyType(
         "query_timeout_ms": _number,
         "types": _text,
         "durable_writes": _flag,
+        "shortcuts": _shortcuts,
     }
 )
 # Header that chooses an option -> the option; JDBC's driver sends the name alone.
@@ -206,8 +212,7 @@ class Sessions:
         self._keep(call, self.settings(call.session_id, call.identity.name))
         settings = call.settings
         result = flight_pb2.GetSessionOptionsResult()
-        for name in _OPTIONS:
-            value = getattr(settings, name)
+        for name, value in shown_options(settings).items():
             if isinstance(value, bool):
                 result.session_options[name].bool_value = value
             elif isinstance(value, int):
@@ -234,6 +239,12 @@ class Sessions:
         session_id = secrets.token_urlsafe(16)
         call.add_header("set-cookie", f"{COOKIE}={session_id}")
         self._kept.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
+
+
+def shown_options(settings: SessionSettings) -> dict[str, str | int | bool]:
+    """Returns the value of each option as clients see it."""
+    shown = {name: getattr(settings, name) for name in _OPTIONS}
+    return shown | {"shortcuts": format_shortcuts(settings.shortcuts)}
 
 
 def _session_of(cookies: Sequence[str]) -> str | None:

@@ -12,6 +12,7 @@ from gateway.wire import decode, pack
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
 from planner.settings import ClientTypes
+from planner.shortcuts import ALL_SHORTCUTS, without_shortcuts
 from planner.snapshot import Consistency
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -36,6 +37,7 @@ def encode_settings(settings: SessionSettings) -> bytes:
         query_timeout_ms=settings.query_timeout_ms,
         types=settings.types,
         relaxed_writes=not settings.durable_writes,
+        shortcuts_off=sorted(ALL_SHORTCUTS - settings.shortcuts),
     )
     return message.SerializeToString()
 
@@ -61,6 +63,7 @@ def decode_settings(data: bytes) -> SessionSettings:
         query_timeout_ms=message.query_timeout_ms,
         types=cast("ClientTypes", message.types),
         durable_writes=not message.relaxed_writes,
+        shortcuts=without_shortcuts(frozenset(message.shortcuts_off)),
     )
 
 

@@ -1,6 +1,5 @@
 """DataFusion SQL expressions over the columns `col0`, `col1`, ...: the free form of a region field."""
 
-import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -9,14 +8,9 @@ from typing import Final
 import datafusion
 import pyarrow as pa
 
+from memwal.determinism import unstable_parts
 from memwal.errors import InvalidInputError, UnsupportedError
 
-# A region value must follow from the row alone. (In a string literal these words are refused too: such a
-# field then prunes nothing, which is safe.)
-_UNSTABLE: Final = re.compile(
-    r"\b(?:(?:random|uuid|now|today|current_\w+)\s*\(|current_(?:date|time|timestamp)\b|over\s*\(|select\b)",
-    re.IGNORECASE,
-)
 _LONGEST_REASON: Final = 200
 _TABLE: Final = "columns"
 
@@ -36,13 +30,6 @@ def evaluate_expression(
         UnsupportedError: the expression does not depend on its row alone.
         InvalidInputError: DataFusion rejects the expression, or its values do not fit the result type.
     """
-    unstable = _UNSTABLE.search(expression)
-    if unstable is not None:
-        msg = (
-            f"Region expression {expression!r} uses {unstable.group()!r}, but its value must follow from the "
-            "row alone"
-        )
-        raise UnsupportedError(msg)
     names = [f"col{at}" for at in range(len(columns))]
     batch = pa.record_batch([*columns, pa.nulls(rows, pa.bool_())], [*names, "_row"])
     try:
@@ -50,6 +37,8 @@ def evaluate_expression(
         # time there, ends the process.
         values = _thread().submit(_evaluate, expression, batch).result()
         return values if result_type is None else values.cast(result_type)
+    except UnsupportedError:
+        raise
     except Exception as error:
         msg = f"Region expression {expression!r} cannot be evaluated: {_first_words(error)}"
         raise InvalidInputError(msg) from error
@@ -58,7 +47,14 @@ def evaluate_expression(
 def _evaluate(expression: str, batch: pa.RecordBatch) -> pa.Array:
     frame = _context().create_dataframe([[batch]], name=_TABLE)
     try:
-        values = frame.select(frame.parse_sql_expr(expression)).to_arrow_table().column(0).combine_chunks()
+        parsed = frame.parse_sql_expr(expression)
+        unstable = unstable_parts(parsed)
+        if unstable:
+            used = ", ".join(unstable)
+            rule = "its value must follow from the row alone"
+            msg = f"Region expression {expression!r} uses {used}, but {rule}"
+            raise UnsupportedError(msg)
+        values = frame.select(parsed).to_arrow_table().column(0).combine_chunks()
     finally:
         _context().deregister_table(_TABLE)
     return values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)

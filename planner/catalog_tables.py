@@ -119,7 +119,7 @@ class Regions(OfTables):
         if base.details is None:
             return
         details = base.details
-        known = {one.region_id: one.values for one in table.assignments(details, "strong").regions}
+        known = {one.region_id: one.values for one in table.assignments(base, "strong").regions}
         for manifest in table.manifests():
             entries = table.unflushed(manifest)
             last = max([one.position for one in entries], default=manifest.wal_entry_position_last_seen)

@@ -25,9 +25,6 @@ from planner.substrait import Bound
 from planner.typed_values import typed_values
 from planner.visible_catalog import VisibleCatalog
 
-_COLUMN_GONE = "No field named"
-"""DataFusion's words for a column that is not there."""
-
 
 class CheckedQuery:
     """A statement whose names and types fit its tables.
@@ -60,6 +57,8 @@ class CheckedQuery:
         run = frames.run(settings, RunControl())
         asks_first = isinstance(bound, BoundStatement) and bound.asks_first
         frame = frames.plan(bound, run, None, catalog, typing=asks_first)
+        self._columns = dict(run.columns)
+        """Of the tables that the statement was checked against."""
         types: tuple[pa.DataType, ...] = ()
         if bound.parameter_count:
             types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
@@ -133,7 +132,7 @@ class CheckedQuery:
         try:
             frame = self._frames.plan(self._bound, run, parameters, self._catalog, pushdown=pushdown)
         except InvalidInputError as error:
-            if _COLUMN_GONE not in str(error):
+            if all(columns == self._columns.get(one, columns) for one, columns in run.columns.items()):
                 raise
             raise altered(self.sql) from error
         self._check(self._frames.schema(frame))

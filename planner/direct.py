@@ -32,16 +32,13 @@ def direct_batches(
         table: the statement's only one, with what may be seen of it.
     """
     scan = direct_scan(shape, frame, run, table)
-    counts = shape in {DirectShape.COUNT, DirectShape.COUNT_ALL}
-    return _counted(scan) if counts else _all_batches(scan)
+    return _counted(scan) if shape.counts else _all_batches(scan)
 
 
 def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
     """The one scan of such a statement; see `direct_batches`."""
-    if shape is DirectShape.COUNT_ALL:
-        return run.add_scan(table, table.base(), ())
-    if shape is DirectShape.SCAN_ALL:
-        return run.add_scan(table, table.base(), frame.schema().names)
+    if not shape.is_filtered:
+        return run.add_scan(table, table.base(), shape.columns)
     frame.execution_plan()
     (scan,) = run.scans
     return scan

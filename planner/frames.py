@@ -14,7 +14,9 @@ from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
+from planner.dropped_distinct import may_drop_distinct, refuse_dropped_distinct
 from planner.leaf import DeclaredLeaf, TableLeaf
+from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -26,6 +28,7 @@ from planner.search.nearest_leaf import NearestLeaf
 from planner.search.subquery import check_vectors, query_vectors
 from planner.search.telling import tell_leaves
 from planner.settings import SessionSettings
+from planner.shortcuts import Shortcut
 from planner.statement import BoundStatement, TableReference
 from planner.substrait import Bound, BoundPlan
 from planner.system_leaf import SystemLeaf
@@ -35,6 +38,14 @@ from planner.visibility import Visibility
 from planner.visible_catalog import VisibleCatalog
 
 logger = logging.getLogger(__name__)
+
+_WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
+"""Rules of DataFusion 54 that give wrong answers.
+
+The first drops sort keys that follow from others in one input of an outer join, but not in its result, and takes
+the wrong columns for keys of a GROUP BY behind computed columns. The second makes an aggregate without groups,
+which has a row when there are no rows, of one whose groups are constants.
+"""
 
 
 class Frames:
@@ -58,7 +69,9 @@ class Frames:
 
     def run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
         """A new execution: what it reads is decided when its first batch is wanted."""
-        options = ReadOptions(settings.consistency, settings.max_staleness_ms, settings.region_pruning)
+        shortcuts = settings.shortcuts
+        pruning = settings.region_pruning and Shortcut.REGION_PRUNING in shortcuts
+        options = ReadOptions(settings.consistency, settings.max_staleness_ms, pruning, shortcuts)
         run = QueryRun(options, self._visibility, control)
         control.runs.append(run)
         return run
@@ -115,12 +128,14 @@ class Frames:
                 # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
                 named = (reference.table, reference.as_of)
                 marker = 0 if bound.kind is StatementKind.QUERY else tables.index(named)
-                kind = NearestLeaf if bound.distances and reference.as_of is None else TableLeaf
+                ranks = bound.distances and Shortcut.NEAREST_ORDER in run.options.shortcuts
+                kind = NearestLeaf if ranks and reference.as_of is None else TableLeaf
                 if bound.kind is StatementKind.DESCRIBE:
                     kind = DeclaredLeaf
                 leaf = kind(run, catalog.table(*named), self.partitions + marker)
             context.register_dataset(reference.private_name, leaf)
             leaves[reference.private_name] = leaf
+            run.columns[bound.sql, reference.private_name] = leaf.schema
         if bound.system_tables or bound.lists_tables:
             self._add_system_tables(context, run, catalog)
         if bound.lists_tables:
@@ -128,6 +143,10 @@ class Frames:
         register_distances(context, bound.distances, run)
         try:
             frame = context.sql(text, param_values=values or None)
+            if not untyped and may_have_such_joins(text):
+                refuse_misplanned_joins(frame.optimized_logical_plan())
+            if not untyped and may_drop_distinct(text):
+                refuse_dropped_distinct(frame)
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -169,6 +188,7 @@ class Frames:
             return call
         asked = vectors.statement
         inner = QueryRun(run.options, self._visibility, run.control)
+        inner.columns = run.columns
         run.control.runs.append(inner)
         try:
             if parameters is None:
@@ -190,7 +210,10 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        return bound.frame(self._context(typing=False, pushdown=pushdown), relations)
+        frame = bound.frame(self._context(typing=False, pushdown=pushdown), relations)
+        refuse_misplanned_joins(frame.optimized_logical_plan())
+        refuse_dropped_distinct(frame)
+        return frame
 
     def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())
@@ -229,6 +252,10 @@ class Frames:
             .with_information_schema(enabled=True)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+            # Swapped inputs take filters above an outer join for filters of the other side.
+            .set("datafusion.optimizer.join_reordering", "false")
+            # As many as change something: comparisons of constants that are left go to leaves as Python's.
+            .set("datafusion.optimizer.max_passes", "16")
         )
         if typing:
             # Plans subqueries as joins, where parameters show.
@@ -237,6 +264,6 @@ class Frames:
         if self._memory_bytes is not None:
             runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
         context = SessionContext(config, runtime)
-        if not pushdown:
-            context.remove_optimizer_rule("push_down_filter")
+        for rule in _WRONG_RULES if pushdown else (*_WRONG_RULES, "push_down_filter"):
+            context.remove_optimizer_rule(rule)
         return context

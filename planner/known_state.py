@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+import lance
+
+from execnodes.data_files import Place
 from memwal.index_details import MemWalIndexDetails, RegionSpec
 from memwal.manifest import RegionManifest
 from memwal.region_snapshots import RegionSnapshot
 from planner.assignments import RegionAssignments
-from planner.base_table import Place
 from planner.region_log import RegionLog
 from planner.snapshot import Consistency, TableSnapshot
+
+INDEX_CACHE_BYTES = 128 << 20
+METADATA_CACHE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +51,8 @@ class KnownState:
     Whoever is still reading the old table when that is noticed can't leave anything of it in the new one's.
 
     Attributes:
-        place: what the table is called in caches.
+        place: names the table in caches.
+        session: the `lance.Session` in which its files are opened.
         manifests: region id -> the newest manifest read.
         logs: region id -> its log.
         last: the snapshots taken last, and when (seconds, monotonic clock).
@@ -57,6 +64,7 @@ class KnownState:
     """
 
     place: Place
+    session: Any
     manifests: dict[str, RegionManifest] = field(default_factory=dict)
     logs: dict[str, RegionLog] = field(default_factory=dict)
     last: dict[Consistency, tuple[float, TableSnapshot]] = field(default_factory=dict)
@@ -79,5 +87,15 @@ class KnownState:
 
     def made_anew(self) -> KnownState:
         """The state of another table in the same directory, of which nothing is known."""
-        directory, number = self.place
-        return KnownState((directory, number + 1))
+        return KnownState(Place.new(self.place.uri), own_session())
+
+
+def own_session() -> Any:  # noqa: ANN401 (lance types)
+    """A `lance.Session` for a table in whose directory there was another one.
+
+    Lance knows files by their names: in the session that read the old ones, those of the new table that bear
+    the same names would be taken for them.
+    """
+    return lance.Session(
+        index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
+    )

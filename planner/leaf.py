@@ -18,9 +18,6 @@ from planner.base_table import BaseTable
 from planner.query import QueryRun, TableScan
 from planner.secured import SecuredTable
 
-UNPUSHABLE = "a condition that Arrow can't evaluate"
-"""Stands in the error of a leaf that has to do without its conjuncts."""
-
 
 class TableLeaf(pads.Dataset):
     """One private table name of a statement.
@@ -83,7 +80,7 @@ def _check_evaluable(conjuncts: pc.Expression, schema: pa.Schema) -> None:
     try:
         schema.empty_table().filter(conjuncts)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        raise TypeError(UNPUSHABLE) from error
+        raise TypeError("a condition that Arrow can't evaluate") from error
 
 
 class Projection:

@@ -9,8 +9,10 @@ from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
+from planner.placeholders import placeholder_types
 
 __all__ = ["bindable", "parameter_types", "plain_value", "sql_literal"]
 
@@ -68,7 +70,7 @@ _NATURAL = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.bina
 
 
 def parameter_types(
-    logical_plan: object, count: int, optimized: Callable[[], object] | None = None
+    logical_plan: LogicalPlan, count: int, optimized: Callable[[], LogicalPlan] | None = None
 ) -> tuple[pa.DataType, ...]:
     """The types that a plan expects of $1 ... $count.
 
@@ -82,11 +84,15 @@ def parameter_types(
         One type per parameter: inferred from what it is compared with, cast to or used as; string where
         DataFusion leaves it open. Never null, view or dictionary types.
     """
-    types: dict[int, pa.DataType] = {}
-    shown = repr(logical_plan)
-    _collect(shown, types)
-    if len(types) < count and "<subquery>" in shown and optimized is not None:
-        _collect(repr(optimized()), types)
+    types = placeholder_types(logical_plan)
+    if len(types) < count:
+        # What the bindings show no object of: plans of subqueries, counts of a Limit, FILTER of an aggregate.
+        shown = repr(logical_plan)
+        _collect(shown, types)
+        if len(types) < count and "<subquery>" in shown and optimized is not None:
+            joined = optimized()
+            types = placeholder_types(joined) | types
+            _collect(repr(joined), types)
     return tuple(types.get(ordinal, pa.string()) for ordinal in range(1, count + 1))
 
 

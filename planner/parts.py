@@ -13,6 +13,7 @@ divides it in the same way.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -114,18 +115,18 @@ def offered(
         None where the statement is more than a scan, or looks up a few keys.
     """
     shape = direct_shape(frame)
-    if shape not in {DirectShape.SCAN, DirectShape.SCAN_ALL}:
+    if shape is None or not _is_scan(shape, bound):
         return None
     scan = direct_scan(shape, frame, run, table)
     if scan.is_lookup:
         return None
-    snapshot = run.snapshot(table.table)
+    snapshot = run.snapshot(scan.table)
     division = Division(snapshot, scan.kept_regions, count)
     described = SnapshotDescription.of(snapshot, scan.kept_regions)
     statement = fingerprint(bound, table)
     full = [number for number, units in enumerate(division.partitions()) if any(one.rows for one in units)]
     parts = tuple(ScanPart(described, number, count, statement) for number in full or [0])
-    counted = shape is DirectShape.SCAN_ALL and table.access.is_unrestricted and not snapshot.has_fresh_rows
+    counted = not shape.is_filtered and table.access.is_unrestricted and not snapshot.has_fresh_rows
     return OfferedParts(parts, snapshot, snapshot.base.dataset.count_rows() if counted else None)
 
 
@@ -138,7 +139,7 @@ def part_scan(
         UnavailableError: a view or table was altered since the parts were offered.
     """
     shape = direct_shape(frame)
-    if part.statement != fingerprint(bound, table) or shape not in {DirectShape.SCAN, DirectShape.SCAN_ALL}:
+    if part.statement != fingerprint(bound, table) or shape is None or not _is_scan(shape, bound):
         msg = (
             f"table {part.snapshot.table!r}, or a view on it, was altered since this part was offered: run "
             "the query again"
@@ -147,9 +148,12 @@ def part_scan(
     return direct_scan(shape, frame, run, table)
 
 
+def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
+    return not shape.counts and shape.table == bound.references[0].private_name
+
+
 def fingerprint(bound: BoundStatement, table: SecuredTable) -> bytes:
     """Of what the statement means now, 16 bytes: its text with views expanded, and the table's columns."""
-    digest = blake2b(bound.render().encode(), digest_size=16)
-    for column in table.base().schema:
-        digest.update(f"\n{column.name} {column.type}".encode())
-    return digest.digest()
+    columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base().columns.fields]
+    said = json.dumps([bound.render(), columns])  # a column of another type has another id
+    return blake2b(said.encode(), digest_size=16).digest()

@@ -21,7 +21,6 @@ from planner.direct import direct_batches
 from planner.direct_shape import direct_shape
 from planner.explain import explained
 from planner.frames import Frames
-from planner.leaf import UNPUSHABLE
 from planner.parts import OfferedParts, ScanPart, is_divisible, offered, part_scan
 from planner.plain_types import conform
 from planner.query import QueryRun
@@ -32,6 +31,7 @@ from planner.search.direct import DirectSearch, direct_search
 from planner.search.leaf import search_leaf
 from planner.secured import SecuredTable
 from planner.settings import SessionSettings
+from planner.shortcuts import Shortcut
 from planner.snapshot import TableSnapshot
 from planner.statement import BoundStatement
 from planner.substrait import Bound
@@ -42,9 +42,12 @@ from planner.visible_catalog import VisibleCatalog
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
 """DataFusion's plans know what time it is: `now()` is a constant in them."""
-_UNPUSHABLE = (UNPUSHABLE, "BooleanScalar", "bit_wise_")
-"""Marks of errors that go away without pushdown; DataFusion's bindings can't combine a conjunct that folds
-to a constant with one that doesn't."""
+_UNPLANNED = "physical_plan_error"
+"""The type of plan that EXPLAIN gives where there is no physical one."""
+
+
+_CONSTANTS = Shortcut.CONSTANTS
+"""Asked for in microseconds, of which looking a member up in its class is a part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,7 @@ class PreparedQuery(CheckedQuery):
         self._search: DirectSearch | None = None
         """The statement as a search and nothing else, once a run has told that it is one."""
         self.constant: Constant | None = None
+        self._explains = bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE)
 
     def admitted_regions(
         self,
@@ -98,17 +102,24 @@ class PreparedQuery(CheckedQuery):
         Raises:
             LanceGatewayError: what is wrong with the statement or its parameters.
         """
-        run = self._frames.run(settings, RunControl())
-        frame = self._replanned(run, typed_values(parameters, self.parameter_schema))
+        task = _Task(typed_values(parameters, self.parameter_schema), settings, RunControl())
+        run = self._frames.run(settings, task.control)
+        frame = self._replanned(run, task.parameters)
         try:
             control.undisturbed(frame.execution_plan)
         except LanceGatewayError:
             raise
         except Exception as error:
-            if not any(mark in str(error) for mark in _UNPUSHABLE):
-                raise translated(error, self._bound, run.failure) from error
+            if run.failure is not None:
+                raise run.failure from error
+            frame, run = self._plan(task, pushdown=False)
+            try:
+                control.undisturbed(frame.execution_plan)
+            except Exception as plain:
+                raise translated(plain, self._bound, run.failure) from plain
+            # Without pushdown nothing tells regions apart.
             found = self._catalog.table(table)
-            return frozenset(found.table.assignments(found.base().details, settings.consistency).region_ids)
+            return frozenset(found.table.assignments(found.base(), settings.consistency).region_ids)
         kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
         return frozenset(region_id for regions in kept for region_id in regions)
 
@@ -134,12 +145,12 @@ class PreparedQuery(CheckedQuery):
         """
         values = typed_values(parameters, self.parameter_schema)
         task = _Task(values, settings or self._settings, control or RunControl())
-        if self._bound.kind in (StatementKind.EXPLAIN, StatementKind.EXPLAIN_ANALYZE):
+        if self._explains:
             return self._explain(task)
-        if self.constant is not None:
+        if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
         batches = again_if_files_vanish(self._started(task), lambda: self._started(task))
-        if self._bound.is_constant:
+        if self._bound.is_constant and task.allows(Shortcut.CONSTANTS):
             batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
@@ -172,21 +183,26 @@ class PreparedQuery(CheckedQuery):
             executed as a whole.
         """
         bound = self._bound
-        if count < 2 or not isinstance(bound, BoundStatement) or not is_divisible(bound):
+        chosen = settings or self._settings
+        if count < 2 or not chosen.shortcuts.issuperset((Shortcut.PARTS, Shortcut.PUSHDOWN)):
+            return None
+        if not isinstance(bound, BoundStatement) or not is_divisible(bound):
             return None
         table = self._catalog.table(bound.references[0].table)
         if not table.access.is_unrestricted:
             return None
-        chosen = settings or self._settings
         task = _Task(typed_values(parameters, self.parameter_schema), chosen, RunControl())
         run = self._frames.run(chosen, task.control)
         try:
             frame = self._replanned(run, task.parameters)
             return offered(bound, frame, run, table, count)
+        except LanceGatewayError:
+            raise
         except Exception as error:
-            if any(mark in str(error) for mark in _UNPUSHABLE):
-                return None
-            raise translated(error, bound, run.failure) from error
+            if run.failure is not None:
+                raise run.failure from error
+            # Executed as a whole, it may do without pushdown, or tell what is wrong with it.
+            return None
 
     def reopen(self, part: ScanPart) -> TableSnapshot:
         """Open what a part describes, for `execute_part`.
@@ -262,7 +278,7 @@ class PreparedQuery(CheckedQuery):
     def _lookup(self, task: _Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
         query = self._bound.key_query
-        if query is None:
+        if query is None or not task.allows(Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS):
             return None
         table = self._catalog.table(query.table)
         base = table.base()
@@ -286,6 +302,8 @@ class PreparedQuery(CheckedQuery):
         (reference, *_) = self._bound.references or (None,)
         if self._search is None or reference is None or reference.search is None:
             return None
+        if not task.allows(Shortcut.DIRECT_SEARCHES):
+            return None
         run = self._frames.run(task.settings, task.control)
         leaf = search_leaf(run, reference.search, task.parameters, self._catalog)
         schema = self._search.schema(leaf.schema)
@@ -295,7 +313,10 @@ class PreparedQuery(CheckedQuery):
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
     def _plan(self, task: _Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
-        if pushdown and task.settings == self._settings:
+        searches = any(reference.search is not None for reference in self._bound.references)
+        # Conditions that are handed to a search decide what is ranked, and so what is answered.
+        pushdown = pushdown and (searches or task.allows(Shortcut.PUSHDOWN))
+        if pushdown and task.allows(Shortcut.KEPT_PLANS) and task.settings == self._settings:
             # Several threads may be here: taking it is one step.
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()
@@ -308,13 +329,7 @@ class PreparedQuery(CheckedQuery):
 
     def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         try:
-            try:
-                batches = self._opened(frame, run)
-            except Exception as error:
-                if not any(mark in str(error) for mark in _UNPUSHABLE):
-                    raise
-                frame, run = self._plan(task, pushdown=False)
-                batches = self._opened(frame, run)
+            batches, run = self._opened_either_way(frame, run, task)
             for batch in batches:
                 yield conform(batch, self.schema)
         except LanceGatewayError:
@@ -324,37 +339,75 @@ class PreparedQuery(CheckedQuery):
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened(self, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+    def _opened_either_way(
+        self, frame: DataFrame, run: QueryRun, task: _Task
+    ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
+        """Physically planned, without pushdown where it fails otherwise, and the run that reads.
+
+        DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't, and
+        push conditions for which Arrow has no kernels. Whatever is wrong with the statement itself is wrong
+        without pushdown as well, and told then.
+        """
+        try:
+            return self._opened(frame, run, task), run
+        except LanceGatewayError:
+            raise
+        except Exception:
+            if run.failure is not None or run.control.error is not None:
+                raise
+        frame, run = self._plan(task, pushdown=False)
+        try:
+            return self._opened(frame, run, task), run
+        except Exception as error:
+            raise translated(error, self._bound, run.control.error or run.failure) from error
+
+    def _opened(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
         shape = None
         if len(self._bound.references) == 1:
             (reference,) = self._bound.references
             if reference.search is not None:
-                return self._opened_search(reference.search, frame, run)
+                return self._opened_search(reference.search, frame, run, task)
             shape = direct_shape(frame)
+            if shape is not None and shape.table != reference.private_name:
+                # The optimiser has found that the table is not needed, and another one is.
+                shape = None
         if shape is None:
-            told = plain_system_rows(self._bound, frame, run)
+            told = None
+            if task.allows(Shortcut.DIRECT_SYSTEM_SCANS):
+                told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
+        if not task.allows(Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS):
+            return streamed(frame, run.control)
         table = self._catalog.table(reference.table, reference.as_of)
         return direct_batches(shape, frame, run, table)
 
-    def _opened_search(self, search: SearchCall, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch]:
+    def _opened_search(
+        self, search: SearchCall, frame: DataFrame, run: QueryRun, task: _Task
+    ) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""
         batches = streamed(frame, run.control)
         is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
-        if self._search is None and is_fixed:
+        if self._search is None and is_fixed and task.allows(Shortcut.DIRECT_SEARCHES):
             self._search = direct_search(frame, search, run)
         return batches
+
+    def _collected(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+        return pa.Table.from_batches([conform(batch, self.schema) for batch in batches], self.schema)
 
     def _explain(self, task: _Task) -> pa.RecordBatchReader:
         if self._bound.kind is StatementKind.EXPLAIN_ANALYZE and task.control.metrics is None:
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
         try:
-            batches = [conform(batch, self.schema) for batch in self._opened(frame, run)]
+            opened, run = self._opened_either_way(frame, run, task)
+            plans = self._collected(opened)
+            if _UNPLANNED in plans.column("plan_type").to_pylist():
+                frame, run = self._plan(task, pushdown=False)
+                plans = self._collected(self._opened(frame, run, task))
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
-        table = explained(pa.Table.from_batches(batches, self.schema), run, self._frames.partitions)
+        table = explained(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
 
 
@@ -365,3 +418,7 @@ class _Task:
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
     control: RunControl
+
+    def allows(self, *shortcuts: Shortcut) -> bool:
+        """Whether its session has all of these on."""
+        return self.settings.shortcuts.issuperset(shortcuts)

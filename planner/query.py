@@ -24,8 +24,10 @@ from planner.lookup import plan_lookup
 from planner.predicates import TRUE, Predicate, conjunction, key_values
 from planner.pruning import Pruning, all_regions, prune_regions
 from planner.row_filter import key_predicate
+from planner.run_tables import RunTables
 from planner.scan import plan_scan
 from planner.secured import SecuredTable
+from planner.shortcuts import ALL_SHORTCUTS, Shortcut, Shortcuts
 from planner.snapshot import Consistency, SnapshotGoneError, TableSnapshot
 from planner.table import SNAPSHOT_ATTEMPTS, Table
 from planner.table_policy import TablePolicy
@@ -45,11 +47,13 @@ class ReadOptions:
         consistency: see `planner.table.Table.snapshot`.
         max_staleness_ms: a snapshot this young may be taken again.
         region_pruning: whether predicates may exclude regions.
+        shortcuts: that may be taken.
     """
 
     consistency: Consistency
     max_staleness_ms: int
     region_pruning: bool
+    shortcuts: Shortcuts = ALL_SHORTCUTS
 
 
 class QueryRun:
@@ -63,13 +67,16 @@ class QueryRun:
 
     def __init__(self, options: ReadOptions, visibility: Visibility, control: RunControl) -> None:
         self.options = options
-        self.visibility = visibility
+        self._tables = RunTables(options.shortcuts, visibility)
+        self.visibility = self._tables.visibility
         self.control = control
         self.failure: LanceGatewayError | None = None
         """The first error of ours; on its way through DataFusion it becomes mere text."""
         self.scans: list[TableScan] = []
         self.system_scans: list[Callable[[], Iterator[pa.RecordBatch]]] = []
         """What reads each planned scan of a system table."""
+        self.columns: dict[tuple[str, str], pa.Schema] = {}
+        """Statement and private name of a table -> its columns, as the statement was planned with."""
         self.division: Division | None = None
         """Of the statement's one scan, where somebody else took the snapshot and others read the rest."""
         self._lock = threading.Lock()
@@ -104,6 +111,10 @@ class QueryRun:
         scan = TableScan(self, table.table, base, policy, tuple(columns), expression, keys, partitions)
         self.scans.append(scan)
         return scan
+
+    def table(self, shared: Table) -> Table:
+        """A table of the catalog as this run reads it; see `planner.run_tables`."""
+        return self._tables.table(shared)
 
     def snapshot(self, table: Table) -> TableSnapshot:
         """The snapshot that all scans of a table share; covers the regions that any of them needs."""
@@ -145,7 +156,7 @@ class TableScan:
         if policy is not None:
             _check_visible(table.name, policy, columns, keys)
         self.run = run
-        self.table = table
+        self.table = run.table(table)
         self.base = base
         self.policy = policy
         self.schema = base.schema
@@ -177,7 +188,7 @@ class TableScan:
     def pruning(self) -> Pruning:
         """Which regions of the table may have matching rows."""
         base = self.base
-        regions = self.table.assignments(base.details, self.run.options.consistency)
+        regions = self.table.assignments(base, self.run.options.consistency)
         reason = self._reason_not_to_prune(regions)
         if base.details is None or reason:
             return all_regions(regions, reason)
@@ -336,6 +347,8 @@ class TableScan:
 
     def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
         """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
+        if Shortcut.KEY_LOOKUPS not in self.run.options.shortcuts:
+            return None
         if not base.primary_key or base.details is None or self.conditions.below is None:
             return None
         keys = key_values(self.predicate, base.primary_key, base.schema)

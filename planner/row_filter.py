@@ -24,6 +24,7 @@ from planner.predicates import (
     Predicate,
     describe,
 )
+from planner.ternary import compared_floats, evaluated
 
 _COMPARE = {
     "=": pc.equal,
@@ -41,7 +42,8 @@ class PredicateFilter:
 
     Args:
         predicate: the decoded expression.
-        expression: decides alone where the predicate is not fully understood.
+        expression: decides alone where the predicate is not fully understood: by its tree, in SQL's values,
+            or as Arrow has it where there are functions in the tree that are not known.
     """
 
     predicate: Predicate
@@ -67,6 +69,10 @@ class PredicateFilter:
         return describe(self.predicate)
 
     def _matches_expression(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        node = read_expression(self.expression)
+        truth = None if node is None else evaluated(node, batch)
+        if truth is not None:
+            return pc.fill_null(truth, fill_value=False)
         rows = pa.Table.from_batches([batch.select(sorted(self.columns))])
         numbered = rows.append_column("", pa.array(np.arange(batch.num_rows)))
         found = np.zeros(batch.num_rows, dtype=np.bool_)
@@ -114,23 +120,10 @@ def _matches(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def _compared(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
     """TRUE or not."""
+    compare = _COMPARE[operator]
     if not pa.types.is_floating(column.type):
-        return pc.fill_null(_COMPARE[operator](column, value), fill_value=False)
-    numbers = column.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
-    bound = np.array([value.cast(pa.float64()).as_py()])
-    hits = _COMPARE[operator](pa.array(_total_order(numbers)), int(_total_order(bound)[0]))
-    return pc.and_(hits, column.is_valid())
-
-
-def _total_order(numbers: np.ndarray) -> np.ndarray:
-    """Integers that compare as Lance compares these float64: NaN is the greatest, NaN with a sign the least.
-
-    Zeros are equal whatever their sign.
-    """
-    with np.errstate(invalid="ignore"):
-        bits: np.ndarray = (numbers + 0.0).view(np.int64)
-    ordered: np.ndarray = bits ^ ((bits >> 63) & np.int64(0x7FFF_FFFF_FFFF_FFFF))
-    return ordered
+        return pc.fill_null(compare(column, value), fill_value=False)
+    return pc.fill_null(compared_floats(compare, column, pa.repeat(value, len(column))), fill_value=False)
 
 
 def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.BooleanArray:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from memwal.errors import InvalidInputError
 from planner.catalog import CATALOG, SCHEMA
 from planner.plain_types import TypeSet
+from planner.shortcuts import ALL_SHORTCUTS, Shortcuts
 from planner.snapshot import CONSISTENCY_LEVELS, Consistency
 
 DIALECTS = ("postgres", "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino")
@@ -34,6 +35,7 @@ class SessionSettings:
             as whoever serves the client knows best, otherwise "arrow"; see `planner.plain_types`.
         durable_writes: whether a write is acknowledged when it survives the end of the gateway's process, and
             not already when the gateway has it in memory.
+        shortcuts: that may be taken; see `planner.shortcuts`.
     """
 
     catalog: str = CATALOG
@@ -46,6 +48,7 @@ class SessionSettings:
     query_timeout_ms: int = 0
     types: ClientTypes = "auto"
     durable_writes: bool = True
+    shortcuts: Shortcuts = ALL_SHORTCUTS
 
     def __post_init__(self) -> None:
         for name, value, known in (("catalog", self.catalog, CATALOG), ("schema", self.schema, SCHEMA)):

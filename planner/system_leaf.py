@@ -14,12 +14,12 @@ from datafusion import DataFrame
 from execnodes.node import rows_without_columns
 from memwal.errors import LanceGatewayError
 from planner.access import Access
-from planner.direct_shape import DirectShape, direct_shape
+from planner.direct_shape import direct_shape
 from planner.leaf import Projection
 from planner.query import QueryRun
 from planner.statement import BoundStatement
 from planner.substrait import Bound
-from planner.system_tables import SystemTable
+from planner.system_tables import SYSTEM_SCHEMA, SystemTable
 
 
 class SystemLeaf(pads.Dataset):
@@ -88,7 +88,8 @@ def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator
     """
     if not isinstance(bound, BoundStatement) or bound.references or not bound.system_tables:
         return None
-    if direct_shape(frame) not in {DirectShape.SCAN, DirectShape.SCAN_ALL}:
+    shape = direct_shape(frame)
+    if shape is None or shape.counts or shape.schema_name != SYSTEM_SCHEMA:
         return None
     run.system_scans.clear()
     frame.execution_plan()

@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
-from datafusion import DataFrame
+from datafusion import DataFrame, Expr
+from datafusion.expr import EmptyRelation
 
+from memwal.determinism import subexpressions, unstable_parts
 from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.access import TableAccess
-from planner.direct_shape import DirectShape, direct_shape
+from planner.direct_shape import direct_shape
+from planner.misread_clauses import refuse_misread
 from planner.predicates import Predicate, decode
 from planner.row_expressions import evaluate, on_own_thread, policy_context
 from planner.tokens import tokenize
@@ -32,9 +34,6 @@ __all__ = ["Mask", "TablePolicy", "plan_policy"]
 _PLANS = 4096
 _TABLE = "rows"
 _LONGEST_REASON = 300
-# A policy is planned once and applied to row after row: what it says must follow from the row alone.
-_UNSTABLE_CALLS = frozenset({"NOW", "TODAY", "RANDOM", "RAND", "UUID", "UUIDV4", "UUIDV7", "OVER"})
-_UNSTABLE_WORDS = frozenset({"SELECT", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +104,14 @@ def _planned(
             if column not in schema.names:
                 msg = f"the policy {does} column {column!r}, which does not exist"
                 raise InvalidInputError(f"{msg}; there are: {', '.join(schema.names)}")
+    texts = [("row filter", row_filter), *((f"mask of column {column!r}", one) for column, one in masks)]
+    for what, text in texts:
+        if text is None:
+            continue
+        try:
+            refuse_misread(tokenize(text))
+        except LanceGatewayError as error:
+            raise _unusable(f"{what} {text!r}", error) from error
     fitted = {column: _mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _row_filter(schema, row_filter)
@@ -118,25 +125,19 @@ def _row_filter(
     if text is None:
         return None, None, frozenset()
     what = f"row filter {text!r}"
-    _check_words(what, text)
 
     def plan() -> tuple[pc.Expression | None, bool, frozenset[str]]:
         leaf = _Recorder(schema)
         frame = _frame(leaf)
-        filtered = frame.filter(frame.parse_sql_expr(text))
-        _check_shape(filtered)
-        if "EmptyRelation" in filtered.optimized_logical_plan().display_indent():
+        parsed = _parsed(frame, what, text)
+        filtered = frame.filter(parsed)
+        if isinstance(filtered.optimized_logical_plan().to_variant(), EmptyRelation):
             return pc.scalar(value=False), True, frozenset()
-        shape = direct_shape(filtered)
-        try:
-            filtered.execution_plan()
-        except Exception as error:
-            # DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't.
-            if "BooleanScalar" not in str(error):
-                raise
-            shape, leaf.filter = None, None
-        complete = shape in {DirectShape.SCAN, DirectShape.SCAN_ALL}
-        return leaf.filter, complete, frozenset() if complete else _columns_of(schema, text)
+        if _is_pushed(filtered, leaf):
+            shape = direct_shape(filtered)
+            if shape is not None and shape.table == _TABLE and not shape.counts:
+                return leaf.filter, True, frozenset()
+        return leaf.filter, False, _columns_of(parsed)
 
     try:
         pushed, complete, columns = on_own_thread(plan)
@@ -148,12 +149,28 @@ def _row_filter(
     return pushed, text, columns
 
 
+def _is_pushed(filtered: DataFrame, leaf: _Recorder) -> bool:
+    """Whether the leaf was handed conjuncts that storage can apply; it has none where that fails.
+
+    DataFusion's bindings can't combine a conjunct that folds to a constant with one that doesn't, and hand
+    over comparisons for which Arrow has no kernels. Evaluating the whole filter above then tells whether
+    there is something wrong with it.
+    """
+    try:
+        filtered.execution_plan()
+        if leaf.filter is not None:
+            leaf.schema.empty_table().filter(leaf.filter)
+    except Exception:  # noqa: BLE001 - the bindings raise what they like
+        leaf.filter = None
+        return False
+    return True
+
+
 def _mask(schema: pa.Schema, column: str, expression: str) -> Mask:
     kind = schema.field(column).type
     what = f"mask {expression!r} of column {column!r} ({kind})"
-    _check_words(what, expression)
     try:
-        columns = on_own_thread(lambda: _columns_of(schema, expression))
+        columns = on_own_thread(lambda: _columns_of(_parsed(_frame(_Recorder(schema)), what, expression)))
         # NULLs tell whether the types fit, and what an expression without columns is worth.
         _, values = evaluate(_nulls(schema, columns), None, {column: (expression, kind)})
     except Exception as error:
@@ -161,16 +178,24 @@ def _mask(schema: pa.Schema, column: str, expression: str) -> Mask:
     return Mask(expression, kind, columns, None if columns else values[column])
 
 
-def _columns_of(schema: pa.Schema, expression: str) -> frozenset[str]:
+def _parsed(frame: DataFrame, what: str, text: str) -> Expr:
+    """An expression of a policy: it is planned once and applied to row after row.
+
+    Raises:
+        InvalidInputError: it does not follow from the row alone.
+    """
+    parsed = frame.parse_sql_expr(text)
+    unstable = unstable_parts(parsed)
+    if unstable:
+        msg = f"{what} uses {', '.join(unstable)}, but a policy must follow from the row alone"
+        raise InvalidInputError(msg)
+    return parsed
+
+
+def _columns_of(expression: Expr) -> frozenset[str]:
     """Columns that an expression names: also those that its plan needs no more, once it is simplified."""
-    leaf = _Recorder(schema)
-    frame = _frame(leaf)
-    selected = frame.select(frame.parse_sql_expr(expression))
-    _check_shape(selected)
-    selected.execution_plan()
-    text = tokenize(expression)
-    named = {text.name(i) for i in range(len(text.tokens)) if text.is_name(i)}
-    return frozenset(leaf.columns) | named.intersection(schema.names)
+    parts = subexpressions(expression)
+    return frozenset(one.to_variant().name() for one in parts if one.variant_name() == "Column")
 
 
 def _frame(leaf: _Recorder) -> DataFrame:
@@ -185,25 +210,9 @@ def _nulls(schema: pa.Schema, columns: frozenset[str]) -> pa.RecordBatch:
     return pa.record_batch([pa.nulls(1, schema.field(name).type) for name in names], names=names)
 
 
-def _check_words(what: str, text: str) -> None:
-    try:
-        words = tokenize(text).words
-    except LanceGatewayError as error:
-        raise _unusable(what, error) from error
-    for word, after in pairwise(words):
-        if word in _UNSTABLE_WORDS or (word in _UNSTABLE_CALLS and after == "("):
-            msg = f"{what} uses {word.lower()}, but a policy must follow from the row alone"
-            raise InvalidInputError(msg)
-
-
-def _check_shape(frame: DataFrame) -> None:
-    plan = frame.logical_plan().display_indent()
-    for node in ("Aggregate:", "WindowAggr:", "Subquery:", "Unnest:"):
-        if node in plan:
-            raise InvalidInputError(f"a policy must follow from the row alone, and this needs {node[:-1]}")
-
-
 def _unusable(what: str, error: Exception) -> InvalidInputError:
+    if isinstance(error, InvalidInputError):
+        return error
     reason = str(error).strip().partition("\n")[0]
     shown = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
     return InvalidInputError(f"{what} can't be used: {shown}")

@@ -3,8 +3,10 @@
 isort:skip_file
 What the gateway's own tickets and statement handles carry. Clients treat them as opaque."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from protos import snapshot_pb2 as _snapshot_pb2
 import builtins as _builtins
 import sys
@@ -35,6 +37,7 @@ class SessionSettings(_message.Message):
     QUERY_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     TYPES_FIELD_NUMBER: _builtins.int
     RELAXED_WRITES_FIELD_NUMBER: _builtins.int
+    SHORTCUTS_OFF_FIELD_NUMBER: _builtins.int
     catalog: _builtins.str
     schema: _builtins.str
     consistency: _builtins.str
@@ -46,6 +49,10 @@ class SessionSettings(_message.Message):
     types: _builtins.str
     relaxed_writes: _builtins.bool
     """Writes are acknowledged before they survive the end of the gateway's process."""
+    @_builtins.property
+    def shortcuts_off(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the shortcuts that are switched off."""
+
     def __init__(
         self,
         *,
@@ -59,10 +66,11 @@ class SessionSettings(_message.Message):
         query_timeout_ms: _builtins.int = ...,
         types: _builtins.str = ...,
         relaxed_writes: _builtins.bool = ...,
+        shortcuts_off: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "region_pruning", b"region_pruning", "relaxed_writes", b"relaxed_writes", "schema", b"schema", "types", b"types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "consistency", b"consistency", "dialect", b"dialect", "endpoints", b"endpoints", "max_staleness_ms", b"max_staleness_ms", "query_timeout_ms", b"query_timeout_ms", "region_pruning", b"region_pruning", "relaxed_writes", b"relaxed_writes", "schema", b"schema", "shortcuts_off", b"shortcuts_off", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -52,6 +52,10 @@ def sql(
     consistency: Annotated[
         str | None, typer.Option(help="strong, flushed or snapshot; the server's default is strong.")
     ] = None,
+    shortcuts: Annotated[
+        str | None,
+        typer.Option(help="all, none, or the names of the engine's shortcuts that stay on, with commas."),
+    ] = None,
     max_rows: Annotated[
         int, typer.Option(min=1, help="Rows that a table shows; the others are counted.")
     ] = 100,
@@ -68,8 +72,10 @@ def sql(
             password = str(typer.prompt(f"Password of {user}", hide_input=True))
         login = Login(user, password, None if user else token, tls_ca, tls_certificate, tls_key)
         with GatewayClient(uri, login) as client:
-            if consistency is not None:
-                client.set_options({"consistency": consistency})
+            given = {"consistency": consistency, "shortcuts": shortcuts}
+            chosen = {name: value for name, value in given.items() if value is not None}
+            if chosen:
+                client.set_options(chosen)
             shell = Shell(client, sys.stdout, sys.stderr, output_format, max_rows)
             if statement is None and sys.stdin.isatty():
                 typer.echo(

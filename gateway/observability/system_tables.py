@@ -17,14 +17,16 @@ from gateway.config.loading import Loaded
 from gateway.config.showing import settings
 from gateway.observability.current import shown_session
 from gateway.queries import Queries, Query
-from gateway.sessions import Sessions
+from gateway.sessions import Sessions, shown_options
 from planner.access import Access
 from planner.engine import SessionSettings
 from planner.system_tables import MOMENT
 
 # There is one catalog, with one schema.
 _OPTIONS = tuple(one for one in dataclasses.fields(SessionSettings) if one.name not in {"catalog", "schema"})
-_TYPES: Mapping[type, pa.DataType] = MappingProxyType({bool: pa.bool_(), int: pa.int64(), str: pa.string()})
+_TYPES: Mapping[type, pa.DataType] = MappingProxyType(
+    {bool: pa.bool_(), int: pa.int64(), str: pa.string(), frozenset: pa.string()}
+)
 
 
 class SystemQueries:
@@ -101,7 +103,7 @@ class SystemSessions:
                 "peer": session.peer,
                 "created_at": session.created_at,
                 "last_used_at": now - timedelta(seconds=idle_seconds),
-                **{one.name: getattr(session.settings, one.name) for one in _OPTIONS},
+                **shown_options(session.settings),
             }
             for session_id, idle_seconds, session in self._sessions.all()
             if access.is_admin or session.user == access.user

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.manifest import RegionManifest, read_latest_manifest
+from memwal.numbering import check_not_restarted
 from memwal.wal import last_wal_position
 from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.log import entry_at, unflushed
@@ -125,8 +126,9 @@ class Claim:
         if writer is None or self.is_lost:
             return False
         newest = read_latest_manifest(self.table.storage, self.region_id)
-        if newest is None or newest.writer_epoch != self.epoch:
-            self.is_lost = True  # To close it would only fail, noisily.
+        if newest is None or newest.writer_epoch != self.epoch or not self.table.is_there():
+            # To close it would only fail, noisily, or bring the rows into another table.
+            self.is_lost = True
             return False
         try:
             writer.close()
@@ -205,6 +207,8 @@ def claimed(
         LanceGatewayError: as `open_claim`.
     """
     before = read_latest_manifest(table.storage, region_id, known=known)
+    if before is not None:
+        check_not_restarted(table.storage, before, table.details.merged_generations.get(region_id, 0))
     try:
         writer = table.written.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from memwal.manifest import RegionManifest, read_latest_manifest
+from memwal.numbering import is_given_up
 from memwal.region_ids import is_retired
 from memwal.storage import Storage
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
@@ -54,8 +55,8 @@ def is_over(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
     Raises:
         LanceGatewayError: the log can't be read.
     """
-    return is_retired(manifest, merged) and (
-        manifest.current_generation <= merged or not has_unflushed(storage, manifest)
+    return is_given_up(manifest, merged) or (
+        is_retired(manifest, merged) and not has_unflushed(storage, manifest)
     )
 
 

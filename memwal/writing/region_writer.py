@@ -277,7 +277,10 @@ class RegionWriter:
     def _append(self, group: Sequence[Request], deadline: float) -> None:
         first = group[0]
         if not first.table.is_there():
-            msg = f"{self.queue.name}: the table was made anew meanwhile; nothing was written, retry"
+            msg = (
+                f"{self.queue.name}: the table was overwritten or made anew meanwhile; nothing was written, "
+                "retry"
+            )
             raise UnavailableError(msg)
         if first.upserts is not None and first.deletes is not None:
             self._append_atomically(first, deadline)

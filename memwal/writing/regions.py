@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from memwal.errors import PreconditionError, UnsupportedError
-from memwal.index_details import RegionField, RegionSpec
-from memwal.layout import manifest_path
+from memwal.index_details import MemWalIndexDetails, RegionField, RegionSpec
+from memwal.layout import extent_path, manifest_path
 from memwal.manifest import (
     RegionManifest,
     commit_manifest,
@@ -20,6 +20,7 @@ from memwal.manifest import (
     read_latest_manifest,
     read_latest_manifests,
 )
+from memwal.numbering import first_generation
 from memwal.raw_values import parse_result_type
 from memwal.region_ids import (
     RawValues,
@@ -62,7 +63,8 @@ class Regions:
         reading: how `bucket` hashes.
         table_id: of a table that has an id of its own.
         keyed: whether the table has a primary key; without one, rows may be in any region.
-        merged: finds region id -> newest generation that the base table contains now.
+        details: the MemWAL index as it was when the table was opened.
+        newest: reads the MemWAL index of the newest base version; None where it never changes.
     """
 
     def __init__(
@@ -73,10 +75,12 @@ class Regions:
         *,
         table_id: str = "",
         keyed: bool = True,
-        merged: Callable[[], Mapping[str, int]] = dict,
+        details: MemWalIndexDetails | None = None,
+        newest: Callable[[], MemWalIndexDetails] | None = None,
     ) -> None:
+        known = details or MemWalIndexDetails()
         self._storage = storage
-        self._merged = merged
+        self._newest = newest or (lambda: known)
         self._spec = spec if spec is not None and spec.fields else None
         self._table_id = table_id
         self._keyed = keyed
@@ -193,7 +197,10 @@ class Regions:
         with self._lock:
             if any(raw not in self._known for raw in raw_of):
                 self._look()
-            return [self._known.get(raw) or self._create(raw) for raw in raw_of]
+            missing = [raw for raw in raw_of if raw not in self._known]
+            if missing:
+                self._create(missing)
+            return [self._known[raw] for raw in raw_of]
 
     def _look(self) -> None:
         """Learn what all regions record, or what their ids tell.
@@ -285,7 +292,10 @@ class Regions:
 
     def _is_over(self, manifest: RegionManifest) -> bool:
         # What is merged is looked up only where it matters.
-        return manifest.sealed and is_over(self._storage, manifest, self._merged().get(manifest.region_id, 0))
+        if not manifest.sealed:
+            return False
+        merged = self._newest().merged_generations.get(manifest.region_id, 0)
+        return is_over(self._storage, manifest, merged)
 
     def _strange(self, strangers: Sequence[RegionManifest]) -> PreconditionError:
         one = strangers[0]
@@ -301,28 +311,37 @@ class Regions:
         )
         return PreconditionError(msg)
 
-    def _create(self, raw: RawValues) -> str:
-        region_id = region_id_of(self._spec, raw, self._table_id, self._reading)
-        values = {
-            one.field_id: value
-            for one, value in zip(self._fields, raw, strict=True)
-            if value is not None or not _is_variable(one)
-        }
-        commit_manifest(
-            self._storage,
-            RegionManifest(
-                region_id=region_id,
-                version=1,
-                writer_epoch=0,
-                replay_after_wal_entry_position=0,
-                wal_entry_position_last_seen=0,
-                current_generation=1,
-                region_spec_id=self._spec_id,
-                region_values={name: value or b"" for name, value in values.items()},
-            ),
-        )
-        self._known = {**self._known, raw: region_id}
-        return region_id
+    def _create(self, missing: Sequence[RawValues]) -> None:
+        """Create regions; of several processes that create one, one does.
+
+        Raises:
+            PreconditionError: the table has no MemWAL any more.
+        """
+        # Read now: a region that is not there may have been, and have been merged meanwhile.
+        details = self._newest()
+        for raw in missing:
+            region_id = region_id_of(self._spec, raw, self._table_id, self._reading)
+            if self._is_there(region_id):  # LanceDB's, of which no row tells the value.
+                self._known = {**self._known, raw: region_id}
+                continue
+            values = {
+                one.field_id: value or b""
+                for one, value in zip(self._fields, raw, strict=True)
+                if value is not None or not _is_variable(one)
+            }
+            first = first_generation(details, region_id)
+            if first > 1:  # In a copy, a file of the original may tell of generations that don't come.
+                self._storage.delete(extent_path(region_id, first))
+            commit_manifest(
+                self._storage,
+                RegionManifest(
+                    region_id, 1, 0, 0, 0, first, region_spec_id=self._spec_id, region_values=values
+                ),
+            )
+            self._known = {**self._known, raw: region_id}
+
+    def _is_there(self, region_id: str) -> bool:
+        return read_latest_manifest(self._storage, region_id) is not None
 
     def _only(self) -> str:
         known = self._known.get(())
@@ -337,11 +356,8 @@ class Regions:
             raise PreconditionError(msg)
         own_id = region_id_of(None, (), self._table_id)
         region_id = ids[0] if len(ids) == 1 else own_id
-        if region_id == own_id and (
-            region_id not in ids or read_latest_manifest(self._storage, region_id) is None
-        ):
-            # Of several who create it, one does.
-            commit_manifest(self._storage, RegionManifest(region_id, 1, 0, 0, 0, 1))
+        if region_id == own_id and (region_id not in ids or not self._is_there(region_id)):
+            self._create([()])
         self._known = {(): region_id}
         return region_id
 

@@ -18,7 +18,7 @@ from memwal.storage import Storage
 from memwal.writing.changes import Changes, NotOwnerError, SealedError, WriteReceipt
 from memwal.writing.exclusive import ExclusiveRegions
 from memwal.writing.observing import RegionStats
-from memwal.writing.opened import OpenTable
+from memwal.writing.opened import OpenTable, newest_version
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.outcomes import RegionOutcome, receipt_of
 from memwal.writing.own_tail import OwnTail
@@ -83,6 +83,15 @@ class TableWriter:
             LanceGatewayError: the table can't be written.
         """
         return self._current().key
+
+    def is_there(self) -> bool:
+        """Whether the table that was opened last is still there; True where none is open.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        opened = self._opened
+        return opened is None or opened.is_there()
 
     def write(
         self, changes: Changes, *, durable: bool = True, timeout_seconds: float | None = None
@@ -323,12 +332,8 @@ class TableWriter:
     def _fresh(self) -> OpenTable:
         """The newest version of the table; the same object while nothing that writers need has changed."""
         opened = self._current()
-        try:
-            if opened.dataset.latest_version == opened.dataset.version:
-                return opened
-        except (OSError, ValueError) as error:
-            msg = f"table {self.name!r}: its newest version can't be found: {error}"
-            raise UnavailableError(msg) from error
+        if newest_version(self.name, opened.dataset) == opened.dataset.version:
+            return opened
         newer = OpenTable.open(self.name, self._storage, self._session)
         with self._lock:
             if self._opened is None or not newer.writes_as(self._opened):

@@ -97,9 +97,11 @@ def merge(
     policy = policy or MergePolicy()
     state = TableState.read(table)
     _check_regions(state, (*regions, *newer))
+    state.check_numbering()
     united = unite(state, newer)
     if united:
         state = TableState.read(table)
+        state.check_numbering()
     forget_merged(table.storage, state.details.merged_generations)
     pending = _pending(state, regions)
     if not pending:
@@ -154,6 +156,7 @@ def _rounds(
         yield state, pending
         known = {region_id: one.manifest for region_id, one in state.regions.items()}
         state = TableState.read(table, known=known)
+        state.check_numbering()
         forget_merged(table.storage, state.details.merged_generations)  # what we agreed to in vain
         before, pending = pending, _pending(state, regions, until)
         fruitless = fruitless + 1 if pending == before else 0

@@ -23,6 +23,7 @@ from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from planner.parts import ScanPart
 from planner.settings import SessionSettings
+from planner.shortcuts import without_shortcuts
 from planner.snapshot import Consistency
 from protos import gateway_pb2 as own
 
@@ -97,4 +98,5 @@ def _settings(data: bytes) -> SessionSettings:
         region_pruning=message.region_pruning,
         dialect=message.dialect,
         types="arrow",
+        shortcuts=without_shortcuts(frozenset(message.shortcuts_off)),
     )

@@ -35,15 +35,34 @@ class Constant:
 NULL = Constant("null", None)
 
 
-def read_constant(statement: WriteText, part: Part) -> Constant | None:
-    """The literal that a part is; None where it is something else."""
+def read_constant(statement: WriteText, part: Part, *, directly: bool = True) -> Constant | None:
+    """The literal that a part is; None where it is something else.
+
+    Args:
+        statement: that the part belongs to.
+        part: an expression.
+        directly: whether literals that DataFusion reads in the same way are read here; numbers with a point,
+            for example, it would round.
+    """
+    found = _literal(statement, part)
+    return found if directly or found is None or not _is_read_alike(found) else None
+
+
+def _is_read_alike(constant: Constant) -> bool:
+    if constant.kind == "integer":
+        assert isinstance(constant.value, int)  # noqa: S101 - by its kind
+        return abs(constant.value) < _INT64
+    return constant.kind in ("text", "boolean", "bytes")
+
+
+def _literal(statement: WriteText, part: Part) -> Constant | None:
     text = statement.text
     size = part.end - part.first
     token, word = text.tokens[part.first], text.words[part.first]
     if size == 1:
         return _single(token.token_type, token.text, word)
     if word in ("-", "+") and size == 2:
-        found = read_constant(statement, Part(part.first + 1, part.end))
+        found = _literal(statement, Part(part.first + 1, part.end))
         if found is None or found.kind not in ("integer", "number"):
             return None
         return _negative(found) if word == "-" else found
@@ -97,7 +116,7 @@ def _list(statement: WriteText, part: Part) -> Constant | None:
     inner = Part(part.first + 1, part.end - 1)
     values = []
     for piece in Reader(statement, inner.first).separated(inner) if inner else ():
-        found = read_constant(statement, piece)
+        found = _literal(statement, piece)
         if found is None or found.kind in ("date", "timestamp", "time", "bytes"):
             return None
         values.append(float(str(found.value)) if found.kind == "number" else found.value)

@@ -15,6 +15,7 @@ from planner.dml.reading import PlannedRows, PointRows
 from planner.dml.set_clause import SetColumns
 from planner.dml.splice import Splice
 from planner.dml.statement import Part, Reader, WriteText
+from planner.shortcuts import Shortcut
 from planner.tokens import quote
 
 __all__ = ["KeyConditions", "key_conditions", "point_rows"]
@@ -94,6 +95,8 @@ def point_rows(
         prefix: of their names.
         planned: the same rows by a plan.
     """
+    if Shortcut.WRITE_LOOKUPS not in planned.settings.shortcuts:
+        return None
     target = planned.target
     apart = None if target.region_columns else key_conditions(statement, condition, target.key)
     if apart is None:

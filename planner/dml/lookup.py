@@ -14,6 +14,7 @@ from memwal.errors import InvalidInputError
 from planner.control import RunControl
 from planner.dml.target import Target
 from planner.settings import SessionSettings
+from planner.shortcuts import Shortcut
 from planner.tokens import quote
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def rows_of_keys(
     if not keys.num_rows:
         return schema.empty_table()
     wanted = KeySet(keys.cast(pa.schema([target.base.schema.field(name) for name in target.key])))
-    if keys.num_rows > MANY_KEYS:
+    looks_up = settings.shortcuts.issuperset((Shortcut.WRITE_LOOKUPS, Shortcut.KEY_LOOKUPS))
+    if keys.num_rows > MANY_KEYS or not looks_up:
         return _scanned(engine, target, keys, columns, settings, access, control).cast(schema)
     found = engine.rows_of_keys(target.name, wanted, columns, strong(settings), access, control)
     return pa.Table.from_batches(found, schema)

@@ -166,7 +166,12 @@ def _several(statement: WriteText, reader: Reader, piece: Part, names: frozenset
 
 
 def set_columns(
-    statement: WriteText, target: Target, assignments: Sequence[Assignment], *, key_too: bool = False
+    statement: WriteText,
+    target: Target,
+    assignments: Sequence[Assignment],
+    *,
+    key_too: bool = False,
+    directly: bool = True,
 ) -> SetColumns:
     """Check assignments.
 
@@ -175,6 +180,7 @@ def set_columns(
         target: table.
         assignments: column and expression of each.
         key_too: whether key and region columns may be set, as in an INSERT.
+        directly: see `read_constant`.
 
     Raises:
         InvalidInputError: an unknown column, one that is set twice, or a literal that does not fit.
@@ -194,7 +200,9 @@ def set_columns(
             check_movable(target, one.column)
         ordinal = statement.parameter(one.part)
         is_default = statement.source(one.part).upper() == "DEFAULT"
-        constant = NULL if is_default else None if ordinal is not None else read_constant(statement, one.part)
+        constant = NULL if is_default else None
+        if constant is None and ordinal is None:
+            constant = read_constant(statement, one.part, directly=directly)
         if constant is not None:
             made.constants[one.column] = constant_column([constant], target.schema.field(one.column))
             if constant is NULL and one.column in target.required:

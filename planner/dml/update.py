@@ -22,6 +22,7 @@ from planner.dml.splice import Splice
 from planner.dml.statement import Part, Reader, read_statement, skip_common_tables
 from planner.dml.target import Target, find_target
 from planner.settings import SessionSettings
+from planner.shortcuts import Shortcut
 from planner.tokens import quote
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def prepare_update(
     target.check_key("UPDATE")
     name = alias or target.name
     found = read_assignments(statement, assignments, frozenset({name}))
-    columns = set_columns(statement, target, found)
+    directly = Shortcut.LITERAL_VALUES in settings.shortcuts
+    columns = set_columns(statement, target, found, directly=directly)
     splice = Splice(statement).copy(common_tables).add(" SELECT ")
     splice.add(", ".join(f"{quote(name)}.{quote(one)}" for one in target.schema.names))
     columns.add_to(splice, _SET)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from planner.access import Access
     from planner.engine import QueryEngine
     from planner.settings import SessionSettings
+from planner.shortcuts import Shortcut
 
 __all__ = ["ValuesColumn", "ValuesRows", "read_rows", "values_rows"]
 
@@ -176,6 +177,7 @@ def values_rows(
             names = ", ".join(field.name for field in fields[:20])
             msg = f"Row {number} has {len(row)} value(s), and {len(fields)} are needed ({names})"
             raise statement.text.error(at, f"{msg}; it begins")
+    directly = Shortcut.LITERAL_VALUES in settings.shortcuts
     expressions: list[Part] = []
     columns = []
     for at, field in enumerate(fields):
@@ -187,7 +189,7 @@ def values_rows(
         for number, parts in enumerate(rows):
             part = parts[at]
             ordinal = statement.parameter(part)
-            constant = None if ordinal is not None else _constant(statement, part)
+            constant = None if ordinal is not None else _constant(statement, part, directly=directly)
             places.append(len(constants) if constant is not None else -1)
             if constant is not None:
                 constants.append(constant)
@@ -209,11 +211,11 @@ def values_rows(
     return ValuesRows(len(rows), tuple(columns), made)
 
 
-def _constant(statement: WriteText, part: Part) -> Constant | None:
+def _constant(statement: WriteText, part: Part, *, directly: bool) -> Constant | None:
     """DEFAULT is NULL: columns have no other."""
     if part.end - part.first == 1 and statement.text.words[part.first] == "DEFAULT":
         return NULL
     if not part:
         msg = "a value is missing between two commas of VALUES"
         raise InvalidInputError(msg)
-    return read_constant(statement, part)
+    return read_constant(statement, part, directly=directly)

@@ -53,6 +53,7 @@ class Branches:
         before: what rows must fulfil to be ranked; None admits all.
         residual: more of that.
         catch_up: when merged generations answer for rows that an index lacks.
+        uses_indexes: whether indexes find rows; without them, all rows are compared.
     """
 
     table: Table
@@ -63,6 +64,7 @@ class Branches:
     before: PredicateFilter | None
     residual: Sequence[Condition]
     catch_up: CatchUpMode = CatchUpMode.AUTO
+    uses_indexes: bool = True
 
     def plan(self, search: Search) -> Found:
         """Candidates of a search, at most k for each query.
@@ -94,7 +96,11 @@ class Branches:
         covered = self._vector_coverage(request)
         metric = request.metric or index_metric(self.snapshot.base, request.column)
         stale: StaleRows | None = None
-        if request.staleness is Staleness.EXACT or together_with or not self._supersedes:
+        if (
+            request.staleness is Staleness.EXACT
+            or together_with
+            or not (self._supersedes and self.uses_indexes)
+        ):
             sources = self._sources(covered, regions, metric, together_with)
         else:
             # Without masks, which take the keys of the base table to make.
@@ -138,6 +144,7 @@ class Branches:
             metric=metric,
             catch_up=CatchUp(self.table, self.visibility, self.catch_up, self.admission.check),
             together_with=together_with,
+            uses_indexes=self.uses_indexes,
         )
 
     def _searched(self, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:

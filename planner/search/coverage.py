@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -50,10 +50,31 @@ class Coverage:
     covered: tuple[int, ...]
     uncovered: tuple[int, ...]
 
+    def without_index(self) -> Coverage:
+        """The same column where no index finds its rows."""
+        return replace(
+            self, index=None, covered=(), uncovered=tuple(sorted((*self.covered, *self.uncovered)))
+        )
+
 
 def described(index: DatasetIndex) -> IndexDescription:
     """What a search node has to know of an index."""
     return IndexDescription(index.name, index.type, index.details)
+
+
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """Names what indexes cover, among what is known of a base version. Equal for the same kind of index.
+
+    Attributes:
+        column: of the table.
+        kind: of index.
+        metric: of distances, for vectors.
+    """
+
+    column: str
+    kind: IndexKind
+    metric: str | None
 
 
 def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
@@ -70,7 +91,7 @@ def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None =
     """
     if kind is IndexKind.VECTOR and metric is None:
         metric = index_metric(base, column)
-    key = ("coverage", column, kind, metric)
+    key = _Covered(column, kind, metric)
     known: Coverage | None = base.searched_as.get(key)
     if known is None:
         known = base.searched_as[key] = _coverage(base, column, kind, metric)

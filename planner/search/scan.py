@@ -16,10 +16,12 @@ from planner.conditions import Conditions, PolicedRows
 from planner.query import QueryRun, TableScan
 from planner.search.admitted import Admission, below_policy, indexed_columns
 from planner.search.branches import Branches, Found
+from planner.search.catch_up import CatchUpMode
 from planner.search.conjuncts import SearchConditions, divided_conditions
 from planner.search.row_conditions import Condition
 from planner.search.search import Search
 from planner.secured import SecuredTable
+from planner.shortcuts import Shortcut
 
 
 class SearchScan(TableScan):
@@ -92,7 +94,8 @@ class SearchScan(TableScan):
             self._admission(run.snapshot(self.table).base),
             self.search_conditions.before,
             self.residual,
-            self.search.catch_up,
+            self.search.catch_up if self._uses_indexes else CatchUpMode.NEVER,
+            uses_indexes=self._uses_indexes,
         )
         found = branches.plan(self.search)
         after, policy = self.search_conditions.after, self.policy
@@ -119,8 +122,12 @@ class SearchScan(TableScan):
             self.table.cache,
             run.visibility.executor,
             run.control.check,
-            indexed_columns(base),
+            indexed_columns(base) if self._uses_indexes else frozenset(),
         )
+
+    @property
+    def _uses_indexes(self) -> bool:
+        return Shortcut.SEARCH_INDEXES in self.run.options.shortcuts
 
     def _wanted(self, after: RowFilter | None) -> frozenset[str]:
         """Columns of the result that are produced, or looked at once rows are found."""

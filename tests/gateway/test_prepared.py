@@ -11,6 +11,7 @@ from pyarrow import flight
 
 from gateway.limits import Limits
 from gateway.server import GatewayServer
+from planner.frames import Frames
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.conftest import TYPES, serving
@@ -237,3 +238,26 @@ def test_values_may_be_bound_as_unions(wire: flight.FlightClient) -> None:
     rpc.bind(wire, prepared.prepared_statement_handle, pa.table([text, number], ["a", "b"]))
     command = sql.CommandPreparedStatementQuery(prepared_statement_handle=prepared.prepared_statement_handle)
     assert rpc.fetch(wire, command).column("id").to_pylist() == [3, 10, 17]
+
+
+def test_a_statement_is_executed_with_the_shortcuts_of_its_execution(
+    wire: flight.FlightClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = 0
+    plan = Frames.plan
+
+    def counting(*args: Any, **more: Any) -> Any:
+        nonlocal planned
+        planned += 1
+        return plan(*args, **more)
+
+    handle = rpc.prepare(wire, LOOKUP).prepared_statement_handle
+    handle = rpc.bind(wire, handle, pa.table({"1": [8]}))
+    command = rpc.descriptor(sql.CommandPreparedStatementQuery(prepared_statement_handle=handle))
+    monkeypatch.setattr(Frames, "plan", counting)
+    for shortcuts, plans in (("all", False), ("none", True)):
+        options = flight.FlightCallOptions(headers=[(b"x-lance-gateway-shortcuts", shortcuts.encode())])
+        ticket = wire.get_flight_info(command, options).endpoints[0].ticket
+        planned = 0
+        assert wire.do_get(ticket).read_all().to_pylist() == [{"id": 8, "customer": "customer 1"}]
+        assert bool(planned) is plans

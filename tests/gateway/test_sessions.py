@@ -36,6 +36,7 @@ DEFAULTS = {
     "query_timeout_ms": "0",
     "types": "auto",
     "durable_writes": "true",
+    "shortcuts": "all",
 }
 
 
@@ -77,6 +78,7 @@ def test_the_current_catalog_and_schema_are_options(adbc: Any) -> None:
         ("max_staleness_ms", "soon", "invalid value"),
         ("region_pruning", "perhaps", "invalid value"),
         ("schema", "public", "invalid value"),
+        ("shortcuts", "direct_scans,detours", "invalid value"),
         ("isolation", "none", "invalid name"),
     ],
 )
@@ -307,6 +309,11 @@ def test_a_header_chooses_for_its_call(wire: flight.FlightClient) -> None:
         ("consistency", "eventual", "consistency 'eventual' is unknown"),
         ("max_staleness_ms", "soon", "'soon' is no whole number"),
         ("types", "odbc", "types 'odbc' is unknown: choose auto, arrow, jdbc"),
+        (
+            "shortcuts",
+            "detours",
+            "no shortcut 'detours'; give 'all', 'none', or some of direct_scans",
+        ),
     ],
 )
 def test_a_header_with_a_wrong_value_is_refused(

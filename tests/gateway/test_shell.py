@@ -288,7 +288,7 @@ def test_arrow_is_a_stream_of_batches(uri: str) -> None:
 
 
 def test_the_command_prints_a_statement(uri: str) -> None:
-    done = run(uri, "SELECT count(*) AS n FROM orders", "--consistency", "snapshot")
+    done = run(uri, "SELECT count(*) AS n FROM orders", "--consistency", "snapshot", "--shortcuts", "none")
     assert (done.returncode, done.stderr) == (0, "")
     assert "1000" in done.stdout
 

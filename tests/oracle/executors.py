@@ -11,6 +11,7 @@ from pyarrow import flight
 from planner.access import FULL_ACCESS, Access
 from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
+from planner.shortcuts import parse_shortcuts
 from protos import flight_sql_pb2
 from tests.gateway import rpc
 from tests.support.servers import GatewayProcess, connected
@@ -22,7 +23,13 @@ class Executor(Protocol):
     """Whatever answers SQL about the tables under a root."""
 
     def run(
-        self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
+        self,
+        sql: str,
+        parameters: tuple[pa.Scalar, ...],
+        *,
+        consistency: Consistency,
+        pruning: bool,
+        shortcuts: str = "all",
     ) -> pa.Table: ...
 
     def close(self) -> None: ...
@@ -36,9 +43,17 @@ class EngineExecutor:
         self.access: Access = FULL_ACCESS
 
     def run(
-        self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
+        self,
+        sql: str,
+        parameters: tuple[pa.Scalar, ...],
+        *,
+        consistency: Consistency,
+        pruning: bool,
+        shortcuts: str = "all",
     ) -> pa.Table:
-        settings = SessionSettings(consistency=consistency, region_pruning=pruning)
+        settings = SessionSettings(
+            consistency=consistency, region_pruning=pruning, shortcuts=parse_shortcuts(shortcuts)
+        )
         return self._engine.prepare(sql, settings, self.access).execute(parameters).read_all()
 
     def close(self) -> None:
@@ -54,12 +69,19 @@ class GatewayExecutor:
         self._connection = self._resources.enter_context(connected(server.uri))
 
     def run(
-        self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
+        self,
+        sql: str,
+        parameters: tuple[pa.Scalar, ...],
+        *,
+        consistency: Consistency,
+        pruning: bool,
+        shortcuts: str = "all",
     ) -> pa.Table:
         self._connection.adbc_connection.set_options(
             **{
                 "adbc.flight.sql.session.option.consistency": consistency,
                 "adbc.flight.sql.session.optionbool.region_pruning": "true" if pruning else "false",
+                "adbc.flight.sql.session.option.shortcuts": shortcuts,
             }
         )
         with self._connection.cursor() as cursor:
@@ -93,9 +115,20 @@ class TwoGatewaysExecutor:
         )
 
     def run(
-        self, sql: str, parameters: tuple[pa.Scalar, ...], *, consistency: Consistency, pruning: bool
+        self,
+        sql: str,
+        parameters: tuple[pa.Scalar, ...],
+        *,
+        consistency: Consistency,
+        pruning: bool,
+        shortcuts: str = "all",
     ) -> pa.Table:
-        headers = {"consistency": consistency, "region_pruning": str(pruning).lower(), "endpoints": "3"}
+        headers = {
+            "consistency": consistency,
+            "region_pruning": str(pruning).lower(),
+            "shortcuts": shortcuts,
+            "endpoints": "3",
+        }
         options = flight.FlightCallOptions(
             headers=[(f"x-lance-gateway-{name}".encode(), value.encode()) for name, value in headers.items()]
         )

@@ -47,6 +47,7 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="histories-"))
         self.subjects: list[Subject] = []
+        self.checks = 0
 
     @initialize(data=st.data())
     def create(self, data: Any) -> None:
@@ -252,18 +253,21 @@ class Histories(RuleBasedStateMachine):
             for subject in self.subjects
         }
         oracle = Oracle(expected)
-        for pruning in (True, False):
-            where = f"consistency {consistency}, pruning {pruning}"
+        for pruning, shortcuts in self.ways():
+            where = f"consistency {consistency}, pruning {pruning}, shortcuts {shortcuts}"
 
             def answer(
                 sql: str,
                 parameters: tuple[pa.Scalar, ...] = (),
                 *,
                 pruning: bool = pruning,
+                shortcuts: str = shortcuts,
                 where: str = where,
             ) -> pa.Table:
                 try:
-                    return self.executor.run(sql, parameters, consistency=consistency, pruning=pruning)
+                    return self.executor.run(
+                        sql, parameters, consistency=consistency, pruning=pruning, shortcuts=shortcuts
+                    )
                 except Exception as error:
                     raise AssertionError(f"{sql} {parameters or ''} failed; {where}") from error
 
@@ -272,6 +276,11 @@ class Histories(RuleBasedStateMachine):
                 (count,) = rows_of(answer(f"SELECT count(*) FROM {name}"))
                 assert count == (table.num_rows,), f"count of {name}; {where}"
             oracle.check(drawn, answer(drawn.sql, drawn.parameters), where)
+
+    def ways(self) -> tuple[tuple[bool, str], ...]:
+        """Pruning and shortcuts with which the same is asked; every third time without any shortcut."""
+        self.checks += 1
+        return ((True, "all"), (False, "all") if self.checks % 3 else (True, "none"))
 
     def expected(self, consistency: Consistency) -> dict[str, pa.Table]:
         """What the tables hold."""

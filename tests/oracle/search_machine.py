@@ -141,14 +141,21 @@ class SearchHistories(Histories):
             subject = data.draw(st.sampled_from(self.subjects))
             table = self._searched(data, subject, consistency)
             question = data.draw(st.sampled_from(self.questions))(data.draw, table, self.recall)
-            for pruning in (True, False):
-                self._ask(question, consistency, pruning=pruning)
+            for pruning, shortcuts in self.ways():
+                self._ask(question, consistency, pruning=pruning, shortcuts=shortcuts)
 
-    def _ask(self, question: Question, consistency: Consistency, *, pruning: bool) -> None:
-        where = f"{question.sql} {question.parameters or ''}; consistency {consistency}, pruning {pruning}"
+    def _ask(self, question: Question, consistency: Consistency, *, pruning: bool, shortcuts: str) -> None:
+        where = (
+            f"{question.sql} {question.parameters or ''}; consistency {consistency}, pruning {pruning}, "
+            f"shortcuts {shortcuts}"
+        )
         try:
             answer = self.executor.run(
-                question.sql, question.parameters, consistency=consistency, pruning=pruning
+                question.sql,
+                question.parameters,
+                consistency=consistency,
+                pruning=pruning,
+                shortcuts=shortcuts,
             )
         except Exception as error:
             raise AssertionError(f"failed: {where}") from error

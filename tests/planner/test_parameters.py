@@ -174,12 +174,32 @@ def expected_types(sql: str) -> list[str]:
         ("SELECT $2, id FROM orders WHERE id = $1 AND qty = $1", ["int64", "string"]),
         ("SELECT ?, abs(?), ? + ?", ["string", "string", "string", "string"]),
         ("SELECT ? IS NULL", ["string"]),
+        ("SELECT id FROM orders ORDER BY ?, CAST(? AS date)", ["string", "date32[day]"]),
+        ("SELECT sum(id) OVER (PARTITION BY qty = ? ORDER BY day) FROM orders", ["int32"]),
+        ("SELECT o.id FROM orders o JOIN items i ON i.price > ? AND i.price < o.id", ["double"]),
+        ("SELECT a FROM (VALUES (1, CAST(? AS bigint)), (2, 3)) AS v (a, b)", ["int64"]),
+        ("SELECT qty + ? AS a FROM orders GROUP BY a", ["int32"]),
+        ("SELECT id FROM orders GROUP BY id HAVING id > ? LIMIT ?", ["string", "int64"]),
+        ("SELECT count(*) FROM orders UNION ALL SELECT id FROM orders WHERE qty = ?", ["int32"]),
         ("EXPLAIN SELECT id FROM orders WHERE id = ?", ["int64"]),
         ("SELECT 1", []),
     ],
 )  # fmt: skip
 def test_types_follow_from_use(sql: str, types: list[str]):
     assert expected_types(sql) == types
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        'Placeholder { id: "$1", field: Some(Field { name: "x", data_type: Utf8 })',
+        'Cast(C { expr: Placeholder(Placeholder { id: "$1", field: None }), field: Field { data_type: Utf8',
+        'fetch: Some(Placeholder(Placeholder { id: "$1", field: None }))',
+    ],
+)
+def test_texts_are_no_types(printed: str):
+    sql = f"SELECT '{printed}' AS a FROM orders WHERE item <> '{printed}' AND qty = ?"
+    assert expected_types(sql) == ["int32"]
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,27 @@ def test_what_changes_by_itself_is_computed_every_time(engine: QueryEngine, sql:
     assert len(found) == 4
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "rand()",
+        '"random"()',
+        "UUID()",
+        "now()",
+        "Current_Timestamp",
+        "current_date",
+        "today()",
+        "current_time",
+    ],
+)
+def test_what_changes_by_itself_is_neither_kept_nor_divided(engine: QueryEngine, call: str) -> None:
+    plan = engine.prepare(f"SELECT {call} AS a")
+    plan.execute().read_all()
+    assert plan.constant is None
+    assert engine.prepare(f"SELECT id FROM people WHERE '1' <> CAST({call} AS TEXT)").parts(2) is None
+    assert engine.prepare("SELECT id FROM people").parts(2) is not None
+
+
 def test_a_statement_knows_the_time_of_its_run_not_of_its_preparation(
     engine: QueryEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +176,19 @@ def test_a_statement_knows_the_time_of_its_run_not_of_its_preparation(
     monkeypatch.setattr("planner.prepared_query.MAX_PLAN_SECONDS", 0.0)
     told = plan.execute().read_all().column("a")[0]
     assert told.value > prepared_at.value
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT name FROM people", "SELECT id FROM names, people WHERE people.name = $1"]
+)
+def test_a_column_that_is_gone_since_a_run_is_told(engine: QueryEngine, root: Path, sql: str) -> None:
+    prepared = engine.prepare(sql)
+    values = [pa.scalar("a")] * sql.count("$")
+    for _ in range(2):
+        assert prepared.execute(values).read_all().num_rows == 2
+    lance.dataset(root / "people.lance").drop_columns(["name"])
+    with pytest.raises(PreconditionError, match="because a table was altered: prepare it again"):
+        prepared.execute(values).read_all()
 
 
 def test_a_column_that_was_renamed_since_it_was_planned_is_told(engine: QueryEngine, root: Path) -> None:

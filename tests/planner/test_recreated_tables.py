@@ -16,6 +16,7 @@ from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from planner.key_places import LOOKUPS_BEFORE
 from planner.settings import SessionSettings
+from planner.shortcuts import ALL_SHORTCUTS, Shortcut
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
@@ -251,3 +252,14 @@ def test_a_new_version_keeps_what_is_known_of_the_table(root: Path) -> None:
     assert (anew.version, anew.place) != (2, first.place)
     assert catalog.table("t").base() is anew
     catalog.close()
+
+
+@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, ALL_SHORTCUTS - {Shortcut.KEPT_STATE}], ids=len)
+def test_a_table_made_anew_before_the_first_batch_is_read_as_it_is_now(
+    root: Path, open_engine: Open, shortcuts: frozenset[Shortcut]
+) -> None:
+    plain(root, {1: 10, 2: 20})
+    engine = open_engine(root)
+    reader = engine.execute("SELECT id, n FROM t WHERE id > 1", SessionSettings(shortcuts=shortcuts))
+    plain(root, {2: 21, 5: 50})
+    assert sorted(rows_of(reader.read_all())) == [(2, 21), (5, 50)]

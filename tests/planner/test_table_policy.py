@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from execnodes import SecurityBarrierExec
+from memwal.errors import InvalidInputError
 from planner.access import TableAccess
 from planner.conditions import divided
 from planner.control import RunControl
@@ -43,6 +46,93 @@ def test_what_storage_is_told_of_a_filter(row_filter: str, storage: str, above: 
     assert describe(policy.predicate) == storage
     assert (policy.condition == row_filter) is above
     assert bool(policy.condition_columns) is above
+
+
+PRINTED = [
+    "EmptyRelation",
+    "Aggregate:",
+    "WindowAggr:",
+    "Subquery:",
+    "Unnest:",
+    "BooleanScalar",
+    "TableScan: rows",
+    "unsupported_filters=[n]",
+    "partial_filters=[n]",
+    "now()",
+    "SELECT rand() OVER (",
+]
+"""Texts that stand in printed plans, in errors, or in expressions that do not follow from their row."""
+
+
+@pytest.mark.parametrize("text", PRINTED)
+def test_the_words_of_plans_are_values_like_others(text: str):
+    policy = plan_policy(SCHEMA, TableAccess(row_filter=f"tenant = '{text}'"))
+    assert describe(policy.predicate) == f"tenant = '{text}'"
+    assert policy.condition is None
+    computed = f"lower(tenant) = '{text.lower()}'"
+    policy = plan_policy(
+        SCHEMA, TableAccess(row_filter=computed, masks={"Name": f"concat('{text}', tenant)"})
+    )
+    assert (policy.pushed, policy.condition, policy.condition_columns) == (None, computed, {"tenant"})
+    assert policy.masks["Name"].columns == {"tenant"}
+
+
+@pytest.mark.parametrize("name", [*PRINTED, 'quo"ted', "tenant) OR (true", "İ", "a.b"])
+def test_columns_may_have_any_name(name: str):
+    schema = pa.schema([("id", pa.int64()), (name, pa.string())])
+    column = '"' + name.replace('"', '""') + '"'
+    policy = plan_policy(schema, TableAccess(row_filter=f"{column} = 'a'"))
+    assert str(policy.pushed) == str(pc.field(name) == "a")
+    assert policy.condition is None
+    masks = {name: f"upper({column})"}
+    policy = plan_policy(schema, TableAccess(row_filter=f"lower({column}) = 'a'", masks=masks))
+    assert policy.condition_columns == {name}
+    assert policy.masks[name].columns == {name}
+
+
+def test_rows_with_the_words_of_plans_are_shown(tmp_path: Path, open_engine: Callable[[Path], QueryEngine]):
+    rows = pa.table({"tenant": PRINTED, "n": range(len(PRINTED))})
+    lance.write_dataset(rows, tmp_path / "t.lance")
+    engine = open_engine(tmp_path)
+    for number, text in enumerate(PRINTED):
+        for row_filter in (f"tenant = '{text}'", f"concat(tenant, '') = '{text}'"):
+            access = seeing(t=TableAccess(row_filter=row_filter))
+            found = engine.prepare("SELECT n FROM t", access=access).execute().read_all()
+            assert found.column("n").to_pylist() == [number], row_filter
+
+
+@pytest.mark.parametrize(
+    ("expression", "used"),
+    [
+        ("n > rand()", "random"),
+        ("n > CAST(random() * 8 AS INT)", "random"),
+        ("tenant = uuid()", "uuid"),
+        ("CASE WHEN n > 1 THEN true ELSE rand() > 0.5 END", "random"),
+        ("now() > TIMESTAMP '2024-01-01'", "now"),
+        ("current_timestamp() > TIMESTAMP '2024-01-01'", "now"),
+        ("CURRENT_DATE > DATE '2024-01-01'", "current_date"),
+        ("today() > DATE '2024-01-01'", "current_date"),
+        ("max(n) > 1", "an aggregate"),
+        ("row_number() OVER () > 1", "a window function"),
+        ("n = (SELECT 1)", "a subquery"),
+        ("n IN (SELECT 1)", "a subquery"),
+        ("EXISTS (SELECT 1)", "a subquery"),
+        ("n = $1", "a parameter"),
+    ],
+)
+def test_what_does_not_follow_from_the_row_is_refused(expression: str, used: str):
+    why = f"uses {used}, but a policy must follow from the row alone"
+    with pytest.raises(InvalidInputError, match=why):
+        plan_policy(SCHEMA, TableAccess(row_filter=expression))
+    with pytest.raises(InvalidInputError, match=why):
+        plan_policy(SCHEMA, TableAccess(masks={"tenant": f"CASE WHEN {expression} THEN 'a' END"}))
+
+
+def test_what_arrow_can_not_compare_is_evaluated_above():
+    schema = pa.schema([("id", pa.int64()), ("numbers", pa.list_(pa.int64()))])
+    policy = plan_policy(schema, TableAccess(row_filter="numbers = make_array(1, 2) AND id > 1"))
+    assert policy.pushed is None
+    assert policy.condition_columns == {"id", "numbers"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from memwal.errors import UnavailableError
 from memwal.writing import FencedError, NotOwnerError, WriteOptions
 from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.shortcuts import parse_shortcuts
 from planner.snapshot import Consistency
 from tests.support.servers import GatewayProcess, connected
 
@@ -70,9 +71,15 @@ class EngineGateway:
         *,
         consistency: Consistency = "strong",
         pruning: bool = True,
+        shortcuts: str = "all",
     ) -> pa.Table:
         """Run a query, for the histories."""
-        settings = replace(self.settings, consistency=consistency, region_pruning=pruning)
+        settings = replace(
+            self.settings,
+            consistency=consistency,
+            region_pruning=pruning,
+            shortcuts=parse_shortcuts(shortcuts),
+        )
         return self.engine.prepare(sql, settings).execute(parameters).read_all()
 
     def flush(self, table: str) -> None:
@@ -118,12 +125,14 @@ class ServedGateway:
         *,
         consistency: Consistency = "strong",
         pruning: bool = True,
+        shortcuts: str = "all",
     ) -> pa.Table:
         """Run a query, for the histories."""
         connection = self.connection()
         settings = {
             "adbc.flight.sql.session.option.consistency": consistency,
             "adbc.flight.sql.session.optionbool.region_pruning": "true" if pruning else "false",
+            "adbc.flight.sql.session.option.shortcuts": shortcuts,
         }
         if settings != self._local.settings:
             connection.adbc_connection.set_options(**settings)

@@ -71,7 +71,12 @@ def test_sessions_are_shown_and_join_with_queries(watched: Watched) -> None:
 
 
 def test_a_session_is_shown_with_every_option_that_it_may_choose(watched: Watched) -> None:
-    chosen = {"query_timeout_ms": "5000", "durable_writes": "false", "endpoints": "3"}
+    chosen = {
+        "query_timeout_ms": "5000",
+        "durable_writes": "false",
+        "endpoints": "3",
+        "shortcuts": "direct_scans,kept_columns",
+    }
     with GatewayClient(watched.uri) as client:
         client.set_options(chosen)
         (session,) = client.query("SELECT * FROM system.sessions").read_all().to_pylist()

@@ -1,0 +1,146 @@
+"""Which SQL expressions have the same value for the same row, at any time: DataFusion tells it per function.
+
+    lower(s) = 'x'        follows from the row
+    random(), uuid()      another value for every row and run
+    now(), current_date   one value for a run, and another for the next
+    max(n), (SELECT ..)   follows from other rows
+
+The volatility of a function is read from DataFusion's `information_schema.routines`, and the functions of an
+expression from the expression as an object, in which they have their own names (`rand` is `random` there).
+"""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Final
+
+import datafusion
+from datafusion import Expr
+
+__all__ = [
+    "calls_unstable",
+    "deterministic_functions",
+    "is_deterministic",
+    "subexpressions",
+    "unstable_parts",
+]
+
+_ROW_BY_ROW: Final = frozenset(
+    {
+        "Alias",
+        "Between",
+        "BinaryExpr",
+        "Case",
+        "Cast",
+        "Column",
+        "InList",
+        "IsFalse",
+        "IsNotFalse",
+        "IsNotNull",
+        "IsNotTrue",
+        "IsNotUnknown",
+        "IsNull",
+        "IsTrue",
+        "IsUnknown",
+        "Like",
+        "Literal",
+        "Negative",
+        "Not",
+        "RLike",
+        "ScalarFunction",
+        "SimilarTo",
+        "TryCast",
+    }
+)
+"""Variants of expressions all of whose parts are their operands."""
+_CALLED: Final = {
+    "AggregateFunction": "an aggregate",
+    "Exists": "a subquery",
+    "HigherOrderFunction": "a lambda",
+    "InSubquery": "a subquery",
+    "OuterReferenceColumn": "a column of another table",
+    "Placeholder": "a parameter",
+    "ScalarSubquery": "a subquery",
+    "ScalarVariable": "a variable",
+    "SetComparison": "a subquery",
+    "Unnest": "unnest",
+    "WindowFunction": "a window function",
+}
+_LEAVES: Final = frozenset({"Column", "Literal"})
+_ROUTINES: Final = "SELECT DISTINCT routine_name, is_deterministic FROM information_schema.routines"
+
+
+@cache
+def _routines() -> tuple[frozenset[str], frozenset[str]]:
+    """DataFusion's functions, aliases included: those that are deterministic, and the others."""
+
+    def read() -> tuple[frozenset[str], frozenset[str]]:
+        config = datafusion.SessionConfig().with_information_schema(enabled=True)
+        rows = datafusion.SessionContext(config).sql(_ROUTINES).to_pylist()
+        unstable = {row["routine_name"] for row in rows if not row["is_deterministic"]}
+        return frozenset(row["routine_name"] for row in rows) - unstable, frozenset(unstable)
+
+    # Never on the caller's thread: it may be one of DataFusion's own, and DataFusion, entered a second time
+    # there, ends the process.
+    with ThreadPoolExecutor(1, thread_name_prefix="routines") as thread:
+        return thread.submit(read).result()
+
+
+def deterministic_functions() -> frozenset[str]:
+    """Names, in lower case, of DataFusion's functions whose value follows from their arguments alone."""
+    return _routines()[0]
+
+
+def calls_unstable(words: Iterable[str]) -> bool:
+    """Whether a name among the words of a statement is that of a function that is not deterministic.
+
+    For statements that are not planned yet. A column of such a name counts, too: the answer errs on the side
+    of being unstable.
+
+    Args:
+        words: of the statement, in any case, without quotes.
+    """
+    unstable = _routines()[1]
+    return any(word.lower() in unstable for word in words)
+
+
+def subexpressions(expression: Expr) -> Iterator[Expr]:
+    """An expression and everything in it, in no particular order.
+
+    Parts of what is not evaluated row by row (aggregates, windows, subqueries) are left out; the expression
+    that has them is there.
+    """
+    stack = [expression]
+    while stack:
+        found = stack.pop()
+        yield found
+        kind = found.variant_name()
+        if kind in _ROW_BY_ROW and kind not in _LEAVES:
+            stack += found.rex_call_operands()
+
+
+def unstable_parts(expression: Expr, registered: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """What keeps an expression from following from its row alone; empty where it does.
+
+    Args:
+        expression: as DataFusion parsed it, or as it stands in a plan.
+        registered: names of functions that are known to be deterministic, beside DataFusion's own.
+
+    Returns:
+        Names of functions, and what else it is ("a subquery", "an aggregate"), in alphabetical order. A
+        function that DataFusion does not list counts as unstable.
+    """
+    stable = deterministic_functions() | registered
+    found: set[str] = set()
+    for one in subexpressions(expression):
+        kind = one.variant_name()
+        if kind not in _ROW_BY_ROW:
+            found.add(_CALLED.get(kind, kind))
+        elif kind == "ScalarFunction" and (name := one.rex_call_operator()) not in stable:
+            found.add(name)
+    return tuple(sorted(found))
+
+
+def is_deterministic(expression: Expr, registered: frozenset[str] = frozenset()) -> bool:
+    """Whether an expression has the same value for the same row at any time; see `unstable_parts`."""
+    return not unstable_parts(expression, registered)

@@ -1,0 +1,127 @@
+"""The types of a plan's placeholders, as its nodes and expressions tell them.
+
+DataFusion infers a placeholder's type from what it is compared with or computed with; a cast tells what
+becomes of one that is not inferred. Its bindings show neither the plans of subqueries, nor the counts of a
+Limit, nor the FILTER and ORDER BY of an aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from datafusion import DataFrame, Expr, SessionContext
+from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, TableScan, Values, WindowExpr
+from datafusion.plan import LogicalPlan
+
+__all__ = ["placeholder_types"]
+
+_LEAVES = frozenset({"Column", "Literal"})
+_CASTS = frozenset({"Cast", "TryCast"})
+
+
+def placeholder_types(plan: LogicalPlan) -> dict[int, pa.DataType]:
+    """The types that a plan expects of $1, $2, ..., by number; those that it does not show are missing.
+
+    Never null, view or dictionary types. Inferred types go before those of casts, and what stands nearer to
+    the result before what stands below.
+    """
+    inferred: dict[int, pa.DataType] = {}
+    cast: dict[int, pa.DataType] = {}
+    for expression in _expressions(plan):
+        _collect(expression, inferred, cast)
+    return cast | inferred
+
+
+def _collect(expression: Any, inferred: dict[int, pa.DataType], cast: dict[int, pa.DataType]) -> None:  # noqa: ANN401
+    stack = [expression]
+    while stack:
+        one = stack.pop()
+        kind = one.variant_name()
+        if kind == "Placeholder":
+            placeholder = one.to_variant()
+            field = placeholder.field()
+            _add(inferred, placeholder.id(), None if field is None else field.type)
+            continue
+        operands = () if kind in _LEAVES else _operands(one)
+        if kind in _CASTS and operands[0].variant_name() == "Placeholder":
+            placeholder = operands[0].to_variant()
+            if placeholder.field() is None:
+                _add(cast, placeholder.id(), _one_row().select(Expr(one)).schema().types[0])
+        stack += reversed(operands)
+
+
+def _operands(expression: Any) -> Sequence[Any]:  # noqa: ANN401
+    try:
+        return tuple(expression.rex_call_operands())
+    except Exception:  # noqa: BLE001 - the bindings do not take every kind apart
+        return ()
+
+
+def _add(types: dict[int, pa.DataType], name: str, found: pa.DataType | None) -> None:
+    number = name.removeprefix("$")
+    kind = None if found is None else _bindable(found)
+    if number.isdecimal() and kind is not None:
+        types.setdefault(int(number), kind)
+
+
+def _expressions(plan: LogicalPlan) -> Iterator[Any]:
+    """Every expression of a plan that the bindings show, from the result down."""
+    match node := plan.to_variant():
+        case Projection():
+            yield from node.projections()
+        case Filter():
+            yield node.predicate()
+        case Aggregate():
+            yield from (*node.group_by_exprs(), *node.aggregate_exprs())
+        case Join():
+            yield from (side for pair in node.on() for side in pair)
+            yield from _given(node.filter())
+        case Sort():
+            yield from (one.expr() for one in node.sort_exprs())
+        case Values():
+            yield from (one for row in node.values() for one in row)
+        case WindowExpr():
+            yield from node.get_window_expr()
+        case TableScan():
+            yield from node.filters()
+    for child in plan.inputs():
+        yield from _expressions(child)
+
+
+def _given(expression: Any) -> Iterable[Any]:  # noqa: ANN401
+    return () if expression is None else (expression,)
+
+
+def _bindable(kind: pa.DataType) -> pa.DataType | None:
+    """The type of a parameter that is used as one of this type; None for one that no parameter can have."""
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_dictionary(kind):
+        return _bindable(kind.value_type)
+    if types.is_struct(kind):
+        fields = [(field.name, _bindable(field.type)) for field in kind]
+        return None if any(one is None for _, one in fields) else pa.struct(fields)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _bindable_list(kind)
+    return None if types.is_null(kind) or types.is_nested(kind) else kind
+
+
+def _bindable_list(kind: pa.DataType) -> pa.DataType | None:
+    item = _bindable(kind.value_type)
+    if item is None:
+        return None
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(item, kind.list_size)
+    return pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
+
+
+@cache
+def _one_row() -> DataFrame:
+    """What casts are planned over to tell their types; it is never run."""
+    return SessionContext().from_pydict({"one": [1]})

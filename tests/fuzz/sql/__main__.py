@@ -1,0 +1,31 @@
+"""The fuzzer by hand: counts for each judge, statements per second, mismatches and how to get them again."""
+
+import argparse
+import sys
+import time
+
+from tests.fuzz.sql.running import STATEMENTS_PER_LAKE, Fuzzer
+from tests.support.writer_process import WriterProcess
+
+
+def main() -> int:
+    """Run; returns 1 when the gateway was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.sql", description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="all follows from it")
+    parser.add_argument("--statements", type=int, default=10_000, help="how many are judged at most")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="how long at most")
+    parser.add_argument("--lake", type=int, default=0, help="the first lake, as a reproduction names it")
+    parser.add_argument("--per-lake", type=int, default=STATEMENTS_PER_LAKE, help="statements of each lake")
+    parser.add_argument("--mismatches", type=int, default=5, help="how many end the run")
+    chosen = parser.parse_args()
+    fuzzer = Fuzzer(chosen.seed, chosen.per_lake, chosen.mismatches)
+    with WriterProcess() as process:
+        report = fuzzer.run(
+            process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake
+        )
+    sys.stdout.write(f"{report}\n")
+    return 1 if report.ours else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""What is asked: types, trees of statements, and their random generation."""

@@ -1,0 +1,184 @@
+"""Random FROM clauses: tables, views, derived tables and VALUES, alone or joined."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.fuzz.sql.grammar.blocks import Derived, GroupingSet, Join, Relation, ValuesList
+from tests.fuzz.sql.grammar.expressions import Expressions, Scope
+from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind, draw_value
+from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Spelled
+
+_SAME = {
+    one: Spelled(one, one)
+    for one in ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "INNER JOIN")
+}
+_SEMI, _ANTI = Spelled("LEFT SEMI JOIN", "SEMI JOIN"), Spelled("LEFT ANTI JOIN", "ANTI JOIN")
+_JOINS = (
+    _SAME["JOIN"], _SAME["INNER JOIN"], _SAME["LEFT JOIN"], _SAME["LEFT JOIN"], _SAME["RIGHT JOIN"], _SAME["FULL JOIN"],
+    _SAME["CROSS JOIN"], _SEMI, _ANTI,
+)  # fmt: skip
+# Types whose equality the engines agree on, whatever their widths.
+_JOINABLE = (Family.INTEGER, Family.TEXT, Family.DATE, Family.DECIMAL, Family.TRUTH, Family.MOMENT)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a statement may know of a relation with a name.
+
+    Attributes:
+        key: Columns that identify a row; empty where none are known to.
+    """
+
+    name: str
+    columns: tuple[tuple[str, Kind], ...]
+    key: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{name!r} {kind.arrow}" for name, kind in self.columns)
+        return f"{self.name} ({columns}{f'; key {self.key}' if self.key else ''})"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A FROM clause.
+
+    Attributes:
+        identity: Columns that identify its rows; None where there are none.
+        shape: The relation, where it is one alone.
+    """
+
+    node: Node
+    scope: Scope
+    identity: tuple[Column, ...] | None = None
+    shape: Shape | None = None
+
+
+@dataclass
+class Sources:
+    """Draws FROM clauses.
+
+    Attributes:
+        derive: Draws a query and the names and kinds of its columns.
+        commons: Common table expressions that are in scope.
+    """
+
+    rng: random.Random
+    shapes: tuple[Shape, ...]
+    expressions: Expressions
+    derive: Callable[[int], tuple[Node, tuple[tuple[str, Kind], ...]]]
+    commons: list[Shape] = field(default_factory=list)
+    aliases: int = 0
+
+    def source(self, depth: int, outer: tuple[Column, ...] = ()) -> Source:
+        """One relation, or several joined."""
+        found = self.relation(depth)
+        joins = self.rng.choice((0, 0, 0, 0, 1, 1, 2)) if depth > 0 else 0
+        for _ in range(joins):
+            found = self._joined(found, self.relation(depth - 1))
+        return Source(found.node, Scope(found.scope.columns, outer), found.identity, found.shape)
+
+    def relation(self, depth: int) -> Source:
+        """A relation under an alias of its own."""
+        chance = self.rng.random()
+        alias = self.alias()
+        if depth > 0 and chance < 0.12:
+            query, columns = self.derive(depth - 1)
+            return Source(Derived(query, alias), _scope(alias, columns))
+        if chance < 0.16:
+            return self._values(alias)
+        known = self.commons if self.commons and chance < 0.5 else self.shapes
+        return self.named(self.rng.choice(known), alias)
+
+    def named(self, shape: Shape, alias: str | None = None) -> Source:
+        """A relation that has a name."""
+        alias = alias or self.alias()
+        scope = _scope(alias, shape.columns)
+        key = tuple(one for one in scope.columns if one.name in shape.key)
+        return Source(Relation(shape.name, alias), scope, key or None, shape)
+
+    def alias(self) -> str:
+        """One that the statement does not have yet."""
+        self.aliases += 1
+        return f"r{self.aliases}"
+
+    def _values(self, alias: str) -> Source:
+        families = [self.rng.choice(COMMON) for _ in range(self.rng.randint(1, 3))]
+        rows = tuple(
+            GroupingSet(
+                tuple(
+                    Literal(one, draw_value(self.rng, CANONICAL[one]))
+                    if self.rng.random() < 0.9 or not number
+                    else Expression(one, (f"CAST(NULL AS {CANONICAL[one].sql})",))
+                    for one in families
+                )
+            )
+            for number in range(self.rng.randint(1, 4))
+        )
+        columns = tuple((f"v{number}", CANONICAL[one]) for number, one in enumerate(families))
+        return Source(ValuesList(rows, alias, tuple(name for name, _ in columns)), _scope(alias, columns))
+
+    def _joined(self, left: Source, right: Source) -> Source:
+        kind = self.rng.choice(_JOINS)
+        scope = left.scope.joined(right.scope)
+        identity = None if left.identity is None or right.identity is None else left.identity + right.identity
+        if kind is _SEMI or kind is _ANTI:
+            scope_after, identity = left.scope, left.identity
+        else:
+            scope_after = scope
+        if kind is _SAME["CROSS JOIN"]:
+            return Source(Join(kind, left.node, right.node), scope_after, identity)
+        shared = self._shared(left, right)
+        is_full = kind is _SAME["FULL JOIN"]
+        if shared and not is_full and kind not in (_SEMI, _ANTI) and self.rng.random() < 0.15:
+            return Source(Join(kind, left.node, right.node, using=shared), scope_after, identity)
+        return Source(
+            Join(kind, left.node, right.node, self._condition(left.scope, right.scope)), scope_after, identity
+        )
+
+    def _shared(self, left: Source, right: Source) -> tuple[str, ...]:
+        """A column of both that no other relation of the join has."""
+        if left.shape is None or right.shape is None:
+            return ()
+        kinds = dict(right.shape.columns)
+        names = [
+            name
+            for name, kind in left.shape.columns
+            if name in kinds and kinds[name].family is kind.family and kind.family in _JOINABLE
+        ]
+        return (self.rng.choice(names),) if names else ()
+
+    def _condition(self, left: Scope, right: Scope) -> Expression:
+        """An equality mostly, and conjuncts of both sides, of one, and of none."""
+        conjuncts: list[Expression] = []
+        pairs = [
+            (one, two)
+            for one in left.columns
+            for two in right.columns
+            if one.family is two.family and one.family in _JOINABLE
+        ]
+        chance = self.rng.random
+        if pairs and chance() < 0.9:
+            for _ in range(self.rng.choice((1, 1, 1, 2))):
+                one, two = self.rng.choice(pairs)
+                operator = (
+                    " = "
+                    if chance() < 0.9
+                    else self.rng.choice((" < ", " >= ", " <> ", " IS NOT DISTINCT FROM "))
+                )
+                conjuncts.append(Expression(Family.TRUTH, ("(", one, operator, two, ")")))
+        subquery, self.expressions.subquery = self.expressions.subquery, None
+        for scope in (left, right, left.joined(right)):
+            if chance() < 0.2:
+                conjuncts.append(self.expressions.condition(scope, 1))  # noqa: PERF401 - draws once for each
+        if not conjuncts:
+            conjuncts.append(self.expressions.condition(left.joined(right), 0))
+        self.expressions.subquery = subquery
+        parts: list[str | Node] = []
+        for number, conjunct in enumerate(conjuncts):
+            parts += [" AND " if number else "", conjunct]
+        return Expression(Family.TRUTH, tuple(parts)) if len(conjuncts) > 1 else conjuncts[0]
+
+
+def _scope(alias: str, columns: tuple[tuple[str, Kind], ...]) -> Scope:
+    return Scope(tuple(Column(kind.family, kind, alias, name) for name, kind in columns))

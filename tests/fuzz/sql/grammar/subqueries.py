@@ -1,0 +1,94 @@
+"""Random subqueries: scalar ones, EXISTS, and membership; correlated or not."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.fuzz.sql.grammar.blocks import Item, Select
+from tests.fuzz.sql.grammar.expressions import Expressions, Scope
+from tests.fuzz.sql.grammar.kinds import Family
+from tests.fuzz.sql.grammar.sources import Source, Sources
+from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node
+
+_KEYED = (Family.INTEGER, Family.TEXT, Family.DATE)
+"""Families that subqueries are correlated and compared by."""
+
+
+@dataclass(frozen=True)
+class Subqueries:
+    """Draws expressions with subqueries over named relations."""
+
+    rng: random.Random
+    expressions: Expressions
+    sources: Sources
+
+    def anywhere(self, scope: Scope, family: Family, depth: int) -> Expression | None:
+        """An expression of the family, or None where none comes to mind."""
+        if family is not Family.TRUTH:
+            return self.scalar(scope, family, depth)
+        inner = self._inner()
+        where = self._condition(inner, depth, scope, correlated=0.5)
+        select = Select(items=(Item(Literal(Family.INTEGER, 1), "one"),), source=inner.node, where=where)
+        found = Expression(Family.TRUTH, ("EXISTS (", select, ")"))
+        return found if self.rng.random() < 0.6 else Expression(Family.TRUTH, ("(NOT ", found, ")"))
+
+    def membership(self, scope: Scope, depth: int) -> Expression | None:
+        """IN, NOT IN or ANY, for a conjunct of WHERE: elsewhere DataFusion 54 takes its NULL for false."""
+        inner = self._inner()
+        columns = inner.scope.of(*_KEYED)
+        if not columns:
+            return None
+        column = self.rng.choice(columns)
+        subject = self.expressions.leaf(scope, column.family)
+        # With a constant subject or a correlated subquery, DataFusion 54 forgets NULLs, or refuses NOT IN.
+        may_deny = isinstance(subject, Column)
+        operator = self.rng.choice((" IN (", " IN (", " = ANY (", *([" NOT IN ("] * 2 if may_deny else [])))
+        correlated = 0.0 if operator == " NOT IN (" else 0.5
+        where = self._condition(inner, depth, scope, correlated=correlated)
+        select = Select(items=(Item(column, "one"),), source=inner.node, where=where)
+        return Expression(Family.TRUTH, ("(", subject, operator, select, "))"))
+
+    def scalar(self, scope: Scope, family: Family, depth: int) -> Expression | None:
+        """An aggregate over other rows."""
+        if family is Family.TRUTH:
+            return None
+        inner = self._inner()
+        subquery, self.expressions.subquery = self.expressions.subquery, None
+        aggregate = self.expressions.aggregate(inner.scope, family)
+        self.expressions.subquery = subquery
+        if aggregate.family is not family:
+            return None
+        where = self._condition(inner, depth, scope, correlated=0.5)
+        return Expression(
+            family, ("(", Select(items=(Item(aggregate, "one"),), source=inner.node, where=where), ")")
+        )
+
+    def _inner(self) -> Source:
+        return self.sources.named(self.rng.choice(self.sources.shapes))
+
+    def _condition(self, inner: Source, depth: int, scope: Scope, *, correlated: float) -> Expression | None:
+        """Correlated by an equality, restricted by the inner rows, both or neither."""
+        conjuncts = []
+        pairs = [
+            (one, two) for one in inner.scope.of(*_KEYED) for two in scope.columns if one.family is two.family
+        ]
+        if pairs and self.rng.random() < correlated:
+            one, two = self.rng.choice(pairs)
+            conjuncts.append(Expression(Family.TRUTH, ("(", one, " = ", two, ")")))
+        if self.rng.random() < 0.6:
+            subquery, self.expressions.subquery = self.expressions.subquery, None
+            conjuncts.append(self.expressions.condition(inner.scope, min(depth, 1)))
+            self.expressions.subquery = subquery
+        return conjunction(conjuncts)
+
+
+def conjunction(conjuncts: Sequence[Expression]) -> Expression | None:
+    """All of them; None for none."""
+    if not conjuncts:
+        return None
+    if len(conjuncts) == 1:
+        return conjuncts[0]
+    parts: list[str | Node] = []
+    for number, conjunct in enumerate(conjuncts):
+        parts += [" AND " if number else "", conjunct]
+    return Expression(Family.TRUTH, tuple(parts))

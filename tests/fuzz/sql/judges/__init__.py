@@ -1,0 +1,1 @@
+"""Who answers besides the gateway, how answers are compared, and how failures are made small."""

@@ -1,0 +1,186 @@
+"""Who answers: the gateway in its several ways, plain DataFusion and DuckDB over the same rows."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from datafusion import SessionConfig, SessionContext
+
+from planner.access import FULL_ACCESS, Access
+from planner.engine import QueryEngine, SessionSettings
+from tests.fuzz.sql.grammar.kinds import kind_of
+from tests.fuzz.sql.grammar.tree import Node, Reader, quoted, render
+
+PLAIN = SessionSettings()
+_WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
+"""Rules of DataFusion 54 that give wrong answers; the gateway does not apply them either."""
+
+
+class Refused(Exception):  # noqa: N818 - an answer as well
+    """An engine does not answer; the text is its own."""
+
+
+class Engine(Protocol):
+    """Answers statements."""
+
+    name: str
+
+    def answer(self, node: Node) -> pa.Table:
+        """The rows.
+
+        Raises:
+            Refused: it has none.
+            AbstainError: the statement means something else there.
+        """
+
+
+@dataclass
+class GatewayEngine:
+    """A query engine of the gateway, with settings and rights."""
+
+    engine: QueryEngine
+    settings: SessionSettings = PLAIN
+    access: Access = FULL_ACCESS
+    name: str = "gateway"
+    reader: Reader = Reader.GATEWAY
+
+    def answer(self, node: Node) -> pa.Table:
+        text, parameters = render(node, self.reader)
+        return self.answer_text(text, parameters)
+
+    def answer_text(self, text: str, parameters: Sequence[pa.Scalar] = ()) -> pa.Table:
+        """The rows of a statement that is text already."""
+        try:
+            return self.engine.prepare(text, self.settings, self.access).execute(parameters).read_all()
+        except Exception as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+
+    def with_settings(self, name: str, settings: SessionSettings) -> "GatewayEngine":
+        """The same engine under other settings."""
+        return replace(self, name=name, settings=settings)
+
+
+class DataFusionEngine:
+    """DataFusion over rows in memory."""
+
+    name = "datafusion"
+
+    def __init__(self) -> None:
+        config = SessionConfig().set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+        self._context = SessionContext(config.with_target_partitions(1))
+        for rule in _WRONG_RULES:
+            self._context.remove_optimizer_rule(rule)
+
+    def set_table(self, name: str, table: pa.Table) -> None:
+        """Hold these rows under a name."""
+        self._context.deregister_table(quoted(name))
+        batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        self._context.register_record_batches(quoted(name), [batches])
+
+    def set_view(self, name: str, text: str) -> None:
+        """Offer a query under a name."""
+        self._context.sql(f"CREATE OR REPLACE VIEW {quoted(name)} AS {text}").collect()
+
+    def answer(self, node: Node) -> pa.Table:
+        return self.answer_text(render(node, Reader.DATAFUSION)[0])
+
+    def answer_text(self, text: str) -> pa.Table:
+        """The rows of a statement that is text already."""
+        try:
+            frame = self._context.sql(text)
+            batches = frame.collect()
+            schema = batches[0].schema if batches else frame.schema()
+            # Batches of one answer may differ in what may be NULL.
+            schema = pa.schema([pa.field(one.name, one.type) for one in schema])
+            return pa.Table.from_batches(
+                [pa.record_batch(one.columns, schema=schema) for one in batches], schema
+            )
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise Refused(f"{type(error).__name__}: {error}") from error
+
+
+class DuckEngine:
+    """DuckDB over the same rows; columns of types that it does not have are not there."""
+
+    name = "duckdb"
+
+    def __init__(self) -> None:
+        self._connection = duckdb.connect()
+        self._connection.execute(
+            "SET threads = 1; SET default_null_order = 'nulls_last_on_asc_first_on_desc'"
+        )
+
+    def set_table(self, name: str, table: pa.Table) -> None:
+        """Hold these rows under a name."""
+        held = {}
+        for field in table.schema:
+            duck = kind_of(field.type).duck
+            if duck is not None:
+                column = table.column(field.name)
+                held[field.name] = _without_zone(column) if field.type != duck else column
+        self._connection.register("incoming", pa.table(held))
+        self._connection.execute(f"CREATE OR REPLACE TABLE {quoted(name)} AS SELECT * FROM incoming")
+        self._connection.unregister("incoming")
+
+    def set_view(self, name: str, text: str) -> None:
+        """Offer a query under a name."""
+        self._connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {text}")
+
+    def answer(self, node: Node) -> pa.Table:
+        text, _ = render(node, Reader.DUCKDB)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self._connection.execute(text).to_arrow_table()
+        except duckdb.Error as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        """Free the rows."""
+        self._connection.close()
+
+
+def _without_zone(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    target = kind_of(column.type).duck
+    if pa.types.is_timestamp(column.type):
+        return pc.cast(column.cast(pa.int64()), target) if column.type.tz else column.cast(target)
+    return column.cast(target)
+
+
+@dataclass
+class References:
+    """The engines that hold a copy of the rows."""
+
+    datafusion: DataFusionEngine
+    duckdb: DuckEngine
+
+    @staticmethod
+    def over(tables: Mapping[str, pa.Table], views: Mapping[str, tuple[str, str | None]]) -> "References":
+        """Engines over these tables and views."""
+        references = References(DataFusionEngine(), DuckEngine())
+        for name, table in tables.items():
+            references.set_table(name, table)
+        for name, (native, duck) in views.items():
+            references.datafusion.set_view(name, native)
+            if duck is not None:
+                try:
+                    references.duckdb.set_view(name, duck)
+                except duckdb.Error:
+                    # It refuses what it does not know; statements over the view find none there.
+                    continue
+        return references
+
+    def set_table(self, name: str, table: pa.Table) -> None:
+        """Hold these rows from now on."""
+        self.datafusion.set_table(name, table)
+        self.duckdb.set_table(name, table)
+
+    def close(self) -> None:
+        """Free the rows."""
+        self.duckdb.close()

@@ -1,0 +1,200 @@
+"""What the judges say of an answer."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tests.fuzz.sql.grammar.partitions import Partition
+from tests.fuzz.sql.grammar.queries import Statement
+from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
+from tests.fuzz.sql.judges.answers import difference, rows_of, type_difference
+from tests.fuzz.sql.judges.engines import Engine, Refused
+from tests.fuzz.sql.judges.known import is_known_refusal
+
+DIGITS = 10
+_WORD = re.compile(r"\b[A-Za-z]{2,}\b")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A difference between two engines.
+
+    Attributes:
+        judge: Which comparison failed, and how; a smaller statement fails alike when this is equal.
+        ours: Whether the gateway is wrong, as far as is known: a wrong reference is reported, and no failure.
+    """
+
+    judge: str
+    detail: str
+    ours: bool = True
+
+
+@dataclass
+class Tally:
+    """How many statements each judge has heard."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, what: str, number: int = 1) -> None:
+        """Count."""
+        self.counts[what] += number
+
+
+Answer = pa.Table | Refused
+
+
+def ask(engine: Engine, node: Node) -> Answer:
+    """The rows, or the refusal."""
+    try:
+        return engine.answer(node)
+    except Refused as refused:
+        return refused
+
+
+def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -> str | None:
+    """How two answers differ; None where they agree."""
+    if isinstance(left, Refused) or isinstance(right, Refused):
+        if isinstance(left, Refused) and isinstance(right, Refused):
+            return None
+        refused = left if isinstance(left, Refused) else right
+        return f"only the {'first' if refused is left else 'second'}: {_sort_of_refusal(refused)}: {str(refused)[:300]}"
+    if typed:
+        found = type_difference(left.schema, right.schema)
+        if found is not None:
+            return found
+    digits = None if typed and not statement.is_inexact else DIGITS
+    return difference(
+        rows_of(left, digits=digits), rows_of(right, digits=digits), ordered=statement.is_ordered
+    )
+
+
+@dataclass
+class Court:
+    """The judges of one world.
+
+    Attributes:
+        gateway: Whose answer is judged.
+    """
+
+    gateway: Engine
+    datafusion: Engine
+    duckdb: Engine
+    tally: Tally = field(default_factory=Tally)
+
+    def judge(self, statement: Statement, twins: tuple[Engine, ...] = ()) -> Verdict | None:
+        """Hear a statement; None where nothing is wrong with the answer.
+
+        Args:
+            twins: ways of the gateway that must answer alike.
+        """
+        if isinstance(statement.node, Partition):
+            return self._judge_partition(statement.node)
+        if statement.superset is not None:
+            return self._judge_some(statement, statement.superset)
+        answer = ask(self.gateway, statement.node)
+        self.tally.add("statements")
+        for twin in twins:
+            self.tally.add(twin.name)
+            found = compare(statement, answer, ask(twin, statement.node), typed=True)
+            if found is not None:
+                return Verdict(f"gateway and {twin.name}: {_sort(found)}", found)
+        return self._judge_reference(statement, answer)
+
+    def _judge_reference(self, statement: Statement, answer: Answer) -> Verdict | None:
+        reference = ask(self.datafusion, statement.node)
+        self.tally.add("datafusion")
+        found = compare(statement, answer, reference, typed=True)
+        if found is None and isinstance(answer, Refused):
+            self.tally.add("refused by both")
+            return None
+        third = self._third(statement)
+        if found is None:
+            if third is None:
+                return None
+            other = compare(statement, answer, third, typed=False)
+            if other is None:
+                return None
+            return Verdict(f"gateway = datafusion, duckdb: {_sort(other)}", other, ours=False)
+        if isinstance(answer, Refused) and is_known_refusal(str(answer)):
+            self.tally.add("known refusals")
+            return None
+        if (
+            third is not None
+            and not isinstance(answer, Refused)
+            and compare(statement, answer, third, typed=False) is None
+        ):
+            if isinstance(reference, Refused) or type_difference(answer.schema, reference.schema) is None:
+                self.tally.add("datafusion alone is wrong")
+                return None
+        return Verdict(f"gateway and datafusion: {_sort(found)}", found)
+
+    def _third(self, statement: Statement) -> pa.Table | None:
+        """DuckDB's answer, where it has one."""
+        try:
+            answer = ask(self.duckdb, statement.node)
+        except AbstainError:
+            self.tally.add("duckdb abstains")
+            return None
+        if isinstance(answer, Refused):
+            self.tally.add("duckdb refuses")
+            return None
+        self.tally.add("duckdb")
+        return answer
+
+    def _judge_partition(self, partition: Partition) -> Verdict | None:
+        """The gateway's answers among themselves."""
+        self.tally.add("statements")
+        self.tally.add(f"law: {partition.law.name.lower()}")
+        answers = [ask(self.gateway, one) for one in (partition.whole(), *partition.parts())]
+        refused = [one for one in answers if isinstance(one, Refused)]
+        if len(refused) == len(answers):
+            self.tally.add("refused by both")
+            return None
+        if refused:
+            return Verdict(f"law {partition.law.name}: {_sort_of_refusal(refused[0])}", str(refused[0])[:300])
+        whole, *parts = (rows_of(one, digits=DIGITS) for one in answers if not isinstance(one, Refused))
+        if partition.holds(whole, tuple(parts)):
+            return None
+        return Verdict(f"law {partition.law.name}", f"{whole[:5]} is not {[one[:5] for one in parts]}")
+
+    def _judge_some(self, statement: Statement, superset: Node) -> Verdict | None:
+        """Rows that a limit without order leaves: as many as there must be, and all of them rows."""
+        answer = ask(self.gateway, statement.node)
+        whole = ask(self.datafusion, superset)
+        self.tally.add("statements")
+        self.tally.add("subset")
+        if isinstance(whole, Refused):
+            self.tally.add(
+                "refused by both" if isinstance(answer, Refused) else "datafusion refuses the whole"
+            )
+            return None
+        if isinstance(answer, Refused):
+            return Verdict(f"some: {_sort_of_refusal(answer)}", str(answer)[:300])
+        query = statement.query
+        assert query is not None
+        limit, offset = (
+            int(render(one, Reader.DATAFUSION)[0]) if one is not None else default
+            for one, default in ((query.limit, 1 << 60), (query.offset, 0))
+        )
+        expected = max(0, min(limit, whole.num_rows - offset))
+        if answer.num_rows != expected:
+            return Verdict("some: number of rows", f"{answer.num_rows} rows instead of {expected}")
+        digits = DIGITS if statement.is_inexact else None
+        extra = Counter(rows_of(answer, digits=digits)) - Counter(rows_of(whole, digits=digits))
+        if extra:
+            return Verdict("some: other rows", f"{list(extra.elements())[:4]} are no rows of the whole")
+        return None
+
+
+def _sort(found: str) -> str:
+    """What sort of a difference it is, without the values."""
+    if found.startswith("only the"):
+        return ": ".join(found.split(": ")[:2])
+    return "columns" if found.startswith("column") else "rows"
+
+
+def _sort_of_refusal(refused: Refused) -> str:
+    """Its first words, which name no column."""
+    return " ".join(_WORD.findall(str(refused).replace("DataFusion error", ""))[:6])

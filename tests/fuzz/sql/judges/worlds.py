@@ -1,0 +1,79 @@
+"""What somebody sees of a lake, and everybody who can say what they should see."""
+
+import random
+from dataclasses import dataclass, replace
+
+from planner.access import FULL_ACCESS, Access
+from planner.engine import QueryEngine, SessionSettings
+from planner.shortcuts import NO_SHORTCUTS, Shortcut
+from tests.fuzz.sql.grammar.queries import Queries
+from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, References
+from tests.fuzz.sql.judges.verdicts import Court, Tally
+from tests.fuzz.sql.lake.access import Rights
+from tests.fuzz.sql.lake.lakes import Lake
+
+WITHOUT_SHORTCUTS = SessionSettings(shortcuts=NO_SHORTCUTS)
+
+
+@dataclass
+class World:
+    """One principal's view of a lake.
+
+    Attributes:
+        rights: Of the principal; None for one who sees all.
+    """
+
+    lake: Lake
+    rights: Rights | None
+    court: Court
+    queries: Queries
+    references: References
+    engines: tuple[QueryEngine, ...]
+
+    @staticmethod
+    def open(
+        rng: random.Random, lake: Lake, engines: tuple[QueryEngine, ...], tally: Tally, rights: Rights | None
+    ) -> "World":
+        """Copy the rows that are seen for the references."""
+        seen = {name: one.table() for name, one in lake.tables.items()}
+        views = lake.views
+        if rights is not None:
+            seen = {name: rights.seen(name, table) for name, table in seen.items()}
+            named = {one.name for one in rights.shapes}
+            views = {name: text for name, text in views.items() if name in named}
+        references = References.over(seen, views)
+        access: Access = FULL_ACCESS if rights is None else rights.principal
+        gateway = GatewayEngine(engines[0], access=access)
+        court = Court(gateway, references.datafusion, references.duckdb, tally)
+        shapes = lake.shapes if rights is None else rights.shapes
+        return World(lake, rights, court, Queries(rng, shapes), references, engines)
+
+    def refresh(self, name: str) -> None:
+        """Copy the rows of a table that was changed."""
+        table = self.lake.tables[name].table()
+        self.references.set_table(name, table if self.rights is None else self.rights.seen(name, table))
+
+    def twins(self, rng: random.Random) -> tuple[GatewayEngine, ...]:
+        """Another way to ask the gateway, or none: ways cost as much as the answer itself."""
+        chance = rng.random()
+        gateway = self.court.gateway
+        assert isinstance(gateway, GatewayEngine)
+        if chance < 0.12:
+            return (gateway.with_settings("shortcuts = none", WITHOUT_SHORTCUTS),)
+        if chance < 0.18:
+            some = frozenset(one for one in Shortcut if rng.random() < 0.5)
+            return (gateway.with_settings("shortcuts, some", SessionSettings(shortcuts=some)),)
+        if chance < 0.24:
+            return (replace(gateway, engine=self.engines[1], name="another gateway"),)
+        return ()
+
+    def everybody(self) -> tuple[Engine, ...]:
+        """Whoever answers, for a report."""
+        gateway = self.court.gateway
+        assert isinstance(gateway, GatewayEngine)
+        without = gateway.with_settings("shortcuts = none", WITHOUT_SHORTCUTS)
+        return gateway, without, self.references.datafusion, self.references.duckdb
+
+    def close(self) -> None:
+        """Free the copies."""
+        self.references.close()

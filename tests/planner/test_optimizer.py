@@ -1,0 +1,46 @@
+"""Rules of DataFusion's optimizer that would give wrong answers are not applied."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from planner.engine import QueryEngine
+from planner.settings import SessionSettings
+from planner.shortcuts import ALL_SHORTCUTS, NO_SHORTCUTS, Shortcuts
+from tests.support.results import rows_of
+
+
+@pytest.fixture
+def engine(root: Path, open_engine: Callable[[Path], QueryEngine]) -> QueryEngine:
+    names = ["d", "b", None, "a", "c", "b", "e"]
+    lance.write_dataset(pa.table({"id": range(7), "s": names}), str(root / "t.lance"))
+    return open_engine(root)
+
+
+@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, NO_SHORTCUTS], ids=["all", "none"])
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (
+            "SELECT 0 AS zero, s FROM t GROUP BY s ORDER BY zero, s",
+            [(0, "a"), (0, "b"), (0, "c"), (0, "d"), (0, "e"), (0, None)],
+        ),
+        ("SELECT 1 AS one, s FROM t GROUP BY s ORDER BY one, s DESC LIMIT 2", [(1, None), (1, "e")]),
+        (
+            "SELECT count(*) % 1 AS n, max(s) AS most, s FROM t GROUP BY s ORDER BY n, s LIMIT 3",
+            [(0, "a", "a"), (0, "b", "b"), (0, "c", "c")],
+        ),
+        ("SELECT count(DISTINCT 'x') AS n FROM t WHERE id < 0", [(0,)]),
+        ("SELECT count(DISTINCT 'x') AS n, max(id) AS most FROM t WHERE id < 0", [(0, None)]),
+        ("SELECT count(DISTINCT 'x') AS n FROM t", [(1,)]),
+        ("SELECT max(id) AS n FROM t WHERE id < 0 GROUP BY 'a' || 'b'", []),
+        ("SELECT count(*) AS n FROM t GROUP BY 1 + 1", [(7,)]),
+    ],
+)
+def test_orders_and_groups_with_constants(
+    engine: QueryEngine, sql: str, rows: list[tuple[object, ...]], shortcuts: Shortcuts
+) -> None:
+    assert rows_of(engine.execute(sql, SessionSettings(shortcuts=shortcuts)).read_all()) == rows

@@ -1,0 +1,69 @@
+"""Conditions that DataFusion pushes and that can't be applied there, or not together."""
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from memwal.errors import InvalidInputError
+from planner.catalog import Catalog
+from planner.control import RunControl
+from planner.engine import QueryEngine
+from planner.settings import DEFAULT_SETTINGS
+
+UNPUSHABLE = [
+    ("numbers = make_array(1, 2)", [1]),
+    ("numbers <> make_array(1, 2) AND id > 1", [2]),
+    ("pair = named_struct('a', 1, 'b', 'x')", [1]),
+    ("9 BETWEEN NULL AND id", []),
+    ("(9 BETWEEN NULL AND id) OR id > 2", [3]),
+]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> QueryEngine:
+    rows = pa.table(
+        {
+            "id": [1, 2, 3],
+            "numbers": [[1, 2], [3], None],
+            "pair": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}, None],
+            "s": ["BooleanScalar", "bit_wise_", "a condition that Arrow can't evaluate"],
+        }
+    )
+    lance.write_dataset(rows, tmp_path / "t.lance")
+    return QueryEngine(Catalog.open(str(tmp_path)), partitions=2)
+
+
+@pytest.mark.parametrize(("condition", "ids"), UNPUSHABLE)
+def test_conditions_that_arrow_has_no_kernels_for_are_applied_by_datafusion(
+    engine: QueryEngine, condition: str, ids: list[int]
+) -> None:
+    plan = engine.prepare(f"SELECT id FROM t WHERE {condition}")
+    assert sorted(plan.execute().read_all()["id"].to_pylist()) == ids
+    counted = engine.execute(f"SELECT count(*) AS n FROM t WHERE {condition}").read_all()
+    assert counted["n"].to_pylist() == [len(ids)]
+    if "numbers" in condition:
+        assert plan.parts(2) is None
+
+
+@pytest.mark.parametrize("verb", ["EXPLAIN", "EXPLAIN ANALYZE"])
+@pytest.mark.parametrize(("condition", "_ids"), UNPUSHABLE)
+def test_they_can_be_explained(engine: QueryEngine, verb: str, condition: str, _ids: list[int]) -> None:
+    plans = engine.execute(f"{verb} SELECT id FROM t WHERE {condition}").read_all()
+    told = "\n".join(plans["plan"].to_pylist())
+    assert "DatasetExec" in told
+    assert "error" not in told.lower()
+
+
+@pytest.mark.parametrize("word", ["BooleanScalar", "bit_wise_", "a condition that Arrow can't evaluate"])
+def test_errors_are_told_whatever_words_they_quote(engine: QueryEngine, word: str) -> None:
+    text = word.replace("'", "''")
+    plan = engine.prepare(f"SELECT id FROM t WHERE CAST(s AS INT) = 1 AND s = '{text}'")
+    with pytest.raises(InvalidInputError, match="Cannot cast"):
+        plan.execute().read_all()
+
+
+def test_which_regions_an_unpushable_condition_admits_is_not_known(engine: QueryEngine) -> None:
+    plan = engine.prepare("SELECT id FROM t WHERE numbers = make_array(1, 2)")
+    assert plan.admitted_regions("t", (), DEFAULT_SETTINGS, RunControl()) == frozenset()
