@@ -20,7 +20,7 @@ from memwal.manifest import (
     read_latest_manifest,
     read_latest_manifests,
 )
-from memwal.numbering import first_generation
+from memwal.numbering import check_not_restarted, first_generation
 from memwal.raw_values import parse_result_type
 from memwal.region_ids import (
     RawValues,
@@ -206,7 +206,8 @@ class Regions:
         """Learn what all regions record, or what their ids tell.
 
         Raises:
-            PreconditionError: some tell nothing, or follow an older spec: any key might be in them.
+            PreconditionError: some tell nothing, or follow an older spec: any key might be in them. Or their
+                generations contradict the base table.
         """
         known: dict[RawValues, list[RegionManifest]] = {}
         strangers = []
@@ -222,6 +223,7 @@ class Regions:
             self._sole = strangers[0].region_id
         elif strangers:
             raise self._strange(strangers)
+        self._check_begun_by_others([one for found in known.values() for one in found])
         self._doubled = {}
         self._known = {**self._known, **{raw: self._one_of(raw, found) for raw, found in known.items()}}
         self._elsewhere = {
@@ -230,6 +232,19 @@ class Regions:
             if (named := self._lancedb_id(raw)) is not None and named != region_id
         }
         self._has_looked = True
+
+    def _check_begun_by_others(self, manifests: Sequence[RegionManifest]) -> None:
+        """Refuse regions that LanceDB began anew in a clone, before rows are written to others.
+
+        Raises:
+            RegionMismatchError: there is one.
+        """
+        begun = [one for one in manifests if not one.region_values]
+        merged = self._newest().merged_generations if begun else {}
+        for one in begun:
+            newest = read_latest_manifest(self._storage, one.region_id, known=one)
+            if newest is not None:
+                check_not_restarted(self._storage, newest, merged.get(one.region_id, 0))
 
     def _raw_of(self, manifest: RegionManifest) -> RawValues | None:
         """Values of a region; None where nobody knows, or they are of another spec."""

@@ -28,6 +28,7 @@ from memwal.region_ids import doubles
 from memwal.stored_fields import fields_of_dataset, fields_of_entry
 from memwal.wal import read_wal_entry
 from memwal.writing import OpenTable, WriteOptions
+from memwal.writing.changes import SealedError
 from memwal.writing.claim import Claim, open_claim
 from memwal.writing.log import has_unflushed, is_over
 from pipeline.counted import counted
@@ -89,7 +90,7 @@ def unite(state: TableState, newer: Collection[str] = ()) -> int:
             try:
                 _united(table, one, newer)
                 break
-            except UnavailableError:
+            except (UnavailableError, SealedError):  # Sealed by another job, just before it was claimed here.
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - no secret
