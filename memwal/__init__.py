@@ -34,6 +34,8 @@ Regions
 - `determinism`: which expressions follow from their row alone, as DataFusion tells it.
 - `murmur3`: the hash behind buckets, in both of its readings.
 - `raw_values`: region values as the bytes that manifests record.
+- `region_ids`: which id a region of certain values has, LanceDB's or our own, and what an id stands for;
+  `region_rows`: the values of regions that record none, by their rows.
 """
 
 import os

@@ -10,7 +10,7 @@ from typing import Any
 import lance
 
 from execnodes.data_files import Place
-from memwal.index_details import MemWalIndexDetails
+from memwal.index_details import MemWalIndexDetails, RegionSpec
 from memwal.manifest import RegionManifest
 from memwal.region_snapshots import RegionSnapshot
 from planner.assignments import RegionAssignments
@@ -41,7 +41,7 @@ class RememberedRegions:
     @cached_property
     def assignments(self) -> RegionAssignments:
         """What the regions record."""
-        return RegionAssignments.of(self.regions)
+        return RegionAssignments.of(self.regions, self.details.region_specs)
 
 
 @dataclass(eq=False, slots=True)
@@ -57,7 +57,9 @@ class KnownState:
         logs: region id -> its log.
         last: the snapshots taken last, and when (seconds, monotonic clock).
         recorded_state: another object whenever what regions record has changed.
-        assigned: what regions record, and for which `recorded_state` that was found out.
+        assigned: what is known of regions, and for which `recorded_state` and specs that was found out.
+        named: region id -> values of regions that record none and that LanceDB named by a value.
+        doubled: ids of regions that have two, and of which state, specs and regions that was found out.
         remembered: what the MemWAL index remembers of regions.
     """
 
@@ -67,7 +69,9 @@ class KnownState:
     logs: dict[str, RegionLog] = field(default_factory=dict)
     last: dict[Consistency, tuple[float, TableSnapshot]] = field(default_factory=dict)
     recorded_state: object = field(default_factory=object)
-    assigned: tuple[object, RegionAssignments] = (None, RegionAssignments())
+    assigned: tuple[object, tuple[RegionSpec, ...], RegionAssignments] = (None, (), RegionAssignments())
+    named: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
+    doubled: tuple[object, tuple[tuple[str, str], ...]] = (None, ())
     remembered: RememberedRegions | None = None
 
     def forget(self, region_id: str) -> None:

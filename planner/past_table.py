@@ -20,6 +20,7 @@ from planner.fresh_rows import GenerationVanishedError
 from planner.key_places import KeyPlaces
 from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.table import Table
+from planner.two_ids import check_ids
 
 _NANOSECONDS = 1000
 """In a microsecond."""
@@ -74,7 +75,7 @@ class PastTable(Table):
         """The version and the generations on top of it; the same whenever it is taken.
 
         Raises:
-            PreconditionError: a generation that the version needs was cleaned up.
+            PreconditionError: a generation that the version needs was cleaned up, or a region had two ids.
             LanceGatewayError: something can't be read.
         """
         del consistency, max_staleness_ms
@@ -82,7 +83,11 @@ class PastTable(Table):
         if self._base.details is not None:
             merged = self._base.details.merged_generations
         found = {}
-        for region_id in regions:
+        needed_ids = tuple(regions)
+        if self._base.details is not None and self._base.primary_key:
+            then = {region_id: self._manifests.get(region_id) for region_id in needed_ids}
+            check_ids(self.name, None, self._base.details, then)
+        for region_id in needed_ids:
             manifest = self._manifests.get(region_id)
             if manifest is not None:
                 check_not_restarted(self.storage, manifest, merged.get(region_id, 0))
@@ -115,7 +120,8 @@ class PastTable(Table):
 
     @cached_property
     def _assigned(self) -> RegionAssignments:
-        return RegionAssignments.of(self._manifests.values())
+        details = self._base.details
+        return RegionAssignments.of(self._manifests.values(), () if details is None else details.region_specs)
 
     def _manifest_then(self, region_id: str, merged_today: int) -> RegionManifest | None:
         """None where the region came later.

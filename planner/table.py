@@ -51,6 +51,7 @@ from planner.snapshot import (
     TableSnapshot,
 )
 from planner.tail import Tail
+from planner.two_ids import check_ids, named_values
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
@@ -211,23 +212,26 @@ class Table:
         return self._newest.recent()
 
     def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
-        """All regions and the region values that their manifests record; the same object while they last."""
-        if base.details is None:
+        """All regions and what is known of their region values; the same object while they last."""
+        details = base.details
+        if details is None:
             return RegionAssignments()
         kept = self._newest.known
         if consistency == "snapshot":
             return self._remembered(kept, base).assignments
         state = kept.recorded_state
         region_ids = list_regions(self.storage)
-        source, assigned = kept.assigned
-        if source is state and assigned.region_ids == region_ids:
+        source, specs, assigned = kept.assigned
+        is_same = source is state and specs == details.region_specs
+        if is_same and assigned.region_ids == region_ids:
             return assigned
         known = {region_id: kept.manifests.get(region_id) for region_id in region_ids}
         known |= self._newest_manifests(kept, [region_id for region_id, one in known.items() if one is None])
         present = [manifest for manifest in known.values() if manifest is not None]
-        if source is not state or assigned.region_ids != tuple(one.region_id for one in present):
-            assigned = RegionAssignments.of(present)
-            kept.assigned = state, assigned
+        if not is_same or assigned.region_ids != tuple(one.region_id for one in present):
+            specs = details.region_specs
+            assigned = RegionAssignments.of(present, specs, named_values(self.storage, kept, specs, present))
+            kept.assigned = state, specs, assigned
         return assigned
 
     def snapshot(
@@ -243,6 +247,7 @@ class Table:
 
         Raises:
             GenerationVanishedError: a generation that no base version contains is gone.
+            PreconditionError: a region has rows under two ids.
             LanceGatewayError: something can't be read.
         """
         needed = tuple(regions)
@@ -370,6 +375,10 @@ class Table:
                     raise
                 generations = ()
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
+        if base.details is not None and base.primary_key:
+            unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
+            found = {region_id: manifests.get(region_id) for region_id in needed}
+            check_ids(self.name, kept, base.details, found, unflushed)
         return last.of(base, regions)
 
     def _continues(self, manifest: RegionManifest, base: BaseTable, newest_merged: int) -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from memwal.errors import InvalidInputError, UnavailableError
 from memwal.manifest import RegionManifest, read_latest_manifest
 from memwal.numbering import check_not_restarted
 from memwal.wal import last_wal_position
-from memwal.writing.changes import FencedError
+from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.log import entry_at, unflushed
 from memwal.writing.opened import OpenTable
 from memwal.writing.options import WriteOptions
@@ -153,7 +153,7 @@ def open_claim(
 
     Raises:
         ContestedError: others did so too.
-        PreconditionError: the region is sealed.
+        SealedError: the region takes no more rows.
         UnavailableError: storage failed.
     """
     settings = {
@@ -216,7 +216,7 @@ def claimed(
             msg = (
                 f"table {table.name!r}: region {region_id} is sealed, which means that it takes no more rows"
             )
-            raise PreconditionError(msg) from error
+            raise SealedError(msg) from error
         if any(part in str(error) for part in _RACES):
             raise _contested(table, region_id) from error
         if _TOO_LONG in str(error):

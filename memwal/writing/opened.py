@@ -153,7 +153,7 @@ class OpenTable:
         regions = Regions(
             storage,
             spec,
-            bucket_reading(storage, spec, {field_id: column for column, field_id in field_ids.items()}),
+            bucket_reading(storage, spec),
             table_id=(schema.metadata or {}).get(TABLE_ID, b"").decode(),
             keyed=bool(key),
             details=details,
