@@ -15,6 +15,8 @@ State of a table
 - `index_details`: the base table's MemWAL index: region specs, merge and index progress.
 - `base_versions`: versions of a base table that are committed on one version and on no other.
 - `region_snapshots`: all regions as that index remembers them.
+- `table_mark`: the file by which writers know a table.
+- `numbering`: generations of regions against what the base table has merged.
 - `wal`: durable rows that no flush has covered yet.
 - `stored_fields`: columns by field id, whatever they were called when rows were stored.
 
@@ -32,6 +34,7 @@ Regions
 - `transforms`: from a row's columns to its region's values, for every transform of the specification.
 - `expressions`: the free form of a region field, evaluated by DataFusion.
 - `determinism`: which expressions follow from their row alone, as DataFusion tells it.
+- `agreement`: region values that every implementation computes alike, and what the others admit.
 - `murmur3`: the hash behind buckets, in both of its readings.
 - `raw_values`: region values as the bytes that manifests record.
 - `region_ids`: which id a region of certain values has, LanceDB's or our own, and what an id stands for;

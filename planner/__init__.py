@@ -4,6 +4,11 @@ A statement passes through these modules, in this order:
 
 ==========================================  =================================================================
 `dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
+`fetch_clause`, `recursive_columns`,        what DataFusion does not read, leaves out of account or gets wrong,
+`quantified`, `misread_clauses`,            put in other words or refused, in texts and in plans; statements
+`misplanned_joins`, `dropped_distinct`,     that are no queries
+`statement_kinds`
+`settings`, `shortcuts`                     what a session may choose, and which shortcuts it may switch off
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
 `numbering`                                 parameters, and which value each of them gets
 `chains`, `literal_sizes`, `like_escape`    plans too deep, values too large; LIKE with any escape character
@@ -15,12 +20,16 @@ A statement passes through these modules, in this order:
 `prepared_query`, `frames`, `running`,
 `control`
 `leaf`, `query`                             the leaf as DataFusion sees it, and all scans of one run
-`expressions`, `predicates`, `row_filter`   the conjuncts that DataFusion hands to a leaf, understood
+`expressions`, `predicates`, `row_filter`,  the conjuncts that DataFusion hands to a leaf, understood, and
+`ternary`                                   evaluated in SQL's three values
 `table_policy`, `row_expressions`,          row filters and masks, planned and evaluated; which conjuncts of a
 `conditions`                                statement may meet rows as they are stored
 `admissible`, `region_fields`, `pruning`    which regions these conjuncts can't be true in
 `catalog`, `table`, `snapshot`              tables under a root, and one consistent state of each
-`newest_base`, `known_state`                its newest version, and what is kept while it is the same table
+`newest_base`, `known_state`, `two_ids`     its newest version, what is kept while it is the same table, and
+                                            regions that two kinds of writers gave an id each
+`run_tables`, `table_anew`,                 what stands in for kept state, masks and columns where a session
+`stored_columns`, `stored_visibility`       does without: everything is read and computed anew
 `as_of`, `past_tables`, `past_table`        tables as they were: by version, tag and time
 `base_table`,                               base table and flushed generations of a snapshot, their columns
 `fresh_rows`, `dataset_indexes`             matched by field id, and their indexes
@@ -29,7 +38,8 @@ A statement passes through these modules, in this order:
 `layer_places`, `visibility`, `masks`,      tails that grow
 `tail_masks`
 `balance`, `parts`                          who reads what of a scan, and scans in parts for several readers
-`scan`, `lookup`, `column_cache`            the two shapes of trees of exec nodes, and columns kept decoded
+`scan`, `lookup`, `column_cache`,           the two shapes of trees of exec nodes, columns kept decoded, and
+`key_places`, `byte_cache`                  where the rows of looked-up keys lie
 `search`                                    search functions and ORDER BY distance: a catalogue of their own
 `system_tables`, `system_leaf`,             the schema `system`: its tables, their leaves, and those that
 `catalog_listing`, `catalog_tables`,        describe the catalog
