@@ -4,9 +4,9 @@ A statement passes through these modules, in this order:
 
 ==========================================  =================================================================
 `dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
-`fetch_clause`, `recursive_columns`,        what DataFusion does not read, leaves out of account or gets wrong,
-`quantified`, `misread_clauses`,            put in other words or refused, in texts and in plans; statements
-`misplanned_joins`, `dropped_distinct`,     that are no queries
+`fetch_clause`, `recursive_columns`,        what DataFusion does not read, leaves out or gets wrong, put in
+`quantified`, `misread_clauses`,            other words or refused, in texts and in plans; statements that
+`misplanned_joins`, `dropped_distinct`,     are no queries
 `statement_kinds`
 `settings`, `shortcuts`                     what a session may choose, and which shortcuts it may switch off
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
