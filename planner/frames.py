@@ -17,6 +17,7 @@ from planner.control import RunControl
 from planner.dropped_distinct import may_drop_distinct, refuse_dropped_distinct
 from planner.leaf import DeclaredLeaf, TableLeaf
 from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
+from planner.misread_clauses import refuse_mixed_nulls
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -143,6 +144,8 @@ class Frames:
         register_distances(context, bound.distances, run)
         try:
             frame = context.sql(text, param_values=values or None)
+            if not typing and (nulls := [name for name, value in values.items() if not value.is_valid]):
+                refuse_mixed_nulls(text, nulls)
             if not untyped and may_have_such_joins(text):
                 refuse_misplanned_joins(frame.optimized_logical_plan())
             if not untyped and may_drop_distinct(text):

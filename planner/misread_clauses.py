@@ -12,13 +12,13 @@ A wrong answer looks like a right one, so they are refused, with what to write i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from memwal.errors import UnsupportedError
-from planner.tokens import SqlText, at_position
+from planner.tokens import SqlText, at_position, tokenize
 
-__all__ = ["refuse_misread"]
+__all__ = ["refuse_misread", "refuse_mixed_nulls"]
 
 _Words = tuple[str, ...]
 _TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
@@ -145,7 +145,7 @@ _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxy
         "IN": (
             _mixed,
             (
-                "A list with NULL, or with what is computed, beside another condition on its operand would be "
+                "A list with NULL, or what is computed, beside another condition on its operand would be "
                 "taken together with it wrongly: leave NULL out, and write computed values as a = x OR a = y"
             ),
         ),
@@ -175,3 +175,22 @@ def refuse_misread(text: SqlText) -> None:
         found = _MISREAD.get(word)
         if found is not None and words[i - 1] != "." and found[0](words, i):
             raise UnsupportedError(at_position(text.sql, text.start(i), f"{found[1]}; it stands"))
+
+
+def refuse_mixed_nulls(sql: str, nulls: Collection[str]) -> None:
+    """Looks for lists that hold NULL by their parameters, and may meet other conditions on their operands.
+
+    Args:
+        sql: a statement that `refuse_misread` lets pass.
+        nulls: names of the parameters that are NULL, without "$".
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    text = tokenize(sql)
+    words = [*text.words, "", ""]
+    for i, word in enumerate(text.words[1:], 1):
+        if word == "0" and words[i - 1] == "$" and text.tokens[i].text in nulls:
+            words[i] = "NULL"
+    if any(word == "IN" and _mixed(tuple(words), i) for i, word in enumerate(text.words)):
+        raise UnsupportedError(f"{_MISREAD['IN'][1]}, in parameters, too")

@@ -1,10 +1,15 @@
 """Clauses that DataFusion would leave out of account are refused; words that only look like them are not."""
 
+from pathlib import Path
+
+import lance
 import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.access import TableAccess
+from planner.catalog import Catalog
+from planner.engine import QueryEngine
 from planner.table_policy import plan_policy
 from tests.planner.names import TABLES, bound, context_with
 
@@ -94,3 +99,15 @@ def test_policies_are_refused_as_well(access: TableAccess) -> None:
     schema = pa.schema([("tenant", pa.string()), ("secret", pa.bool_())])
     with pytest.raises(InvalidInputError, match=r"can't be used: .*write \(a IS DISTINCT FROM b\)"):
         plan_policy(schema, access)
+
+
+def test_parameters_that_are_null_are_refused_in_such_lists_alone(tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"id": [1, 2, 3]}), tmp_path / "t.lance")
+    engine = QueryEngine(Catalog.open(str(tmp_path)))
+    query = engine.prepare("SELECT id FROM t WHERE id IN (1, 2, 3) AND id NOT IN ($1, $2)")
+    two, null = pa.scalar(2, pa.int64()), pa.scalar(None, pa.int64())
+    assert query.execute([two, two]).read_all()["id"].to_pylist() == [1, 3]
+    with pytest.raises(UnsupportedError, match="leave NULL out, .* in parameters, too"):
+        query.execute([two, null]).read_all()
+    alone = engine.prepare("SELECT id FROM t WHERE id NOT IN ($1, 2) AND id < $2")
+    assert alone.execute([null, null]).read_all().num_rows == 0
