@@ -186,7 +186,7 @@ SCALAR_CALLS: Mapping[Family, tuple[Call, ...]] = {
         call(TRUTH, "({} LIKE '_')", TEXT),
         call(TRUTH, "({} LIKE {})", TEXT, TEXT),
         call(TRUTH, "({} ILIKE 'A%')", TEXT),
-        call(TRUTH, "starts_with({}, {})", TEXT, TEXT),
+        call(TRUTH, "starts_with({}, {})", TEXT, TEXT, duck=_UNKNOWN),
         call(TRUTH, "coalesce({}, {})", TRUTH, TRUTH),
         call(TRUTH, "CASE WHEN {} THEN {} ELSE {} END", TRUTH, TRUTH, TRUTH),
         call(TRUTH, "(({} % 2) = 0)", INTEGER, widened=True),
