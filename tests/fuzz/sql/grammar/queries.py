@@ -318,7 +318,8 @@ class Queries:
         member = self._subqueries.membership(scope, depth)
         if member is None:
             return self._expressions.condition(scope, depth)
-        if chance < 0.06:
+        # DataFusion 54 would apply another condition on the same column to the rows of NOT IN, NULLs among them.
+        if chance < 0.06 or " NOT IN (" in member.parts:
             return member
         found = conjunction([member, self._expressions.condition(scope, depth)])
         assert found is not None
@@ -423,6 +424,9 @@ class Queries:
             return query
         if not all(item.expression.family in _SORTABLE for item in block.items):
             return query
+        if isinstance(query, SetOperation) and _has_constants(query):
+            # DataFusion 54 takes a column for constant that is so in each part of a union.
+            return query
         directions = ("", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST")
         names = list(range(len(block.items)))
         self._rng.shuffle(names)
@@ -463,6 +467,14 @@ class Queries:
 
     def _name(self, number: int) -> str:
         return f"{self._rng.choice(_ODD_NAMES)}{number or ''}" if self._rng.random() < 0.03 else f"o{number}"
+
+
+def _has_constants(node: Node | None) -> bool:
+    """Whether a part of a set operation has an output column that follows from no column."""
+    if isinstance(node, SetOperation):
+        return _has_constants(node.left) or _has_constants(node.right)
+    assert isinstance(node, Select)
+    return not all(any(isinstance(one, Column) for one in item.walk()) for item in node.items)
 
 
 def _separated(nodes: Sequence[Node]) -> list[str | Node]:

@@ -71,7 +71,11 @@ class DataFusionEngine:
     name = "datafusion"
 
     def __init__(self) -> None:
-        config = SessionConfig().set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+        config = (
+            SessionConfig()
+            .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+            .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
+        )
         self._context = SessionContext(config.with_target_partitions(1))
         for rule in _WRONG_RULES:
             self._context.remove_optimizer_rule(rule)

@@ -59,6 +59,8 @@ def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -
         if isinstance(left, Refused) and isinstance(right, Refused):
             return None
         refused = left if isinstance(left, Refused) else right
+        if is_known_refusal(str(refused)):
+            return None
         return f"only the {'first' if refused is left else 'second'}: {_sort_of_refusal(refused)}: {str(refused)[:300]}"
     if typed:
         found = type_difference(left.schema, right.schema)
@@ -106,8 +108,9 @@ class Court:
         reference = ask(self.datafusion, statement.node)
         self.tally.add("datafusion")
         found = compare(statement, answer, reference, typed=True)
-        if found is None and isinstance(answer, Refused):
-            self.tally.add("refused by both")
+        if found is None and (isinstance(answer, Refused) or isinstance(reference, Refused)):
+            is_known = not (isinstance(answer, Refused) and isinstance(reference, Refused))
+            self.tally.add("known refusals" if is_known else "refused by both")
             return None
         third = self._third(statement)
         if found is None:
@@ -117,9 +120,6 @@ class Court:
             if other is None:
                 return None
             return Verdict(f"gateway = datafusion, duckdb: {_sort(other)}", other, ours=False)
-        if isinstance(answer, Refused) and is_known_refusal(str(answer)):
-            self.tally.add("known refusals")
-            return None
         if (
             third is not None
             and not isinstance(answer, Refused)
@@ -149,7 +149,10 @@ class Court:
         self.tally.add(f"law: {partition.law.name.lower()}")
         answers = [ask(self.gateway, one) for one in (partition.whole(), *partition.parts())]
         refused = [one for one in answers if isinstance(one, Refused)]
-        if len(refused) == len(answers):
+        if len(refused) == len(answers) or any(is_known_refusal(str(one)) for one in refused):
+            self.tally.add("refused by both")
+            return None
+        if any(isinstance(ask(self.datafusion, one), Refused) for one in partition.parts()):
             self.tally.add("refused by both")
             return None
         if refused:
