@@ -53,6 +53,8 @@ def _sort(data_type: pa.DataType) -> object:
         return "integer"
     if pa.types.is_decimal(data_type):
         return "decimal"
+    if pa.types.is_floating(data_type):
+        return "float"
     if pa.types.is_large_string(data_type):
         return pa.string()
     return _plain(data_type)

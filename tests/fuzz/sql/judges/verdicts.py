@@ -101,8 +101,16 @@ class Court:
             self.tally.add(twin.name)
             found = compare(statement, answer, ask(twin, statement.node), typed=True)
             if found is not None:
-                return Verdict(f"gateway and {twin.name}: {_sort(found)}", found)
+                is_upstream = self._is_upstream(statement, answer)
+                return Verdict(f"gateway and {twin.name}: {_sort(found)}", found, ours=not is_upstream)
         return self._judge_reference(statement, answer)
+
+    def _is_upstream(self, statement: Statement, answer: Answer) -> bool:
+        """Whether DataFusion makes the gateway's mistake by itself, and DuckDB does not."""
+        if compare(statement, answer, ask(self.datafusion, statement.node), typed=False) is not None:
+            return False
+        third = self._third(statement)
+        return third is not None and compare(statement, answer, third, typed=False) is not None
 
     def _judge_reference(self, statement: Statement, answer: Answer) -> Verdict | None:
         reference = ask(self.datafusion, statement.node)
