@@ -38,9 +38,9 @@ from planner.visible_catalog import VisibleCatalog
 logger = logging.getLogger(__name__)
 
 _WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
-"""Rules of DataFusion 54 that give wrong answers. The first drops sort keys that it believes to follow from other
-ones, and takes the wrong columns for keys of a GROUP BY behind computed columns. The second makes an aggregate
-without groups, which has a row when there are no rows, of one whose groups are constants."""
+"""Rules of DataFusion 54 that give wrong answers. The first drops sort keys that it believes to follow from
+others, and takes the wrong columns for keys of a GROUP BY behind computed columns. The second makes an
+aggregate without groups, which has a row when there are no rows, of one whose groups are constants."""
 
 
 class Frames:

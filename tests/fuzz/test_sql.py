@@ -1,13 +1,12 @@
-"""Random SQL over random lakes: the gateway answers as a replay of the rows does, in every way it can be asked.
+"""Random SQL over random lakes: the gateway answers as a replay of the rows does, however it is asked.
 
-`python -m tests.fuzz.sql` runs the same by hand; what these tests print of a failure says how to get it again.
+`python -m tests.fuzz.sql` does the same by hand. What these tests print of a failure says how to get it again.
 """
 
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
 import lance
 import pyarrow as pa
 import pytest
@@ -18,9 +17,9 @@ from tests.fuzz.sql.grammar.kinds import INT64, TEXT
 from tests.fuzz.sql.grammar.queries import Queries, Statement
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
-from tests.fuzz.sql.judges.engines import GatewayEngine, References
+from tests.fuzz.sql.judges.engines import GatewayEngine, References, Refused
 from tests.fuzz.sql.judges.shrinking import shrink
-from tests.fuzz.sql.judges.verdicts import Court
+from tests.fuzz.sql.judges.verdicts import Court, Verdict
 from tests.fuzz.sql.running import Fuzzer, Report
 from tests.support.writer_process import WriterProcess
 
@@ -103,7 +102,7 @@ def test_a_wrong_answer_is_noticed_and_made_small(root: Path, word: str) -> None
     assert len(text) < 200, text
 
 
-def _first_failure(court: Court, queries: Queries):  # type: ignore[no-untyped-def]
+def _first_failure(court: Court, queries: Queries) -> tuple[Statement, Verdict]:
     for _ in range(3000):
         statement = queries.statement()
         verdict = court.judge(statement)
@@ -119,7 +118,7 @@ def _first_failure(court: Court, queries: Queries):  # type: ignore[no-untyped-d
     return shrink(statement, fails), verdict
 
 
-def test_most_statements_are_answered_by_everybody(root: Path) -> None:
+def test_most_statements_are_answered_by_everybody() -> None:
     """A generator whose statements are refused would find nothing."""
     references = References.over({"t": ROWS}, {})
     queries = Queries(random.Random(7), [SHAPE])
@@ -131,7 +130,7 @@ def test_most_statements_are_answered_by_everybody(root: Path) -> None:
             answered += 1
             references.duckdb.answer(node)
             agreed += 1
-        except (AbstainError, duckdb.Error, Exception):  # noqa: BLE001, PERF203 - whatever refuses
+        except (AbstainError, Refused):
             continue
     references.close()
     assert answered > 280

@@ -1,6 +1,6 @@
 """Conditions that DataFusion pushes and that can't be applied there, or not together."""
 
-import datetime
+import datetime as dt
 from pathlib import Path
 
 import lance
@@ -83,7 +83,7 @@ def test_which_regions_an_unpushable_condition_admits_is_not_known(engine: Query
 def test_constants_that_python_has_no_dates_for_are_compared(
     tmp_path: Path, condition: str, ids: list[int]
 ) -> None:
-    day = datetime.datetime(2024, 2, 29)
+    day = dt.datetime(2024, 2, 29)
     rows = {"id": [1, 2, 3], "d": pa.array([day.date(), day.date(), None]), "at": [day, day, None]}
     lance.write_dataset(pa.table(rows), tmp_path / "t.lance")
     engine = QueryEngine(Catalog.open(str(tmp_path)))

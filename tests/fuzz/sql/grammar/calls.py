@@ -34,8 +34,9 @@ class Call:
     Attributes:
         arguments: Their families.
         inexact: Whether the last digits depend on the order of rows.
-        widened: Whether numbers are cast to BIGINT and DOUBLE, so that narrow ones neither overflow nor differ in
-            their last digits; infinities are left out, since the engines sort what comes of them differently.
+        widened: Whether columns are cast to the family's own type, so that narrow ones neither overflow nor
+            differ in their last digits, and without infinities, whose differences the engines sort unalike.
+        of_columns: Whether constants are no arguments.
     """
 
     family: Family

@@ -20,7 +20,7 @@ from tests.fuzz.sql.grammar.blocks import (
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind
 from tests.fuzz.sql.grammar.partitions import Law, Partition
-from tests.fuzz.sql.grammar.sources import Shape, Source, Sources
+from tests.fuzz.sql.grammar.sources import Shape, Sources
 from tests.fuzz.sql.grammar.subqueries import Subqueries, conjunction
 from tests.fuzz.sql.grammar.tree import (
     Column,
@@ -133,7 +133,7 @@ class Queries:
         return Statement(self._finished(self._block(2)))
 
     def partition(self) -> Statement:
-        """A condition that parts rows, for judges that need no reference; another statement if there is none."""
+        """A condition that parts rows; another statement where there is none."""
         law = self._rng.choice(tuple(Law))
         self._begin(parametrised=False)
         source = self._sources.source(1)
@@ -319,7 +319,7 @@ class Queries:
         member = self._subqueries.membership(scope, depth)
         if member is None:
             return self._expressions.condition(scope, depth)
-        # DataFusion 54 would apply another condition on the same column to the rows of NOT IN, NULLs among them.
+        # DataFusion 54 would apply another condition on the same column to the rows of NOT IN, also to NULLs.
         if chance < 0.06 or " NOT IN (" in member.parts:
             return member
         found = conjunction([member, self._expressions.condition(scope, depth)])
@@ -394,7 +394,7 @@ class Queries:
         return Select(items=tuple(items), source=source.node, where=where, grouping=grouping, having=having)
 
     def _grouping(self, keys: Sequence[Expression], *, may_total: bool) -> Grouping:
-        """Plain, or with totals: not over what may be constant, as DataFusion 54 sorts totals like the rest there."""
+        """Plain, or with totals, but over what may be constant: DataFusion 54 does not sort totals there."""
         sets = tuple(GroupingSet((key,), is_bare=True) for key in keys)
         chance = self._rng.random()
         if chance < 0.7 or not may_total or not all(isinstance(one, Column) for one in keys):

@@ -9,15 +9,10 @@ from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import CANONICAL, COMMON, Family, Kind, draw_value
 from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node, Spelled
 
-_SAME = {
-    one: Spelled(one, one)
-    for one in ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "INNER JOIN")
-}
+_JOIN, _LEFT, _RIGHT = Spelled("JOIN"), Spelled("LEFT JOIN"), Spelled("RIGHT JOIN")
+_FULL, _CROSS = Spelled("FULL JOIN"), Spelled("CROSS JOIN")
 _SEMI, _ANTI = Spelled("LEFT SEMI JOIN", "SEMI JOIN"), Spelled("LEFT ANTI JOIN", "ANTI JOIN")
-_JOINS = (
-    _SAME["JOIN"], _SAME["INNER JOIN"], _SAME["LEFT JOIN"], _SAME["LEFT JOIN"], _SAME["RIGHT JOIN"], _SAME["FULL JOIN"],
-    _SAME["CROSS JOIN"], _SEMI, _ANTI,
-)  # fmt: skip
+_JOINS = (_JOIN, _JOIN, _LEFT, _LEFT, _RIGHT, _FULL, _CROSS, _SEMI, _ANTI)
 # Types whose equality the engines agree on, whatever their widths.
 _JOINABLE = (Family.INTEGER, Family.TEXT, Family.DATE, Family.DECIMAL, Family.TRUTH, Family.MOMENT)
 
@@ -126,10 +121,10 @@ class Sources:
             scope_after, identity = left.scope, left.identity
         else:
             scope_after = scope
-        if kind is _SAME["CROSS JOIN"]:
+        if kind is _CROSS:
             return Source(Join(kind, left.node, right.node), scope_after, identity)
         shared = self._shared(left, right)
-        is_plain = kind in (_SAME["JOIN"], _SAME["INNER JOIN"], _SAME["LEFT JOIN"])
+        is_plain = kind in (_JOIN, _LEFT)
         if shared and is_plain and self.rng.random() < 0.15:
             return Source(Join(kind, left.node, right.node, using=shared), scope_after, identity)
         return Source(
@@ -161,9 +156,9 @@ class Sources:
             and one.family in _JOINABLE
             # DataFusion 54 compares moments of two units in the coarser one.
             and (one.family is not Family.MOMENT or one.kind == two.kind)
-            # DataFusion 54 takes a filter on the left column of a RIGHT JOIN for one on the right column of the
-            # same name, where they are equated.
-            and (kind is not _SAME["RIGHT JOIN"] or one.name != two.name)
+            # DataFusion 54 takes a filter on the left column of a RIGHT JOIN for one on the right column of
+            # the same name, where they are equated.
+            and (kind is not _RIGHT or one.name != two.name)
         ]
         chance = self.rng.random
         if pairs and chance() < 0.9:

@@ -5,12 +5,12 @@ from types import MappingProxyType
 
 KNOWN_REFUSALS: Mapping[str, str] = MappingProxyType(
     {
-        "SanityCheckPlan": "DataFusion 54 loses the order of rows behind DISTINCT in several partitions, and says so",
-        "No field named __grouping_id": "DataFusion 54 can't tell the types of GROUPING SETS beside parameters",
+        "SanityCheckPlan": "DataFusion 54 loses the order of rows behind DISTINCT, and says so",
+        "No field named __grouping_id": "DataFusion 54 can't type GROUPING SETS beside parameters",
         "null_aware anti join only supports": "DataFusion 54 has no NOT IN over several columns",
-        "Invalid comparison operation": "DataFusion 54 compares unlike types where filters are not pushed down",
-        "Schema contains duplicate": "columns of constants have one name in DataFusion, and parameters have several",
-        "Input field name": "DataFusion 54 loses the name of a subquery's only column over rows in memory",
+        "Invalid comparison operation": "DataFusion 54 compares unlike types without pushdown",
+        "Schema contains duplicate": "constants have one name in DataFusion, and parameters several",
+        "Input field name": "DataFusion 54 loses the name of a subquery's column over rows in memory",
     }
 )
 """Words of a refusal, and why it is none of the gateway's making."""

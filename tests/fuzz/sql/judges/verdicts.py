@@ -61,7 +61,8 @@ def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -
         refused = left if isinstance(left, Refused) else right
         if is_known_refusal(str(refused)):
             return None
-        return f"only the {'first' if refused is left else 'second'}: {_sort_of_refusal(refused)}: {str(refused)[:300]}"
+        which = "first" if refused is left else "second"
+        return f"only the {which}: {_sort_of_refusal(refused)}: {str(refused)[:300]}"
     if typed:
         found = type_difference(left.schema, right.schema)
         if found is not None:
@@ -128,14 +129,10 @@ class Court:
             if other is None:
                 return None
             return Verdict(f"gateway = datafusion, duckdb: {_sort(other)}", other, ours=False)
-        if (
-            third is not None
-            and not isinstance(answer, Refused)
-            and compare(statement, answer, third, typed=False) is None
-        ):
-            if isinstance(reference, Refused) or type_difference(answer.schema, reference.schema) is None:
-                self.tally.add("datafusion alone is wrong")
-                return None
+        is_confirmed = third is not None and compare(statement, answer, third, typed=False) is None
+        if is_confirmed and (isinstance(reference, Refused) or not _types_differ(answer, reference)):
+            self.tally.add("datafusion alone is wrong")
+            return None
         return Verdict(f"gateway and datafusion: {_sort(found)}", found)
 
     def _third(self, statement: Statement) -> pa.Table | None:
@@ -197,6 +194,10 @@ class Court:
         if extra:
             return Verdict("some: other rows", f"{list(extra.elements())[:4]} are no rows of the whole")
         return None
+
+
+def _types_differ(answer: Answer, reference: pa.Table) -> bool:
+    return isinstance(answer, pa.Table) and type_difference(answer.schema, reference.schema) is not None
 
 
 def _sort(found: str) -> str:
