@@ -1,6 +1,6 @@
 """Random SQL over random lakes: the gateway answers as a replay of the rows does, however it is asked.
 
-`python -m tests.fuzz.sql` does the same by hand. What these tests print of a failure says how to get it again.
+`python -m tests.fuzz.sql` does the same by hand; what a failure prints says how to get it again.
 """
 
 import random
@@ -14,8 +14,9 @@ import pytest
 from planner.catalog import Catalog
 from planner.engine import QueryEngine
 from tests.fuzz.sql.grammar.kinds import INT64, TEXT
-from tests.fuzz.sql.grammar.queries import Queries, Statement
+from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.grammar.sources import Shape
+from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.judges.engines import GatewayEngine, References, Refused
 from tests.fuzz.sql.judges.shrinking import shrink
@@ -43,7 +44,7 @@ def test_some_statements(writers: WriterProcess, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12])
 def test_known_seeds(writers: WriterProcess, seed: int) -> None:
-    run(writers, seed, statements=1500, per_lake=750)
+    run(writers, seed, statements=1000, per_lake=500)
 
 
 @pytest.mark.slow
@@ -51,7 +52,7 @@ def test_known_seeds(writers: WriterProcess, seed: int) -> None:
 def test_a_fresh_seed(writers: WriterProcess, part: int) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"part {part} of the statements has seed {seed}")  # noqa: T201 - shown where the test fails
-    run(writers, seed, statements=1500, per_lake=750)
+    run(writers, seed, statements=1000, per_lake=500)
 
 
 @pytest.mark.soak

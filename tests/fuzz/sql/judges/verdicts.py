@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tests.fuzz.sql.grammar.partitions import Partition
-from tests.fuzz.sql.grammar.queries import Statement
+from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.judges.answers import difference, rows_of, type_difference
 from tests.fuzz.sql.judges.engines import Engine, Refused
