@@ -1,7 +1,7 @@
 # Every target builds the virtual environment it needs; nothing is installed outside of it, but for the JDK and Maven
 # that `make test` takes from the system's packages where it may (the JDBC tests are skipped without them).
 # Variables: VENV=.venv  PYTHON=python3.12  ONCE=1 (demo)  DATA=demo-data (demo)  SIZE=5000000 (bench)
-#            ARGS="-k name" (test)  WORKERS=auto (test: processes, one per core)
+#            ARGS="-k name" (test)  WORKERS=auto (test, mutants: processes, one per core)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 SOURCES := benchmarks examples execnodes gateway memwal pipeline planner protos tests
 
-.PHONY: help demo test test-fast jdbc-drivers soak bench lint format protos clean
+.PHONY: help demo test test-fast jdbc-drivers soak mutants bench lint format protos clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 20
@@ -48,6 +48,10 @@ jdbc-drivers: $(VENV)/.installed-dev ## Fetch the JDBC drivers that are tested; 
 
 soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
+
+mutants: $(VENV)/.installed-dev ## Change what decides about rows, and see that tests notice (ARGS="planner.pruning*")
+	@env -u PYTHONPATH $(BIN)/mutmut run $(if $(filter-out auto,$(WORKERS)),--max-children $(WORKERS)) $(ARGS)
+	@env -u PYTHONPATH $(BIN)/mutmut results
 
 bench: $(VENV)/.installed-dev ## Measure against the floor and Lance's own scanners (SIZE=base rows)
 	@$(BIN)/python -m benchmarks $(if $(SIZE),--rows $(SIZE)) $(ARGS)
@@ -70,7 +74,7 @@ protos: $(VENV)/.installed-dev ## Generate the protobuf modules from their .prot
 
 clean: ## Remove the virtual environment, caches and the demo's data
 	rm -rf $(VENV) .jdbc-drivers demo-data bench-data build dist ./*.egg-info
-	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from execnodes.data_files import Place
 from execnodes.keys import KeySet
 from execnodes.row_mask import FragmentMask
 from execnodes.stored_fragments import StoredFragments
@@ -66,12 +67,14 @@ class LanceSource:
         dataset: a `lance.LanceDataset`.
         schema: the table's schema, by whose names and types all callers speak.
         stored: table column -> stored column; columns that the dataset never had are absent.
+        place: names the dataset in caches; without it, nothing that was read of others is used.
     """
 
     label: str
     dataset: object
     schema: pa.Schema
     stored: Mapping[str, StoredColumn]
+    place: Place = field(default_factory=Place.unknown)
 
     @cached_property
     def stored_names(self) -> Mapping[str, str]:
@@ -98,7 +101,7 @@ class LanceSource:
     @cached_property
     def fragments(self) -> StoredFragments:
         """What is known of the dataset's fragments."""
-        return StoredFragments(self.dataset)
+        return StoredFragments(self.dataset, self.place)
 
     def reads_plainly(self, columns: Iterable[str]) -> bool:
         """Whether these table columns are stored under their own names and types."""

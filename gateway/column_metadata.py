@@ -18,7 +18,7 @@ _PREFIX = "ARROW:FLIGHT:SQL:"
 _REMARKS = (b"remarks", b"comment", b"description")
 
 # By digest: a plan itself may hold the rows of an INSERT, and most plans have the schemas of others.
-_described: dict[bytes, tuple[pa.Schema, bytes]] = {}
+_described: dict[bytes, tuple[pa.Schema, pa.Schema, bytes]] = {}
 
 
 class Statement(Protocol):
@@ -45,13 +45,14 @@ def described_message(plan: Statement) -> bytes:
 
 def _description(plan: Statement) -> tuple[pa.Schema, bytes]:
     found = _described.get(plan.digest)
-    if found is None:
+    # A digest is short: another schema may have the same one.
+    if found is None or not found[0].equals(plan.schema, check_metadata=True):
         schema = pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
-        found = schema, bytes(schema.serialize())
+        found = plan.schema, schema, bytes(schema.serialize())
         if len(_described) >= _MAX_DESCRIBED:
             _described.clear()
         _described[plan.digest] = found
-    return found
+    return found[1], found[2]
 
 
 def described_table(

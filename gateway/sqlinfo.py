@@ -104,8 +104,6 @@ _STRING_VALUES: Mapping[int, str] = {
     sql.FLIGHT_SQL_SERVER_NAME: "Lance Gateway",
     sql.FLIGHT_SQL_SERVER_VERSION: version("lance-gateway"),
     sql.FLIGHT_SQL_SERVER_ARROW_VERSION: pa.__version__,
-    sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: substrait_version(),
-    sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MAX_VERSION: substrait_version(),
     sql.SQL_IDENTIFIER_QUOTE_CHAR: '"',
     sql.SQL_SEARCH_STRING_ESCAPE: "\\",
     sql.SQL_EXTRA_NAME_CHARACTERS: "",
@@ -181,6 +179,15 @@ _STRINGS_VALUES: Mapping[int, tuple[str, ...]] = {
 _MAP_VALUES: Mapping[int, Mapping[int, tuple[int, ...]]] = {sql.SQL_SUPPORTS_CONVERT: _CONVERSIONS}
 
 
+def _versions() -> Mapping[int, str]:
+    """What DataFusion has to be asked for. That starts its threads, so it is not done on import."""
+    plans = substrait_version()
+    return {
+        sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: plans,
+        sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MAX_VERSION: plans,
+    }
+
+
 def _writing(*, writes: bool) -> Mapping[int, bool]:
     return {
         sql.FLIGHT_SQL_SERVER_READ_ONLY: not writes,
@@ -197,7 +204,7 @@ def values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
         writes: whether the gateway takes statements that change something.
     """
     by_kind: tuple[Mapping[int, Value], ...] = (
-        _STRING_VALUES,
+        {**_STRING_VALUES, **_versions()},
         {**_BOOL_VALUES, **_writing(writes=writes)},
         _BIGINT_VALUES,
         _BITMASK_VALUES,

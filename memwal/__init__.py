@@ -31,8 +31,11 @@ Regions
 
 - `transforms`: from a row's columns to its region's values, for every transform of the specification.
 - `expressions`: the free form of a region field, evaluated by DataFusion.
+- `determinism`: which expressions follow from their row alone, as DataFusion tells it.
 - `murmur3`: the hash behind buckets, in both of its readings.
 - `raw_values`: region values as the bytes that manifests record.
+- `region_ids`: which id a region of certain values has, LanceDB's or our own, and what an id stands for;
+  `region_rows`: the values of regions that record none, by their rows.
 """
 
 import os

@@ -176,6 +176,7 @@ class BaseManifest:
         path: of the file, below the table's directory.
         index_id: UUID of the MemWAL index; None when there is none.
         index_names: of the table's other indexes.
+        is_inherited: whether the MemWAL index is that of the table which this one was cloned from.
     """
 
     details: MemWalIndexDetails | None
@@ -183,6 +184,7 @@ class BaseManifest:
     path: str
     index_id: str | None
     index_names: frozenset[str]
+    is_inherited: bool = False
 
 
 def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
@@ -214,7 +216,8 @@ def read_base_manifest(table: Storage, version: int) -> BaseManifest:
     if index is None:
         return BaseManifest(None, digest, path, None, names)
     details = MemWalIndexDetails.decode(index.index_details.value, source=source)
-    return BaseManifest(details, digest, path, str(UUID(bytes=index.uuid.uuid)), names)
+    index_id = str(UUID(bytes=index.uuid.uuid))
+    return BaseManifest(details, digest, path, index_id, names, index.HasField("base_id"))
 
 
 def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:

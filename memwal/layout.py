@@ -7,6 +7,7 @@ from memwal.errors import InvalidInputError
 
 MEM_WAL: Final = "_mem_wal"
 VERSIONS: Final = "_versions"
+EXTENTS: Final = "_gateway/merging"
 _BITS: Final = 64
 _LARGEST: Final = (1 << _BITS) - 1
 
@@ -67,3 +68,8 @@ def version_hint_path(region_id: str) -> str:
 def wal_entry_path(region_id: str, position: int) -> str:
     """Returns the file of one WAL entry; positions start at 1."""
     return f"{MEM_WAL}/{region_id}/wal/{bit_reversed(position)}.arrow"
+
+
+def extent_path(region_id: str, first: int) -> str:
+    """Returns the file in which mergers agree where a merge ends that begins at generation `first`."""
+    return f"{EXTENTS}/{region_id}.{first}"

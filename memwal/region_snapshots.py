@@ -1,17 +1,19 @@
 """Region snapshots: all regions as the MemWAL index of a base version remembers them.
 
-They are a Lance file with one row per region, inside of the index details or, where regions are many, in
-``_indices/{uuid}/index.lance``. Columns named after regions and, as newer writers have them, after shards are
-both read; the newer names are written. To the specification's columns, which say what a region is, writing
-adds those of older versions of it, which say what the region holds: readers that know only the former ignore
-the latter.
+They are a Lance file with one row per region, inside of the index details. Builders that followed an older
+text of the specification kept it in ``_indices/{uuid of the index}/index.lance`` where regions were many.
+Such files are read and not written: an index that a merge commits has another UUID.
+
+Columns named after regions and, as newer writers have them, after shards are both read; the newer names are
+written. To the specification's columns, which say what a region is, writing adds those of older versions of
+it, which say what the region holds: readers that know only the former ignore the latter.
 """
 
 from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,15 +22,17 @@ import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
 from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError
-from memwal.index_details import MEM_WAL_INDEX, MemWalIndexDetails, RegionSpec
+from memwal.index_details import MEM_WAL_INDEX, MemWalIndexDetails, RegionSpec, read_base_manifest
 from memwal.manifest import FlushedGeneration, RegionManifest
 from memwal.raw_values import decode_raw, encode_raw, parse_result_type
 from memwal.storage import Storage
 
-_FILES: Final = uuid.UUID("8f0c0b35-3ad5-5a0e-9d4c-6f6b7d6f3c11")
+_FORMER: Final = uuid.UUID("8f0c0b35-3ad5-5a0e-9d4c-6f6b7d6f3c11")
 _GENERATIONS: Final = pa.list_(
     pa.struct([("generation", pa.uint64()), ("path", pa.string()), ("physical_rows", pa.uint64())])
 )
+# A snapshot is looked for in so many versions: each costs a look at its manifest.
+_OLDER_VERSIONS: Final = 100
 _ADVICE: Final = "Read with consistency 'flushed' or 'strong', or take a new snapshot"
 
 
@@ -49,22 +53,17 @@ class RegionSnapshot:
     manifest: RegionManifest | None
 
 
-def external_index_id(snapshot_ts_millis: int) -> str:
-    """UUID of the index whose directory holds the region snapshots of a moment.
-
-    Every merge gives the MemWAL index another UUID and keeps the time of its snapshots: it is from the time
-    that the directory is found again.
-    """
-    return str(uuid.uuid5(_FILES, str(snapshot_ts_millis)))
-
-
-def external_path(snapshot_ts_millis: int) -> str:
-    """File of the region snapshots of a moment, where they don't stand in the index details."""
-    return f"_indices/{external_index_id(snapshot_ts_millis)}/index.lance"
-
-
-def read_region_snapshots(table: Storage, details: MemWalIndexDetails) -> tuple[RegionSnapshot, ...]:
+def read_region_snapshots(
+    table: Storage, version: int, details: MemWalIndexDetails
+) -> tuple[RegionSnapshot, ...]:
     """Region snapshots of a base version, wherever they are; () where none were taken.
+
+    Those that a table was cloned with are its source's, and none of its own.
+
+    Args:
+        table: directory of the table.
+        version: of the base table.
+        details: the MemWAL index of that version.
 
     Raises:
         NotFoundError: they were in a file of their own, which was cleaned up.
@@ -73,13 +72,51 @@ def read_region_snapshots(table: Storage, details: MemWalIndexDetails) -> tuple[
     """
     if details.inline_snapshots or not details.snapshot_ts_millis or not details.num_regions:
         return decode_region_snapshots(details)
-    path = external_path(details.snapshot_ts_millis)
-    try:
-        data = table.read(path)
-    except FileNotFoundError as error:
-        msg = f"The region snapshots of {table.locate(path)} are gone. {_ADVICE}"
-        raise NotFoundError(msg) from error
-    return _decoded(data, details, f"The region snapshots of {table.locate(path)}")
+    first = ""
+    for path in _external_paths(table, version, details):
+        if path is None:
+            return ()
+        first = first or path
+        try:
+            data = table.read(path)
+        except FileNotFoundError:
+            continue
+        return _decoded(data, details, f"The region snapshots of {table.locate(path)}")
+    msg = f"The region snapshots of {table.locate(first)} are gone. {_ADVICE}"
+    raise NotFoundError(msg)
+
+
+def _external_paths(table: Storage, version: int, details: MemWalIndexDetails) -> Iterator[str | None]:
+    """Where a file of these snapshots may be; None where they turn out to be those of a clone's source.
+
+    A builder names the directory by the UUID of the index that it commits. Merges give the index another UUID
+    and keep the time of its snapshots, so that an older version tells the first UUID.
+    """
+    known: set[str] = set()
+    for number in range(version, max(version - _OLDER_VERSIONS, 1) - 1, -1):
+        try:
+            manifest = read_base_manifest(table, number)
+        except NotFoundError:
+            return
+        found = manifest.details
+        if found is None or _taken(found) != _taken(details):
+            return
+        if manifest.is_inherited:
+            yield None
+        if manifest.index_id is not None and manifest.index_id not in known:
+            known.add(manifest.index_id)
+            yield _external_path(manifest.index_id)
+        if number == version:
+            # Where this project's builder once kept them, to be found after merges.
+            yield _external_path(str(uuid.uuid5(_FORMER, str(details.snapshot_ts_millis))))
+
+
+def _taken(details: MemWalIndexDetails) -> tuple[int, int]:
+    return details.snapshot_ts_millis, details.num_regions
+
+
+def _external_path(index_id: str) -> str:
+    return f"_indices/{index_id}/index.lance"
 
 
 def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot, ...]:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from memwal.errors import PreconditionError
 from memwal.index_details import MemWalIndexDetails, read_index_details
-from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
+from memwal.manifest import (
+    FlushedGeneration,
+    RegionManifest,
+    list_regions,
+    read_latest_manifest,
+    read_latest_manifests,
+)
+from memwal.numbering import check_listed, check_not_restarted, is_restarted
 from pipeline.lake import LakeTable
 
 
@@ -86,3 +93,19 @@ class TableState:
             one.region_id: RegionState(one, merged.get(one.region_id, 0)) for one in found if one is not None
         }
         return TableState(table, version, details, regions)
+
+    def check_numbering(self) -> None:
+        """Make sure that the generations of all regions are those that the base table counts.
+
+        Raises:
+            RegionMismatchError: those of one are not.
+            LanceGatewayError: a file can't be read.
+        """
+        storage = self.table.storage
+        for region in self.regions.values():
+            check_listed(storage, region.manifest, region.merged)
+            if is_restarted(region.manifest, region.merged):
+                # As a rule, it was flushed and merged since the manifest was read.
+                newest = read_latest_manifest(storage, region.region_id, known=region.manifest)
+                if newest is not None:
+                    check_not_restarted(storage, newest, region.merged)

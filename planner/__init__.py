@@ -7,8 +7,8 @@ A statement passes through these modules, in this order:
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
 `numbering`                                 parameters, and which value each of them gets
 `chains`, `literal_sizes`, `like_escape`    plans too deep, values too large; LIKE with any escape character
-`statement`, `parameters`, `typed_values`,  the bound statement, its parameters, their values, and whether
-`key_query`                                 it is a lookup
+`statement`, `parameters`, `placeholders`,  the bound statement, its parameters, their types and values, and
+`typed_values`, `key_query`                 whether it is a lookup
 `substrait`                                 a plan in place of a statement, read through statements
 `access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
 `engine`, `plan_cache`, `checked_query`,    preparing and running; DataFusion plans over one leaf a reference

@@ -1,4 +1,4 @@
-"""The regions of a table, indexed by the values that their manifests record.
+"""The regions of a table, indexed by the values that their manifests record or their ids stand for.
 
 A region's values never change, so an index over them serves every query until regions come or go: what a
 query pays for is the values that it admits, not the regions that the table has.
@@ -11,10 +11,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from memwal.index_details import RegionSpec
 from memwal.manifest import RegionManifest
+from memwal.region_ids import doubles, values_by_id
 from memwal.region_snapshots import RegionSnapshot
 from planner.region_fields import recorded_keys
 
@@ -26,7 +28,7 @@ Keys: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class RegionAssignment:
-    """What a region's manifest records: its spec and the raw value per field, by the field's name."""
+    """What is known of a region: its spec and the raw value per field, by the field's name."""
 
     region_id: str
     spec_id: int
@@ -35,16 +37,41 @@ class RegionAssignment:
 
 @dataclass(frozen=True, eq=False)
 class RegionAssignments:
-    """All regions of a table, in the order in which they are listed. Positions below count from 0 in it."""
+    """All regions of a table, in the order in which they are listed. Positions below count from 0 in it.
+
+    Attributes:
+        regions: what is known of each.
+        has_doubles: whether two of them are one, under two ids.
+    """
 
     regions: tuple[RegionAssignment, ...] = ()
+    has_doubles: bool = False
     _recorded: dict[RegionSpec, RecordedValues] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
-    def of(sources: Iterable[RegionManifest | RegionSnapshot]) -> RegionAssignments:
-        """What these manifests, or the MemWAL index's snapshots of them, record."""
+    def of(
+        sources: Iterable[RegionManifest | RegionSnapshot],
+        specs: Iterable[RegionSpec] = (),
+        found: Mapping[str, Mapping[str, bytes]] = MappingProxyType({}),
+    ) -> RegionAssignments:
+        """What these manifests, or the MemWAL index's snapshots of them, record, or what their ids stand for.
+
+        Args:
+            sources: one for each region.
+            specs: of the table.
+            found: region id -> values that were found out otherwise, where the manifest records none.
+        """
+        by_id, every = {one.spec_id: one for one in specs}, tuple(sources)
+
+        def values(one: RegionManifest | RegionSnapshot) -> Mapping[str, bytes]:
+            if one.region_values:
+                return one.region_values
+            spec = by_id.get(one.region_spec_id)
+            return found.get(one.region_id) or ({} if spec is None else values_by_id(spec, one.region_id))
+
         return RegionAssignments(
-            tuple(RegionAssignment(one.region_id, one.region_spec_id, one.region_values) for one in sources)
+            tuple(RegionAssignment(one.region_id, one.region_spec_id, values(one)) for one in every),
+            has_doubles=bool(doubles(by_id.values(), every)),
         )
 
     @cached_property

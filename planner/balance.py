@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from execnodes.row_mask import CHUNK_ROWS
-from planner.base_table import Fragment
+from execnodes.stored_fragments import StoredFragment
 from planner.snapshot import RegionSnapshot, TableSnapshot
 
 BASE = ""
@@ -76,7 +76,7 @@ def scan_units(
     return tuple(units)
 
 
-def _pieces(fragment: Fragment, share: int, split_into: int) -> Iterator[Unit]:
+def _pieces(fragment: StoredFragment, share: int, split_into: int) -> Iterator[Unit]:
     rows, identity = fragment.physical_rows, (fragment.fragment_id,)
     pieces = min(round(rows / share), split_into)
     if pieces < 2:

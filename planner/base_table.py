@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
 
 import lance
 import pyarrow as pa
 
+from execnodes.data_files import Columns, Place
 from execnodes.source import LanceSource, StoredColumn
+from execnodes.stored_fragments import StoredFragment
 from memwal.creating import key_columns
 from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, read_base_manifest
@@ -20,24 +23,6 @@ from memwal.layout import base_manifest_paths
 from memwal.storage import FileIdentity, Storage
 from memwal.stored_fields import StoredField, fields_of_dataset
 from planner.dataset_indexes import DatasetIndex, dataset_indexes
-
-Place = tuple[str, int]
-"""Names a table in caches: its directory, and how often another table was found there before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """One fragment of the base table.
-
-    Attributes:
-        fragment_id: as Lance numbers it.
-        physical_rows: rows stored, deleted ones included.
-        files: paths of its data files; as long as they stay the same, every physical row keeps its key.
-    """
-
-    fragment_id: int
-    physical_rows: int
-    files: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +64,19 @@ class ManifestFile:
         return storage.identity(self.path) == self.identity
 
 
+@dataclass(frozen=True, slots=True)
+class BaseVersion:
+    """Names a version of a base table. Equal if it is the same version of the same table.
+
+    Attributes:
+        place: the table.
+        version: number.
+    """
+
+    place: Place
+    version: int
+
+
 @dataclass(frozen=True, eq=False)
 class BaseTable:
     """Generation 0 of a table, pinned at one version.
@@ -93,7 +91,8 @@ class BaseTable:
         primary_key: key columns in key order; empty where the table declares none.
         details: MemWAL index, or None where the table has none.
         digest: of the manifest file, 16 bytes.
-        place: what the table is called in caches.
+        place: names the table in caches.
+        session: the `lance.Session` in which its files are opened.
         manifest: the manifest file; None where it was not looked at before the dataset was opened.
     """
 
@@ -107,17 +106,13 @@ class BaseTable:
     details: MemWalIndexDetails | None
     digest: bytes
     place: Place
+    session: Any
     manifest: ManifestFile | None = None
 
-    @cached_property
-    def fragments(self) -> tuple[Fragment, ...]:
+    @property
+    def fragments(self) -> tuple[StoredFragment, ...]:
         """All fragments, in the order in which they are scanned."""
-        found = []
-        for fragment in self.dataset.get_fragments():
-            metadata = fragment.metadata
-            files = tuple(file.path for file in metadata.files)
-            found.append(Fragment(fragment.fragment_id, metadata.physical_rows, files))
-        return tuple(found)
+        return self.source.fragments.all
 
     @cached_property
     def fragment_rows(self) -> dict[int, int]:
@@ -131,35 +126,46 @@ class BaseTable:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Of what the version consists of, 16 bytes: another table of this name and version has another."""
+        """Of what the version consists of, 16 bytes, in every process: another table's version has another.
+
+        The manifest file says it all. What was opened is told as well, should the file have been replaced
+        just then.
+        """
+        opened = [
+            (one.fragment_id, one.physical_rows, one.files.files, one.deletions) for one in self.fragments
+        ]
+        columns = [(one.field_id, one.name) for one in fields_of_dataset(self.dataset)]
+        said = json.dumps([columns, opened], default=astuple)
         digest = hashlib.blake2b(self.digest, digest_size=16)
-        for column in fields_of_dataset(self.dataset):
-            digest.update(f"{column.field_id} {column.name} {column.type}\n".encode())
-        for fragment in self.dataset.get_fragments():
-            metadata = fragment.metadata
-            deletions = metadata.deletion_file
-            deleted = None if deletions is None else (deletions.read_version, deletions.id)
-            files = [file.path for file in metadata.files]
-            digest.update(f"{fragment.fragment_id} {metadata.physical_rows} {files} {deleted}\n".encode())
+        digest.update(said.encode())
         return digest.digest()
 
     @cached_property
-    def columns_identity(self) -> bytes:
-        """Names the columns, 16 bytes: two may swap their names, or one may get another type."""
-        digest = hashlib.blake2b(digest_size=16)
-        for field_id, name in self.field_names.items():
-            digest.update(f"{field_id} {name} {self.schema.field(name).type}\n".encode())
-        return digest.digest()
+    def columns(self) -> Columns:
+        """Names the columns in caches: two may swap their names, or one may get another type."""
+        fields = self.field_names.items()
+        return Columns.of((field_id, name, self.schema.field(name).type) for field_id, name in fields)
+
+    @cached_property
+    def key(self) -> Columns:
+        """Names the key columns in caches, in key order."""
+        by_name = {column[1]: column for column in self.columns.fields}
+        return Columns.of(by_name[name] for name in self.primary_key)
+
+    @cached_property
+    def version_id(self) -> BaseVersion:
+        """Names the version in caches."""
+        return BaseVersion(self.place, self.version)
 
     @cached_property
     def source(self) -> LanceSource:
         """The base table as a source of rows."""
         stored = {field.name: StoredColumn(field.name, field.type) for field in self.schema}
-        return LanceSource(f"{self.name} base v{self.version}", self.dataset, self.schema, stored)
+        return LanceSource(f"{self.name} base v{self.version}", self.dataset, self.schema, stored, self.place)
 
     @cached_property
-    def generation_sources(self) -> dict[str, LanceSource]:
-        """Path -> generation as a source, for those that were read on top of this version."""
+    def generation_sources(self) -> dict[Hashable, LanceSource]:
+        """Generations as sources, by what names them, as far as they were read on top of this version."""
         return {}
 
     @cached_property
@@ -220,7 +226,7 @@ def open_base_table(
         storage: directory of the table.
         version: to pin; None is the newest.
         session: the `lance.Session` whose caches are shared.
-        place: what the table is called in caches; by default, the first one in its directory.
+        place: names the table in caches; by default, it is one that was not seen before.
 
     Raises:
         NotFoundError: there is no dataset.
@@ -253,7 +259,8 @@ def open_base_table(
         primary_key=key_columns(schema),
         details=manifest.details,
         digest=manifest.digest,
-        place=place or (storage.uri, 0),
+        place=place or Place.new(storage.uri),
+        session=session,
     )
 
 

@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 class ByteCache:
     """Computes each value once, however many threads ask at the same time.
 
-    Keys name immutable things (a dataset path and version, a WAL position), so nothing is ever invalidated;
+    Keys are frozen dataclasses that hold all that their values depend on, so nothing is ever invalidated;
     what no longer is asked for leaves when room is needed.
 
     Attributes:

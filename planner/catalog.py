@@ -18,6 +18,7 @@ from memwal.writing import WriteOptions
 from planner.byte_cache import ByteCache
 from planner.column_cache import DecodedColumns
 from planner.key_places import KeyPlaces
+from planner.known_state import own_session
 from planner.past_tables import PastTables
 from planner.table import Table
 
@@ -59,9 +60,9 @@ class Catalog:
         self._session = lance.Session(
             index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
         )
-        self.past = PastTables(self._session)
+        self.past = PastTables()
         self._tables: dict[str, Table] = {}
-        self._numbers: dict[str, int] = {}
+        self._forgotten: set[str] = set()
         self._lock = threading.Lock()
 
     @staticmethod
@@ -91,8 +92,8 @@ class Catalog:
     @property
     def lance_cache_bytes(self) -> int:
         """Bytes that Lance's own caches of indexes and metadata hold."""
-        held: int = self._session.size_bytes()
-        return held
+        sessions = {id(one): one for one in (self._session, *(table.session for table in self.opened()))}
+        return sum(int(one.size_bytes()) for one in sessions.values())
 
     def opened(self) -> tuple[Table, ...]:
         """The tables that were read so far; nothing is looked up."""
@@ -158,9 +159,8 @@ class Catalog:
                     self.cache,
                     self._columns,
                     self._places,
-                    self._session,
+                    own_session() if name in self._forgotten else self._session,
                     self.writing,
-                    self._numbers.get(name, 0),
                 ),
             )
 
@@ -191,8 +191,7 @@ class Catalog:
         with self._lock:
             table = self._tables.pop(name, None)
             if table is not None:
-                # What is kept of the old table in caches is not the next one's.
-                self._numbers[name] = table.number + 1
+                self._forgotten.add(name)  # its files may have been read in the session of all others
         if table is not None:
             table.abandon()
 

@@ -119,6 +119,7 @@ class Regions(OfTables):
         if base.details is None:
             return
         details = base.details
+        known = {one.region_id: one.values for one in table.assignments(base, "strong").regions}
         for manifest in table.manifests():
             entries = table.unflushed(manifest)
             last = max([one.position for one in entries], default=manifest.wal_entry_position_last_seen)
@@ -127,7 +128,9 @@ class Regions(OfTables):
                 "table_name": name,
                 "region_id": region_id,
                 "region_spec_id": manifest.region_spec_id,
-                "region_values": list(_values(manifest, details)),
+                "region_values": list(
+                    _values(manifest.region_spec_id, known.get(region_id, manifest.region_values), details)
+                ),
                 "status": "sealed" if manifest.sealed else "active",
                 "writer_epoch": manifest.writer_epoch,
                 "manifest_version": manifest.version,
@@ -233,9 +236,9 @@ def _described(spec: RegionSpec, base: BaseTable) -> str:
     return f"{spec.spec_id}: {', '.join(fields)}"
 
 
-def _values(manifest: RegionManifest, details: MemWalIndexDetails) -> Iterator[str]:
-    spec = details.region_spec(manifest.region_spec_id)
+def _values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
+    spec = details.region_spec(spec_id)
     fields = {} if spec is None else {one.field_id: one for one in spec.fields}
-    for field_id, raw in manifest.region_values.items():
+    for field_id, raw in values.items():
         field = fields.get(field_id)
         yield f"{field_id}={raw.hex() if field is None else recorded_text(field, raw)}"

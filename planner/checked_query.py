@@ -132,7 +132,7 @@ class CheckedQuery:
         try:
             frame = self._frames.plan(self._bound, run, parameters, self._catalog, pushdown=pushdown)
         except InvalidInputError as error:
-            if all(run.columns.get(one, columns).equals(columns) for one, columns in self._columns.items()):
+            if all(columns == self._columns.get(one, columns) for one, columns in run.columns.items()):
                 raise
             raise altered(self.sql) from error
         self._check(self._frames.schema(frame))

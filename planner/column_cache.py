@@ -1,7 +1,7 @@
 """Decoded columns of visible rows, kept within a byte budget.
 
 Opening a scanner costs more than the few rows of a flushed generation, and decoding and masking a column
-costs more than handing it over. What is kept is named by its content: the fragment's data files, which never
+costs more than handing it over. What is kept is named by its content: the fragment's stored rows, which never
 change, and the rows that are visible of a chunk. So it stays right for every snapshot. Chunks are kept whole
 and, once the same rows of them are asked for again, masked: while rows stream in, every query sees others.
 """
@@ -9,12 +9,14 @@ and, once the same rows of them are asked for again, masked: while rows stream i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from execnodes.data_files import Deletions, FragmentFiles, StoredValues
 from execnodes.node import ROW_ADDRESS, rows_without_columns
 from execnodes.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, shown
 from execnodes.source import LanceSource
@@ -30,6 +32,36 @@ TEXT_BYTES = 64
 COLUMNS_REMEMBERED = 1 << 16
 
 _EVERY_ROW = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveRows:
+    """Rows of a fragment that are not deleted. Equal if the same ones of the same rows are deleted."""
+
+    files: FragmentFiles
+    deletions: Deletions
+
+
+@dataclass(frozen=True, slots=True)
+class _ShownRows:
+    """Those of them that the mask shows which was applied last: the value tells which mask that was."""
+
+    live: _LiveRows
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """The visible rows of a chunk of a column. Equal if they are the same rows, with the same values.
+
+    Attributes:
+        column: whose values they are.
+        number: of the chunk in the fragment.
+        visible: digest of the rows that are shown of it.
+    """
+
+    column: StoredValues
+    number: int
+    visible: bytes
 
 
 class DecodedColumns:
@@ -69,12 +101,12 @@ class DecodedColumns:
         def size(found: FragmentMask) -> int:
             return int(found.visible.nbytes)
 
-        identity = (*fragment.files, fragment.deletions)
-        not_deleted = self.kept.compute(("live", *identity), live, size)
+        not_deleted_rows = _LiveRows(fragment.files, fragment.deletions)
+        not_deleted = self.kept.compute(not_deleted_rows, live, size)
         if mask is None:
             return not_deleted
         # By content as well, and only the last one: masks come and go with snapshots.
-        name = ("visible", *identity)
+        name = _ShownRows(not_deleted_rows)
         known: tuple[tuple[bytes, ...], FragmentMask] | None = self.kept.get(name)
         if known is not None and known[0] == mask.digests:
             return known[1]
@@ -117,26 +149,26 @@ class DecodedColumns:
 
     def _kept(
         self,
-        names: list[tuple[object, ...]],
+        names: list[StoredValues],
         number: int,
         digest: bytes,
         visible: FragmentMask | None,
     ) -> list[pa.Array | None]:
         """The visible rows of a chunk in each column; None where they have to be read."""
-        found = [self.kept.get((*name, number, digest)) for name in names]
+        found = [self.kept.get(_Chunk(name, number, digest)) for name in names]
         if visible is None or all(column is not None for column in found):
             return found
         missing = [at for at, column in enumerate(found) if column is None]
-        whole = [self.kept.get((*names[at], number, _EVERY_ROW)) for at in missing]
+        whole = [self.kept.get(_Chunk(names[at], number, _EVERY_ROW)) for at in missing]
         if any(column is None for column in whole):
             return found
         mask = visible.chunk(number)
-        asked_again = self._was_asked_for((names[missing[0]], number, digest))
+        asked_again = self._was_asked_for(_Chunk(names[missing[0]], number, digest))
         for at, column in zip(missing, whole, strict=True):
             shown_rows = column if mask.true_count == len(mask) else column.filter(mask)
             found[at] = shown_rows
             if asked_again:
-                self.kept.put((*names[at], number, digest), shown_rows, int(shown_rows.nbytes))
+                self.kept.put(_Chunk(names[at], number, digest), shown_rows, int(shown_rows.nbytes))
         return found
 
     def _decoded(
@@ -144,7 +176,7 @@ class DecodedColumns:
         source: LanceSource,
         fragment: StoredFragment,
         columns: list[str],
-        names: list[tuple[object, ...]],
+        names: list[StoredValues],
         visible: FragmentMask | None,
         numbers: list[int],
     ) -> Iterator[list[pa.Array]]:
@@ -167,17 +199,17 @@ class DecodedColumns:
             chunk = batch.select(columns)
             for name, column, is_kept in zip(names, chunk.columns, keep, strict=True):
                 if is_kept:
-                    self.kept.put((*name, number, _EVERY_ROW), column, int(column.nbytes))
+                    self.kept.put(_Chunk(name, number, _EVERY_ROW), column, int(column.nbytes))
             yield (chunk if visible is None else shown(chunk, visible.chunk(number))).columns
 
-    def _is_kept(self, column: tuple[object, ...], rows: int) -> bool:
+    def _is_kept(self, column: StoredValues, rows: int) -> bool:
         """Whether to keep what is decoded now: not a column of many chunks that is read for the first time.
 
         Memory that is kept has to be got from the system first, which a single query need not pay for.
         """
         return self._was_asked_for(column) or rows <= CHUNK_ROWS
 
-    def _was_asked_for(self, name: Hashable) -> bool:
+    def _was_asked_for(self, name: StoredValues | _Chunk) -> bool:
         """Whether this is not the first time, as far as that is remembered."""
         before = self._read_before.get(name) is not None
         if not before:
@@ -195,16 +227,10 @@ def _visible_rows(rows: int, number: int, visible: FragmentMask | None) -> int:
     return min(CHUNK_ROWS, rows - number * CHUNK_ROWS)
 
 
-def column_keys(
-    source: LanceSource, fragment: StoredFragment, columns: Iterable[str]
-) -> list[tuple[object, ...]]:
-    """What names each column's values in a fragment.
-
-    Not its name, because columns can swap names; and not its field id alone, because Lance gives the id of a
-    dropped column without values to the next.
-    """
-    stored = (source.stored_types[name] for name in columns)
-    return [(*fragment.files, field_id, str(kind)) for field_id, kind in stored]
+def column_keys(source: LanceSource, fragment: StoredFragment, columns: Iterable[str]) -> list[StoredValues]:
+    """What names the values of stored columns in a fragment."""
+    types = source.stored_types
+    return [fragment.column(name, *types[name]) for name in columns]
 
 
 def _expected_bytes(kind: pa.DataType, rows: int) -> int:

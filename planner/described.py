@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from execnodes.data_files import Columns, Place
 from memwal.errors import InvalidInputError, NotFoundError
 from memwal.manifest import FlushedGeneration
 from memwal.wal import WalEntry
-from planner.base_table import BaseTable, open_base_table
+from planner.base_table import BaseTable, BaseVersion, open_base_table
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError
 from planner.known_state import KnownState
 from planner.log_reading import LogReader
@@ -32,6 +32,27 @@ OpenGenerations = Callable[[BaseTable, str, Iterable[FlushedGeneration]], tuple[
 
 
 @dataclass(frozen=True, slots=True)
+class _DescribedTail:
+    """Names rows of a region's log. Equal if they are all rows between the same entries, read as the same.
+
+    Attributes:
+        place: the table.
+        region_id: region.
+        first: position of the first entry.
+        last: position of the last entry; no entry with rows between them is left out.
+        columns: of the table, as which the rows are read.
+        key: by which they supersede one another.
+    """
+
+    place: Place
+    region_id: str
+    first: int
+    last: int
+    columns: Columns
+    key: Columns
+
+
+@dataclass(frozen=True, slots=True)
 class DescribedSnapshots:
     """Reads the files that a description names.
 
@@ -39,14 +60,12 @@ class DescribedSnapshots:
         name: of the table.
         newest: finds its newest version.
         logs: reads its logs.
-        session: the `lance.Session` that all datasets share.
         open_generations: see `Table.open_generations`.
     """
 
     name: str
     newest: NewestBase
     logs: LogReader
-    session: Any
     open_generations: OpenGenerations
 
     def open(self, description: SnapshotDescription) -> TableSnapshot:
@@ -65,11 +84,11 @@ class DescribedSnapshots:
 
     def _base(self, kept: KnownState, description: SnapshotDescription) -> BaseTable:
         version, fingerprint = description.base_version, description.base_fingerprint
-        key, cache = ("base", kept.place, version), self.logs.cache
+        key, cache = BaseVersion(kept.place, version), self.logs.cache
         for known in (self.newest.last, cache.get(key)):
             if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
                 return known
-        base = open_base_table(self.name, self.logs.storage, version, self.session, kept.place)
+        base = open_base_table(self.name, self.logs.storage, version, kept.session, kept.place)
         if base.fingerprint != fingerprint:
             raise SnapshotGoneError(self.name, version, MADE_ANEW)
         cache.put(key, base, OPEN_BASE_BYTES)
@@ -89,7 +108,7 @@ class DescribedSnapshots:
         if current is not None and current.positions == positions and current.log.reads_as(base):
             return current
         entries = self._entries(kept, region_id, positions)
-        key = ("described tail", kept.place, region_id, positions[0], positions[-1], base.columns_identity)
+        key = _DescribedTail(kept.place, region_id, positions[0], positions[-1], base.columns, base.key)
 
         def read() -> Tail | None:
             rows = TailRows(region_id, base)

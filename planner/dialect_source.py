@@ -21,6 +21,7 @@ _LEADING_TOKENS = 8
 _PREFIXES = frozenset({"EXPLAIN", "ANALYZE", "VERBOSE", "FORMAT", "TREE", "INDENT", "DESCRIBE", "DESC"})
 _NAMED = {"spark": ":", "duckdb": "$", "snowflake": ":$", "bigquery": "@"}
 """What begins a parameter with a number or name."""
+_NULL_SAFE = "<=>"
 _AFTER_OPERAND = frozenset(
     {
         TokenType.R_PAREN,
@@ -108,7 +109,7 @@ class DialectSource:
         starts = [one.meta["start"] for one in node.walk() if one.meta and "start" in one.meta]
         what = f"{self.dialect} SQL: {why}"
         if not starts:
-            text = node.sql(dialect=self.dialect, unsupported_level=ErrorLevel.IGNORE)
+            text = node.sql(dialect=self.dialect, comments=False, unsupported_level=ErrorLevel.IGNORE)
             raise UnsupportedError(f"{what}: {without_marks(text)[:80]}")
         raise UnsupportedError(at_position(self.sql, self.position(self.query + min(starts)), what))
 
@@ -123,6 +124,37 @@ def _tokens(sql: str, dialect: str) -> list[Token]:
         before.append(found[0])
         begin, end = found[0].start, found[0].end + 1
         sql = sql[:begin] + " " * (end - begin) + sql[end:]
+
+
+def statements_of(text: str, dialect: str) -> list[exp.Expr]:
+    """The statements of a text; see `is_written_null_safe`.
+
+    Raises:
+        ParseError: a syntax error.
+    """
+    reader = Dialect.get_or_raise(dialect)
+    tokens = reader.tokenize(text)
+    written = 0
+    for token in tokens:
+        # The comments of an operator come with its node, or with the name of that. No others are kept.
+        is_null_safe = token.token_type is TokenType.NULLSAFE_EQ
+        token.comments = [_NULL_SAFE] if is_null_safe else []
+        written += is_null_safe
+    trees = [tree for tree in reader.parser().parse(tokens, text) if tree is not None]
+    for node in (one for tree in trees for one in tree.find_all(exp.NullSafeEQ)):
+        holder = node.parent if isinstance(node.parent, exp.Alias) and not node.comments else node
+        if holder.comments:
+            node.meta[_NULL_SAFE] = True
+            written -= 1
+    if written:
+        msg = f"{dialect} SQL: {_NULL_SAFE} can't be told from IS NOT DISTINCT FROM here; write the latter"
+        raise UnsupportedError(msg)
+    return trees
+
+
+def is_written_null_safe(node: exp.Expr) -> bool:
+    """Whether what sqlglot reads as `a IS NOT DISTINCT FROM b` is written `a <=> b`."""
+    return _NULL_SAFE in node.meta
 
 
 def parameter(node: exp.Expr) -> exp.Parameter | None:

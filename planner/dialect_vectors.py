@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.dialect_source import DialectSource
-from planner.dialect_text import Rule, call, native
+from planner.dialect_source import DialectSource, is_written_null_safe
+from planner.dialect_text import Rule, call, literal_text
+from planner.search.vector_text import read_vector
 
-_VISIBLY_A_VECTOR = re.compile(r"(?:CAST\()?(?:ARRAY\[|'\s*\[)")
 _ALWAYS_A_DISTANCE = frozenset({"duckdb"})
 """Where `<=>` is nothing else."""
+_DISTANCE = "is a distance"
 
 
 def _cosine_distance(node: exp.Expr, source: DialectSource) -> exp.Expr:
@@ -30,17 +30,38 @@ def _function(name: str) -> Rule:
     return rule
 
 
-def _null_safe(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
-    """`a <=> b` and `a IS NOT DISTINCT FROM b` are read alike; of vectors, the former is a distance."""
-    if "<=>" not in source.text:
-        return None
-    is_vector = any(_VISIBLY_A_VECTOR.match(native(one)) for one in (node.this, node.expression))
-    if source.dialect in _ALWAYS_A_DISTANCE and not is_vector:
-        if re.search(r"\bDISTINCT\s+FROM\b", source.text, re.IGNORECASE):
-            source.refuse(node, "<=> beside IS NOT DISTINCT FROM is not offered; write cosine_distance(a, b)")
-        is_vector = True
-    return call("cosine_distance", node.this, node.expression) if is_vector else None
+def _mark_distance(node: exp.Expr, source: DialectSource) -> None:
+    """`a <=> b` is a distance where one side is visibly a vector."""
+    if is_written_null_safe(node):
+        node.meta[_DISTANCE] = (
+            source.dialect in _ALWAYS_A_DISTANCE
+            or _is_visibly_a_vector(node.this)
+            or _is_visibly_a_vector(node.expression)
+        )
 
+
+def _is_visibly_a_vector(node: exp.Expr) -> bool:
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    text = literal_text(node)
+    return isinstance(node, exp.Array) if text is None else read_vector(text) is not None
+
+
+def _null_safe(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    if node.meta.get(_DISTANCE):
+        return call("cosine_distance", node.this, node.expression)
+    return _set_apart(node, source)
+
+
+def _set_apart(node: exp.Expr, source: DialectSource) -> exp.Expr | None:  # noqa: ARG001 - in every dialect
+    """DataFusion takes all that follows IS [NOT] DISTINCT FROM for its right side, ANDs and ORs included."""
+    operands = exp.Binary | exp.Unary | exp.Between | exp.In
+    stands_alone = isinstance(node.parent, exp.Paren) or not isinstance(node.parent, operands)
+    return None if stands_alone else exp.Paren(this=node.copy())
+
+
+BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.NullSafeEQ: _mark_distance})
+"""Rules that look at operands before these are translated."""
 
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
@@ -48,5 +69,6 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.EuclideanDistance: _function("l2_distance"),
         exp.DotProduct: _function("inner_product"),
         exp.NullSafeEQ: _null_safe,
+        exp.NullSafeNEQ: _set_apart,
     }
 )

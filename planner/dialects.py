@@ -49,6 +49,7 @@ from planner.dialect_source import (
     DialectSource,
     parameter,
     refuse_misplaced_parameters,
+    statements_of,
     without_marks,
 )
 from planner.dialect_text import Rule, native
@@ -70,7 +71,7 @@ NATIVE = "postgres"
 _REMEMBERED_CHARACTERS = 4 << 20
 _MAX_ALIAS = 120
 _BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType(
-    {**dialect_functions.BEFORE, **dialect_dates.BEFORE}
+    {**dialect_functions.BEFORE, **dialect_dates.BEFORE, **dialect_vectors.BEFORE}
 )
 _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
@@ -82,14 +83,36 @@ _RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     }
 )
 
-_tables: LRUCache[tuple[str, str], tuple[str, ...]] = LRUCache(
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Names a statement. Equal for the same text in the same dialect."""
+
+    dialect: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """Names a translation. Equal for the same statement, where it finds the same names.
+
+    Attributes:
+        said: the statement.
+        names: of its tables and their columns.
+        fractions: columns with fractions.
+    """
+
+    said: _Said
+    names: tuple[str, ...]
+    fractions: tuple[str, ...]
+
+
+_tables: LRUCache[_Said, tuple[str, ...]] = LRUCache(
     _REMEMBERED_CHARACTERS, getsizeof=lambda names: 256 + sum(map(len, names))
 )
-"""(dialect, statement) -> tables that it names."""
-_texts: LRUCache[tuple[str, str, tuple[str, ...], tuple[str, ...]], str] = LRUCache(
-    _REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text)
-)
-"""(dialect, statement, names of its tables and their columns, columns with fractions) -> translation."""
+"""Statement -> tables that it names."""
+_texts: LRUCache[_Meant, str] = LRUCache(_REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text))
+"""Statement, and what it names -> translation."""
 _lock = threading.Lock()
 
 
@@ -139,22 +162,22 @@ def translating(dialect: str) -> Iterator[None]:
 
 
 def _remembered(sql: str, dialect: str, known: KnownNames | None) -> str:
-    parsed = None
+    parsed, said = None, _Said(dialect, sql)
     with _lock:
-        tables = _tables.get((dialect, sql))
+        tables = _tables.get(said)
     if tables is None:
         parsed = _parse(sql, dialect)
         tables = () if parsed.tree is None else dialect_names.tables(parsed.tree)
     names, fractions = looked_up(tables, dialect, known)
-    key = (dialect, sql, names, fractions)
+    meant = _Meant(said, names, fractions)
     with _lock:
-        text = _texts.get(key)
+        text = _texts.get(meant)
     if text is None:
         text = _translated(parsed or _parse(sql, dialect), sql, names, fractions)
         with _lock:
             if len(sql) + len(text) < _REMEMBERED_CHARACTERS // 8:
-                _tables[dialect, sql] = tables
-                _texts[key] = text
+                _tables[said] = tables
+                _texts[meant] = text
     return text
 
 
@@ -175,10 +198,9 @@ def _parse(sql: str, dialect: str) -> _Parsed:
     if source is None:
         return _Parsed(None, None)
     try:
-        parsed = sqlglot.parse(source.text[source.query :], read=dialect)
+        trees = statements_of(source.text[source.query :], dialect)
     except ParseError as error:
         raise syntax_error(source, error) from None
-    trees = [tree for tree in parsed if tree is not None]
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise InvalidInputError(
             f"{dialect} SQL: one query is expected, and {len(trees)} statements stand there"

@@ -93,4 +93,4 @@ def _without_aliases(expression: Any) -> Any:  # noqa: ANN401 - the bindings' ow
 @cache
 def _row_count() -> bytes:
     """count(*) as DataFusion serialises it: that holds what the object does not show, FILTER and ORDER BY."""
-    return f.count(lit(1)).to_bytes()
+    return bytes(f.count(lit(1)).to_bytes())

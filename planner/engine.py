@@ -18,7 +18,7 @@ from planner.dialects import telling_of_translation, to_native
 from planner.dml.cache import WriteCache
 from planner.dml.prepared import PreparedWrite, WriteResult
 from planner.frames import Frames
-from planner.plan_cache import Dependencies, PlanCache
+from planner.plan_cache import Dependencies, PlanCache, PreparedFor
 from planner.prepared_query import Constant, PreparedQuery
 from planner.results import altered
 from planner.running import again_if_files_vanish
@@ -86,7 +86,7 @@ class QueryEngine:
             UnsupportedError: a statement that is not a query.
             PreconditionError: the result has other columns than were promised.
         """
-        found = self._plans.get((sql, settings, access), promised)
+        found = self._plans.get(PreparedFor(sql, settings, access), promised)
         return self._planned(sql, settings, access, promised) if found is None else found
 
     def prepare_statement(
@@ -102,7 +102,7 @@ class QueryEngine:
         Raises:
             LanceGatewayError: what is wrong with it.
         """
-        found = self._plans.get((sql, settings, access), promised)
+        found = self._plans.get(PreparedFor(sql, settings, access), promised)
         if found is not None:
             return found
         write = self._writes.get(self, sql, settings, access)
@@ -138,7 +138,7 @@ class QueryEngine:
             UnsupportedError: the plan has something in it that DataFusion does not know.
             PreconditionError: the result has other columns than were promised.
         """
-        found = self._plans.get((plan, settings, access), promised)
+        found = self._plans.get(PreparedFor(plan, settings, access), promised)
         return self._planned(plan, settings, access, promised) if found is None else found
 
     def _planned(
@@ -162,7 +162,7 @@ class QueryEngine:
             # It fitted its tables when the promise was made.
             raise altered(bound.sql) from error
         if Shortcut.KEPT_PLANS in settings.shortcuts:  # They are part of the key: without it none is found.
-            self._plans.put((statement, settings, access), plan, dependencies, len(statement))
+            self._plans.put(PreparedFor(statement, settings, access), plan, dependencies, len(statement))
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)
         return plan

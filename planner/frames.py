@@ -14,7 +14,9 @@ from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
+from planner.dropped_distinct import may_drop_distinct, refuse_dropped_distinct
 from planner.leaf import DeclaredLeaf, TableLeaf
+from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -38,9 +40,12 @@ from planner.visible_catalog import VisibleCatalog
 logger = logging.getLogger(__name__)
 
 _WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
-"""Rules of DataFusion 54 that give wrong answers. The first drops sort keys that it believes to follow from
-others, and takes the wrong columns for keys of a GROUP BY behind computed columns. The second makes an
-aggregate without groups, which has a row when there are no rows, of one whose groups are constants."""
+"""Rules of DataFusion 54 that give wrong answers.
+
+The first drops sort keys that follow from others in one input of an outer join, but not in its result, and
+takes the wrong columns for keys of a GROUP BY behind computed columns. The second makes an aggregate without
+groups, which has a row when there are no rows, of one whose groups are constants.
+"""
 
 
 class Frames:
@@ -138,6 +143,10 @@ class Frames:
         register_distances(context, bound.distances, run)
         try:
             frame = context.sql(text, param_values=values or None)
+            if not untyped and may_have_such_joins(text):
+                refuse_misplanned_joins(frame.optimized_logical_plan())
+            if not untyped and may_drop_distinct(text):
+                refuse_dropped_distinct(frame)
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -201,7 +210,10 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        return bound.frame(self._context(typing=False, pushdown=pushdown), relations)
+        frame = bound.frame(self._context(typing=False, pushdown=pushdown), relations)
+        refuse_misplanned_joins(frame.optimized_logical_plan())
+        refuse_dropped_distinct(frame)
+        return frame
 
     def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())
@@ -242,6 +254,10 @@ class Frames:
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
             # DataFusion 54 takes `x IS TRUE` for what may be NULL in one place and not in another.
             .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
+            # Swapped inputs take filters above an outer join for filters of the other side.
+            .set("datafusion.optimizer.join_reordering", "false")
+            # As many as change something: comparisons of constants that are left go to leaves as Python's.
+            .set("datafusion.optimizer.max_passes", "16")
         )
         if typing:
             # Plans subqueries as joins, where parameters show.

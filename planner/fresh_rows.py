@@ -11,6 +11,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
+from execnodes.data_files import Place
 from execnodes.node import ROW_ADDRESS
 from execnodes.source import LanceSource
 from memwal.errors import CorruptDataError
@@ -53,12 +54,14 @@ class GenerationDataset:
         region_id: region it belongs to.
         generation: number within the region.
         path: directory below the table.
+        place: names it in caches.
         dataset: the `lance.LanceDataset`.
     """
 
     region_id: str
     generation: int
     path: str
+    place: Place
     dataset: Any
 
     @cached_property
@@ -107,12 +110,12 @@ class GenerationDataset:
 
     def source(self, base: BaseTable) -> LanceSource:
         """The generation as a source of the table's rows; the same one for every query of a base version."""
-        known = base.generation_sources.get(self.path)
+        known = base.generation_sources.get(self.place)
         if known is not None:
             return known
         label = f"region {self.region_id[:8]} gen {self.generation}"
-        source = LanceSource(label, self.dataset, base.schema, base.stored_columns(self.fields))
-        base.generation_sources[self.path] = source
+        source = LanceSource(label, self.dataset, base.schema, base.stored_columns(self.fields), self.place)
+        base.generation_sources[self.place] = source
         return source
 
     def read_keys(self, base: BaseTable) -> LayerKeys:
@@ -146,7 +149,6 @@ def open_generation(
     region_id: str,
     generation: int,
     path: str,
-    session: Any,  # noqa: ANN401 (lance types)
 ) -> GenerationDataset:
     """Open a flushed generation.
 
@@ -157,11 +159,11 @@ def open_generation(
     storage = base.storage.child(relative)
     try:
         dataset = lance.dataset(
-            storage.uri, session=session, storage_options=dict(base.storage.options) or None
+            storage.uri, session=base.session, storage_options=dict(base.storage.options) or None
         )
     except (OSError, ValueError) as error:
         raise vanished(base, relative, error) from error
-    return GenerationDataset(region_id, generation, relative, dataset)
+    return GenerationDataset(region_id, generation, relative, base.place.below(relative), dataset)
 
 
 def vanished(base: BaseTable, path: str, error: Exception) -> Exception:

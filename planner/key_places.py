@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from execnodes import KeySet
-from planner.base_table import BaseTable, Fragment, Place
+from execnodes.data_files import Columns, FragmentFiles
+from planner.base_table import BaseTable, BaseVersion
 from planner.byte_cache import ByteCache
 from planner.physical_keys import physical_keys
 
@@ -26,7 +26,13 @@ LOOKUPS_BEFORE = 16
 LARGEST_SHARE = 4
 """The keys of one table take at most one part in so many of the cache."""
 
-CacheName: TypeAlias = tuple[object, ...]
+
+@dataclass(frozen=True, slots=True)
+class FragmentKeysName:
+    """Names the keys of a fragment in the cache. Equal for the same stored rows and key columns."""
+
+    files: FragmentFiles
+    key: Columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +87,13 @@ class KeyRanges:
         highest: of each.
     """
 
-    version: tuple[Place, int]
-    fragments: Sequence[tuple[int, CacheName]]
+    version: BaseVersion
+    fragments: Sequence[tuple[int, FragmentKeysName]]
     lowest: np.ndarray
     highest: np.ndarray
 
     @staticmethod
-    def of(version: tuple[Place, int], fragments: Iterable[tuple[int, CacheName, np.ndarray]]) -> KeyRanges:
+    def of(version: BaseVersion, fragments: Iterable[tuple[int, FragmentKeysName, np.ndarray]]) -> KeyRanges:
         """Of fragments, each with its keys, ascending."""
         filled = [one for one in fragments if len(one[2])]
         return KeyRanges(
@@ -97,7 +103,7 @@ class KeyRanges:
             np.array([keys[-1] for _, _, keys in filled], dtype=np.int64),
         )
 
-    def meeting(self, wanted: np.ndarray) -> list[tuple[int, CacheName]]:
+    def meeting(self, wanted: np.ndarray) -> list[tuple[int, FragmentKeysName]]:
         """Fragments that may have one of these keys, of which there is at least one."""
         first, last = (wanted[0], wanted[0]) if len(wanted) == 1 else (wanted.min(), wanted.max())
         meets = (self.lowest <= last) & (self.highest >= first)
@@ -117,14 +123,14 @@ class KeyPlaces:
         self._executor = executor
         self._lock = threading.Lock()
         self._lookups: Counter[str] = Counter()
-        self._begun: dict[str, tuple[Place, int]] = {}
+        self._begun: dict[str, BaseVersion] = {}
         self._ranges: dict[str, KeyRanges] = {}
 
     def find(self, base: BaseTable, keys: KeySet) -> Mapping[int, np.ndarray] | None:
         """Fragment id -> physical offsets of rows with one of the keys; None where that is not known."""
         if not len(keys):
             return {}
-        uri, version = base.storage.uri, (base.place, base.version)
+        uri, version = base.storage.uri, base.version_id
         ranges = self._ranges.get(uri)
         if ranges is None or ranges.version != version:
             if not self._is_eligible(base):
@@ -148,14 +154,14 @@ class KeyPlaces:
 
     def _known_ranges(self, base: BaseTable) -> KeyRanges | None:
         """None where the keys of a fragment are not known."""
-        found: list[tuple[int, CacheName, np.ndarray]] = []
+        found: list[tuple[int, FragmentKeysName, np.ndarray]] = []
         for fragment in base.fragments:
-            name = fragment_keys_name(base, fragment)
+            name = FragmentKeysName(fragment.files, base.key)
             of_fragment: FragmentKeys | None = self._cache.get(name)
             if of_fragment is None:
                 return None
             found.append((fragment.fragment_id, name, of_fragment.keys))
-        return KeyRanges.of((base.place, base.version), found)
+        return KeyRanges.of(base.version_id, found)
 
     def _begin_anew(self, uri: str) -> None:
         """Keys left the cache, since others were asked for more: read them again for who keeps asking."""
@@ -170,7 +176,7 @@ class KeyPlaces:
         return bool(pa.types.is_signed_integer(base.schema.field(base.primary_key[0]).type))
 
     def _prepare(self, base: BaseTable) -> None:
-        uri, version = base.storage.uri, (base.place, base.version)
+        uri, version = base.storage.uri, base.version_id
         with self._lock:
             self._lookups[uri] += 1
             if self._lookups[uri] < LOOKUPS_BEFORE or self._begun.get(uri) == version:
@@ -181,7 +187,7 @@ class KeyPlaces:
     def _read(self, base: BaseTable) -> None:
         for fragment in base.fragments:
             self._cache.compute(
-                fragment_keys_name(base, fragment),
+                FragmentKeysName(fragment.files, base.key),
                 lambda one=fragment: FragmentKeys.of(physical_keys(base, one)),  # type: ignore[misc]
                 lambda found: found.nbytes,
             )
@@ -197,23 +203,3 @@ class BaseKeyLocator:
     def find(self, keys: KeySet) -> Mapping[int, np.ndarray] | None:
         """See `KeyPlaces.find`."""
         return self.places.find(self.base, keys)
-
-
-def fragment_keys_name(base: BaseTable, fragment: Fragment) -> CacheName:
-    """What names the keys of a fragment in the cache."""
-    return ("key places", base.place, fragment.files, base.primary_key)
-
-
-class NoPlaces(KeyPlaces):
-    """Never knows where a key is."""
-
-    def __init__(self) -> None:
-        pass
-
-    def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
-        """Nothing."""
-        return
-
-
-NO_PLACES = NoPlaces()
-"""For tables of which reading all keys is not worth it, such as those of the past."""

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-from memwal.index_details import MemWalIndexDetails
+import lance
+
+from execnodes.data_files import Place
+from memwal.index_details import MemWalIndexDetails, RegionSpec
 from memwal.manifest import RegionManifest
 from memwal.region_snapshots import RegionSnapshot
 from planner.assignments import RegionAssignments
-from planner.base_table import Place
 from planner.region_log import RegionLog
 from planner.snapshot import Consistency, TableSnapshot
+
+INDEX_CACHE_BYTES = 128 << 20
+METADATA_CACHE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +41,7 @@ class RememberedRegions:
     @cached_property
     def assignments(self) -> RegionAssignments:
         """What the regions record."""
-        return RegionAssignments.of(self.regions)
+        return RegionAssignments.of(self.regions, self.details.region_specs)
 
 
 @dataclass(eq=False, slots=True)
@@ -45,21 +51,27 @@ class KnownState:
     Whoever is still reading the old table when that is noticed can't leave anything of it in the new one's.
 
     Attributes:
-        place: what the table is called in caches.
+        place: names the table in caches.
+        session: the `lance.Session` in which its files are opened.
         manifests: region id -> the newest manifest read.
         logs: region id -> its log.
         last: the snapshots taken last, and when (seconds, monotonic clock).
         recorded_state: another object whenever what regions record has changed.
-        assigned: what regions record, and for which `recorded_state` that was found out.
+        assigned: what is known of regions, and for which `recorded_state` and specs that was found out.
+        named: region id -> values of regions that record none and that LanceDB named by a value.
+        doubled: ids of regions that have two, and of which state, specs and regions that was found out.
         remembered: what the MemWAL index remembers of regions.
     """
 
     place: Place
+    session: Any
     manifests: dict[str, RegionManifest] = field(default_factory=dict)
     logs: dict[str, RegionLog] = field(default_factory=dict)
     last: dict[Consistency, tuple[float, TableSnapshot]] = field(default_factory=dict)
     recorded_state: object = field(default_factory=object)
-    assigned: tuple[object, RegionAssignments] = (None, RegionAssignments())
+    assigned: tuple[object, tuple[RegionSpec, ...], RegionAssignments] = (None, (), RegionAssignments())
+    named: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
+    doubled: tuple[object, tuple[tuple[str, str], ...]] = (None, ())
     remembered: RememberedRegions | None = None
 
     def forget(self, region_id: str) -> None:
@@ -75,5 +87,15 @@ class KnownState:
 
     def made_anew(self) -> KnownState:
         """The state of another table in the same directory, of which nothing is known."""
-        directory, number = self.place
-        return KnownState((directory, number + 1))
+        return KnownState(Place.new(self.place.uri), own_session())
+
+
+def own_session() -> Any:  # noqa: ANN401 (lance types)
+    """A `lance.Session` for a table in whose directory there was another one.
+
+    Lance knows files by their names: in the session that read the old ones, those of the new table that bear
+    the same names would be taken for them.
+    """
+    return lance.Session(
+        index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
+    )

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import lance_filter
-from planner.base_table import BaseTable, Fragment
+from execnodes.stored_fragments import StoredFragment
+from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
-from planner.key_places import FragmentKeys, fragment_keys_name
+from planner.key_places import FragmentKeys, FragmentKeysName
 from planner.physical_keys import physical_keys
 
 INDEX_PROBE_KEYS = 2_000
@@ -72,13 +73,13 @@ class BasePlaces:
         size = INTEGER_BYTES if is_integer else OTHER_BYTES
         return base.physical_rows * size * LARGEST_SHARE <= self._cache.max_bytes
 
-    def read(self, base: BaseTable, fragments: Sequence[Fragment]) -> None:
+    def read(self, base: BaseTable, fragments: Sequence[StoredFragment]) -> None:
         """Have the keys of fragments in memory."""
-        missing = [one for one in fragments if self._cache.get(fragment_keys_name(base, one)) is None]
+        missing = [one for one in fragments if self._cache.get(FragmentKeysName(one.files, base.key)) is None]
         if len(missing) > 1:
             list(self._executor.map(lambda one: self._keys(base, one), missing))
 
-    def in_fragment(self, base: BaseTable, fragment: Fragment, wanted: pa.Array) -> np.ndarray:
+    def in_fragment(self, base: BaseTable, fragment: StoredFragment, wanted: pa.Array) -> np.ndarray:
         """Offsets (uint32) of the rows of a fragment that have one of these distinct keys."""
         keys = self._keys(base, fragment)
         if isinstance(keys, FragmentKeys):
@@ -98,10 +99,10 @@ class BasePlaces:
         found: np.ndarray = rows.column(0).to_numpy()
         return found
 
-    def _keys(self, base: BaseTable, fragment: Fragment) -> FragmentKeys | LayerPlaces:
+    def _keys(self, base: BaseTable, fragment: StoredFragment) -> FragmentKeys | LayerPlaces:
         make = FragmentKeys.of if self._is_integer(base) else LayerPlaces
         found: FragmentKeys | LayerPlaces = self._cache.compute(
-            fragment_keys_name(base, fragment),
+            FragmentKeysName(fragment.files, base.key),
             lambda: make(physical_keys(base, fragment)),
             lambda keys: keys.nbytes,
         )

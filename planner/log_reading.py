@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from execnodes.data_files import Place
 from memwal.manifest import RegionManifest
 from memwal.storage import Storage
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry, wal_entry_path
@@ -18,6 +19,27 @@ from planner.tail import TailRows
 
 ENTRIES_FOR_A_GENERATION = 512
 """So many entries that are flushed already are still read, where the rest of their generation was."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Names an entry of a log. Equal if it is the same one: positions are taken once."""
+
+    place: Place
+    region_id: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedGenerationName:
+    """Names `FlushedRows`. Equal if it is the same generation of the same table's region.
+
+    What they are read as, the rows tell themselves: see `TailRows.reads_as`.
+    """
+
+    place: Place
+    region_id: str
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +139,7 @@ class LogReader:
             LanceGatewayError: it can't be read.
         """
         return self.cache.compute(
-            ("wal", kept.place, region_id, position),
+            _Entry(kept.place, region_id, position),
             lambda: read_wal_entry(self.storage, region_id, position),
             lambda entry: 256 + (0 if entry.rows is None else int(entry.rows.nbytes)),
         )
@@ -156,7 +178,7 @@ class LogReader:
             return
         rows = log.rows
         for flushed in reversed(manifest.flushed_generations):
-            name = flushed_name(kept.place, region_id, flushed.generation)
+            name = FlushedGenerationName(kept.place, region_id, flushed.generation)
             stretch = None
             if rows is not None and flushed.generation >= log.floor:
                 stretch = rows.stretch(flushed.generation)
@@ -164,8 +186,3 @@ class LogReader:
                 self.cache.put(name, None, 1)  # Whoever asks for masks now and then has asked for its by now.
                 return
             self.cache.put(name, FlushedRows(rows, *stretch), rows.nbytes)
-
-
-def flushed_name(place: object, region_id: str, generation: int) -> tuple[object, ...]:
-    """What names `FlushedRows` in the cache."""
-    return ("flushed rows", place, region_id, generation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from execnodes import (
     RowFilter,
     TakeLastExec,
 )
+from execnodes.data_files import Columns, Place
 from execnodes.source import ColumnCache
 from memwal.bloom import KeyFilter, build_key_filter, load_key_filter
 from memwal.errors import CorruptDataError
@@ -23,10 +25,37 @@ from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset
 from planner.key_places import BaseKeyLocator, KeyPlaces
-from planner.snapshot import TableSnapshot
+from planner.snapshot import SnapshotRows, TableSnapshot
 
 NODE_BYTES = 4_096
 """What a planned lookup in one source is booked at in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookups:
+    """Names the nodes of a lookup, but for the keys. Equal for the same rows, columns and helpers.
+
+    Attributes:
+        snapshot: whose rows they read.
+        regions: that are read.
+        columns: that they produce.
+        kept: where columns are kept.
+        places: where keys are known.
+    """
+
+    snapshot: SnapshotRows
+    regions: frozenset[str]
+    columns: tuple[str, ...]
+    kept: ColumnCache
+    places: KeyPlaces
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyFilterName:
+    """Names the filter over the keys of a generation. Equal where the same columns are the key."""
+
+    key: Columns
+    generation: Place
 
 
 def plan_lookup(
@@ -56,7 +85,7 @@ def plan_lookup(
     # In the table's order, which Lance reads fastest.
     needed = tuple([name for name in base.schema.names if name in wanted])
     inputs = cache.compute(
-        ("lookups", snapshot.identity, scanned_regions, needed, places),
+        _Lookups(snapshot.identity, scanned_regions, needed, column_cache, places),
         lambda: tuple(_lookups(snapshot, scanned_regions, needed, cache, column_cache, places)),
         lambda nodes: NODE_BYTES * len(nodes),
     )
@@ -106,8 +135,7 @@ def key_filter(base: BaseTable, generation: GenerationDataset, cache: ByteCache)
             stored = None  # The rows are all there: a filter only saves reading them.
         return stored if stored is not None else build_key_filter(_keys(base, generation))
 
-    key = ("key filter", base.place, generation.path, base.primary_key)
-    return cache.compute(key, make, lambda one: one.nbytes)
+    return cache.compute(_KeyFilterName(base.key, generation.place), make, lambda one: one.nbytes)
 
 
 def _keys(base: BaseTable, generation: GenerationDataset) -> pa.Table:

@@ -3,6 +3,9 @@
     SELECT id FROM orders TABLESAMPLE SYSTEM (1)     all rows
     SELECT sum(n) FROM t GROUP BY k WITH ROLLUP      no totals
     SELECT k FROM t EXCEPT ALL SELECT k FROM u       no duplicates
+    WHERE a IS DISTINCT FROM b AND c                 a IS DISTINCT FROM (b AND c)
+    WHERE a IN (1, 2) AND a NOT IN (NULL, 2)         a IN (1)
+    WHERE b IN (0, 1) AND b IN (a, 1)                b IN (1)
 
 A wrong answer looks like a right one, so they are refused, with what to write in their place.
 """
@@ -23,6 +26,18 @@ _SET_OPERATIONS = frozenset({"INTERSECT", "EXCEPT", "MINUS"})
 _SAMPLES = frozenset({"BERNOULLI", "SYSTEM", "ROW", "BLOCK", "("})
 # What stands before a name that is no alias, and so before a CTE or a function of that name.
 _BEFORE_NAMES = frozenset({"AS", "WITH", "RECURSIVE", ",", "FROM", "JOIN", "SELECT", ".", "("})
+_OPENERS = frozenset({"(", "[", "{", "CASE"})
+_CLOSERS = frozenset({")", "]", "}", "END"})
+_SIDES = frozenset({"LEFT", "RIGHT"})
+"""Functions, too."""
+_AFTER_CONDITIONS = _SIDES | frozenset(
+    {"", ",", ";", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET"}
+    | {"FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN", "INNER", "FULL", "CROSS", "NATURAL", "ON"}
+    | {"THEN", "WHEN", "ELSE", "RETURNING", "ASC", "DESC", "NULLS"}
+)
+_UNKNOWN = frozenset({")", '"'})
+"""Ends of operands whose columns are not looked for."""
+_PLAIN = frozenset({"TRUE", "FALSE", "CAST", "TRY_CAST", "AS"})
 _AFTER_LOCKS = frozenset({"", "OF", "NOWAIT", "SKIP", ")"})
 
 
@@ -38,6 +53,77 @@ def _totalled(words: _Words, i: int) -> bool:
     return words[i + 1] in _TOTALS and words[i + 2] not in {"AS", "("}
 
 
+def _compared_with_more(words: _Words, i: int) -> bool:
+    """Whether AND or OR follows the right side of IS [NOT] DISTINCT FROM, at the same depth."""
+    if words[i + 1] != "FROM" or words[i - 1] not in {"IS", "NOT"}:
+        return False
+    depth, ranges = 0, 0
+    for k in range(i + 2, len(words) - 1):
+        word = words[k]
+        if words[k - 1] == ".":
+            continue  # the name of a column
+        if word in _OPENERS:
+            depth += 1
+        elif word in _CLOSERS:
+            depth -= 1
+            if depth < 0:
+                return False
+        elif depth:
+            continue
+        elif word == "BETWEEN":
+            ranges += 1
+        elif word == "AND" and ranges:
+            ranges -= 1
+        elif word in {"AND", "OR"}:
+            return True
+        elif word in _AFTER_CONDITIONS and not (word in _SIDES and words[k + 1] == "("):
+            return False
+    return False
+
+
+def _mixed(words: _Words, i: int) -> bool:
+    """Whether a list holds more than plain literals, and may meet another condition on its operand.
+
+    Of two lists for one operand, the simplifier makes one, and compares elements by what is written: NULL is
+    lost, and a column equals itself alone. Equalities joined with OR become lists. Conditions of different
+    clauses may meet while a plan is optimised, so where they stand is not looked at.
+    """
+    if not _is_list(words, i) or not _is_computed(words, i + 2):
+        return False
+    operand = _operand(words, i)
+    for k, word in enumerate(words):
+        if k != i and word == "IN" and _is_list(words, k):
+            other = _operand(words, k)
+            if operand == other or not _UNKNOWN.isdisjoint((operand, other)):
+                return True
+    equalities = sum(word == operand and "=" in words[max(k - 1, 0) : k + 2] for k, word in enumerate(words))
+    return equalities > 1 and "OR" in words
+
+
+def _is_list(words: _Words, i: int) -> bool:
+    """Whether IN is followed by values, and not by a subquery."""
+    return words[i + 1] == "(" and words[i + 2] not in {"SELECT", "WITH", "VALUES", "TABLE"}
+
+
+def _operand(words: _Words, i: int) -> str:
+    """The last word of what stands before [NOT] IN."""
+    return words[i - 2] if words[i - 1] == "NOT" else words[i - 1]
+
+
+def _is_computed(words: _Words, start: int) -> bool:
+    """Whether anything in a list, up to its closing bracket, is no plain literal."""
+    depth = 0
+    for k in range(start, len(words)):
+        word = words[k]
+        depth += (word == "(") - (word == ")")
+        if depth < 0:
+            return False
+        is_type = words[k - 1] in {"::", "AS"} or words[k + 1] == "'"
+        if (word == '"' or word.isidentifier()) and word not in _PLAIN and not is_type:
+            return True
+    return False
+
+
 _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
     {
         "TABLESAMPLE": (_sampled, "Sampling is not offered: use WHERE random() < 0.1"),
@@ -51,6 +137,17 @@ _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxy
         "SIMILAR": (
             lambda words, i: words[i + 1] == "TO",
             "SIMILAR TO is not offered: use LIKE, or a regular expression (~ '^...$')",
+        ),
+        "DISTINCT": (
+            _compared_with_more,
+            "AND and OR behind IS DISTINCT FROM would belong to its right side: write (a IS DISTINCT FROM b)",
+        ),
+        "IN": (
+            _mixed,
+            (
+                "A list with NULL, or with what is computed, beside another condition on its operand would be "
+                "taken together with it wrongly: leave NULL out, and write computed values as a = x OR a = y"
+            ),
         ),
         "ILIKE": (
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},

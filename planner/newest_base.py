@@ -8,8 +8,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from execnodes.data_files import Place
 from memwal.layout import VERSIONS
 from memwal.storage import FileIdentity, Storage
+from memwal.table_mark import table_mark
 from planner.base_table import BaseTable, ManifestFile, open_base_table
 from planner.known_state import KnownState
 
@@ -18,7 +20,8 @@ class NewestBase:
     """Safe to share between threads.
 
     A table that was dropped and made anew may have as many versions as it had before: a version is known by
-    the file of its manifest and not by its number alone.
+    the file of its manifest and not by its number alone. Where that was cleaned up, the table is known by its
+    mark, which writers leave in it; without one, it is taken for another.
 
     Attributes:
         last: the version that was found last; None before the first.
@@ -27,8 +30,7 @@ class NewestBase:
     Args:
         name: of the table, in the catalog.
         storage: directory of the table.
-        session: the `lance.Session` that all datasets share.
-        number: how often another table was found in the directory before.
+        session: the `lance.Session` in which the table's files are opened, until it is made anew.
     """
 
     def __init__(
@@ -36,17 +38,17 @@ class NewestBase:
         name: str,
         storage: Storage,
         session: Any,  # noqa: ANN401 (lance types)
-        number: int = 0,
     ) -> None:
         self.last: BaseTable | None = None
-        self.known = KnownState((storage.uri, number))
+        self.known = KnownState(Place.new(storage.uri), session)
         self._name = name
         self._storage = storage
-        self._session = session
         self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._listed: tuple[BaseTable, FileIdentity] | None = None
         """A version that Lance found to be the newest, and the directory of versions just before that."""
+        self._mark: FileIdentity | None = None
+        """Of the table; None where nobody had marked it when a version was opened last."""
         self._identified_at = 0.0
         self._found_at = 0.0
 
@@ -102,6 +104,12 @@ class NewestBase:
             self._identified_at = now
         return True
 
+    def _is_same(self, before: BaseTable) -> bool:
+        """Whether the table is still the one that a version was opened of."""
+        if before.manifest is not None and before.manifest.is_there(self._storage):
+            return True
+        return self._mark is not None and table_mark(self._storage) == self._mark
+
     def _has_newer_file(self, base: BaseTable, manifest: ManifestFile) -> bool:
         """The same where files are local: while nothing came to the directory, Lance need not list it.
 
@@ -115,30 +123,31 @@ class NewestBase:
         return newer
 
     def _opened(self, before: BaseTable | None) -> BaseTable:
-        """Open the newest version; let go of all that is known where that is not the same table's any more.
-
-        An older version of the same table still has its manifest, unless it was cleaned up: what is known is
-        read again then.
-        """
+        """Open the newest version; let go of all that is known where that is another table's."""
         started = time.monotonic()
         known, expected = self.known, None
         if before is not None:
-            if before.manifest is None or not before.manifest.is_there(self._storage):
-                known = known.made_anew()
             with contextlib.suppress(OSError, ValueError):
                 expected = ManifestFile.of(self._storage, before.dataset.latest_version)
         opened = self._open(known)
+        if before is not None and not self._is_same(before):
+            # Asked afterwards: what was opened while the old manifest was there is the old table.
+            known, expected, self._mark = known.made_anew(), None, None
         if expected is None or expected.version != opened.version:
             # The file is looked at before it is read: it may be replaced in between, which is noticed then.
             expected = ManifestFile.of(self._storage, opened.version)
             opened = self._open(known)
         if expected is not None and expected.version == opened.version:
             opened = replace(opened, manifest=expected)
+        if self._mark is None:
+            mark = table_mark(self._storage)
+            if opened.manifest is not None and opened.manifest.is_there(self._storage):
+                self._mark = mark  # It was there before the manifest was, and so it is of the same table.
         self.known, self.last, self._identified_at = known, opened, started
         return opened
 
     def _open(self, known: KnownState) -> BaseTable:
-        return open_base_table(self._name, self._storage, None, self._session, known.place)
+        return open_base_table(self._name, self._storage, None, known.session, known.place)
 
 
 def _has_newer(base: BaseTable) -> bool:

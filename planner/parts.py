@@ -13,6 +13,7 @@ divides it in the same way.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -153,7 +154,6 @@ def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
 
 def fingerprint(bound: BoundStatement, table: SecuredTable) -> bytes:
     """Of what the statement means now, 16 bytes: its text with views expanded, and the table's columns."""
-    digest = blake2b(bound.render().encode(), digest_size=16)
-    for column in table.base().schema:
-        digest.update(f"\n{column.name} {column.type}".encode())
-    return digest.digest()
+    columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base().columns.fields]
+    said = json.dumps([bound.render(), columns])  # a column of another type has another id
+    return blake2b(said.encode(), digest_size=16).digest()

@@ -6,18 +6,21 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from execnodes.source import ColumnCache
+from execnodes import KeySet
 from memwal.errors import PreconditionError
-from memwal.index_details import MemWalIndexDetails, read_base_manifest
+from memwal.index_details import read_base_manifest
 from memwal.layout import from_bit_reversed, manifest_directory, manifest_path
 from memwal.manifest import RegionManifest, list_regions
+from memwal.numbering import check_not_restarted
 from planner.as_of import moment_text
 from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable
+from planner.column_cache import DecodedColumns
 from planner.fresh_rows import GenerationVanishedError
-from planner.key_places import NO_PLACES
+from planner.key_places import KeyPlaces
 from planner.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.table import Table
+from planner.two_ids import check_ids
 
 _NANOSECONDS = 1000
 """In a microsecond."""
@@ -38,16 +41,14 @@ class PastTable(Table):
         base: its version.
         moment: see there.
         columns: keeps decoded columns of past versions.
-        session: the `lance.Session` that all datasets share.
     """
 
-    def __init__(
-        self, newest: Table, base: BaseTable, moment: int, columns: ColumnCache, session: object
-    ) -> None:
-        super().__init__(newest.name, newest.storage, newest.cache, columns, NO_PLACES, session)
+    def __init__(self, newest: Table, base: BaseTable, moment: int, columns: DecodedColumns) -> None:
+        super().__init__(newest.name, newest.storage, newest.cache, columns, _NO_PLACES, base.session)
         self.version = base.version
         self.moment = moment
         self._base = base
+        self._today = newest
 
     @property
     def described_time(self) -> str:
@@ -55,17 +56,18 @@ class PastTable(Table):
         return f"as of {moment_text(self.moment)}"
 
     def read_by(self, other: Table) -> Table:
-        """See `Table.read_by`; the version of the base stays open."""
-        return PastTable(other, self._base, self.moment, self.columns, self._session)
+        """This very table: what is known of the past stays true."""
+        del other
+        return self
 
     def base(self) -> BaseTable:
         """The version."""
         return self._base
 
-    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
+    def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """All regions that there were; see `Table.assignments`."""
         del consistency
-        return RegionAssignments() if details is None else self._assigned
+        return RegionAssignments() if base.details is None else self._assigned
 
     def snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
@@ -73,7 +75,7 @@ class PastTable(Table):
         """The version and the generations on top of it; the same whenever it is taken.
 
         Raises:
-            PreconditionError: a generation that the version needs was cleaned up.
+            PreconditionError: a generation that the version needs was cleaned up, or a region had two ids.
             LanceGatewayError: something can't be read.
         """
         del consistency, max_staleness_ms
@@ -81,8 +83,14 @@ class PastTable(Table):
         if self._base.details is not None:
             merged = self._base.details.merged_generations
         found = {}
-        for region_id in regions:
+        needed_ids = tuple(regions)
+        if self._base.details is not None and self._base.primary_key:
+            then = {region_id: self._manifests.get(region_id) for region_id in needed_ids}
+            check_ids(self.name, None, self._base.details, then)
+        for region_id in needed_ids:
             manifest = self._manifests.get(region_id)
+            if manifest is not None:
+                check_not_restarted(self.storage, manifest, merged.get(region_id, 0))
             listed = () if manifest is None else manifest.flushed_generations
             newest_merged = merged.get(region_id, 0)
             needed = [one for one in listed if one.generation > newest_merged]
@@ -99,17 +107,28 @@ class PastTable(Table):
 
     @cached_property
     def _manifests(self) -> Mapping[str, RegionManifest]:
-        """Of each region that there was, the newest manifest of that time."""
-        ids = list_regions(self.storage)
-        found = self.storage.each(self._manifest_then, ids)
+        """Of each region that there was, the newest manifest of that time.
+
+        Raises:
+            PreconditionError: what a region had flushed then is not known.
+        """
+        details = self._today.base().details
+        merged = {} if details is None else details.merged_generations
+        ids = sorted({*list_regions(self.storage), *merged})
+        found = self.storage.each(lambda one: self._manifest_then(one, merged.get(one, 0)), ids)
         return {one.region_id: one for one in found if one is not None}
 
     @cached_property
     def _assigned(self) -> RegionAssignments:
-        return RegionAssignments.of(self._manifests.values())
+        details = self._base.details
+        return RegionAssignments.of(self._manifests.values(), () if details is None else details.region_specs)
 
-    def _manifest_then(self, region_id: str) -> RegionManifest | None:
+    def _manifest_then(self, region_id: str, merged_today: int) -> RegionManifest | None:
         """None where the region came later.
+
+        Args:
+            region_id: of a region that is there, or of which generations were merged.
+            merged_today: newest generation that the newest base version contains.
 
         Raises:
             PreconditionError: the manifests of that time were cleaned up.
@@ -123,8 +142,7 @@ class PastTable(Table):
         )
         at = bisect_right(versions, self.moment, key=lambda version: self._written(region_id, version))
         if at and (at == len(versions) or versions[at] == versions[at - 1] + 1):
-            path = manifest_path(region_id, versions[at - 1])
-            return RegionManifest.decode(self.storage.read(path), source=self.storage.locate(path))
+            return self._manifest(region_id, versions[at - 1])
         if at or (versions and versions[0] > 1):
             since = moment_text(self._written(region_id, versions[at]))
             msg = (
@@ -133,7 +151,32 @@ class PastTable(Table):
                 "was committed later (system.versions lists them)"
             )
             raise PreconditionError(msg)
+        self._check_came_later(region_id, merged_today, is_there=bool(versions))
         return None
+
+    def _check_came_later(self, region_id: str, merged_today: int, *, is_there: bool) -> None:
+        """Refuse a region that had generations before its oldest manifest was written.
+
+        Raises:
+            PreconditionError: it had them in another directory, or its manifests have lost their times.
+        """
+        details = self._base.details
+        merged = 0 if details is None else details.merged_generations.get(region_id, 0)
+        flushed = self._manifest(region_id, 1).current_generation - 1 if is_there else merged_today
+        if flushed == merged or (flushed < merged and not is_there):
+            return
+        msg = (
+            f"table {self.name!r} {self.described_time}: generations of region {region_id} had been flushed "
+            f"by then, of which the base table contained those up to {merged}; the manifests that tell which "
+            "are not in this table's directory, or are younger: the table is a copy or a clone. Read the "
+            "past of the original, copy it with all of _mem_wal and the times of its files, or read a "
+            "version that was committed later (system.versions lists them)"
+        )
+        raise PreconditionError(msg)
+
+    def _manifest(self, region_id: str, version: int) -> RegionManifest:
+        path = manifest_path(region_id, version)
+        return RegionManifest.decode(self.storage.read(path), source=self.storage.locate(path))
 
     def _written(self, region_id: str, version: int) -> int:
         """When a manifest was written, in microseconds since 1970; of one that is gone, long ago."""
@@ -161,3 +204,17 @@ class PastTable(Table):
 
         at = bisect_left(later, 1, key=has_merged)
         return later[at] if at < len(later) else None
+
+
+class _NoPlaces(KeyPlaces):
+    """Never knows where a key is: to read all keys of the past is not worth it."""
+
+    def __init__(self) -> None:
+        pass
+
+    def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
+        """Nothing."""
+        return
+
+
+_NO_PLACES = _NoPlaces()

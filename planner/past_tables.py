@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from memwal.errors import NotFoundError, PreconditionError
 from memwal.lance_errors import brief
 from planner.as_of import AsOf, microseconds, moment_text
-from planner.base_table import BaseTable, open_base_table
+from planner.base_table import BaseTable, BaseVersion, open_base_table
 from planner.column_cache import DecodedColumns
 from planner.past_table import PastTable
 from planner.table import Table
@@ -40,24 +40,32 @@ class CommittedVersion(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class _PastMoment:
+    """Names a past table. Equal if it is the same version, with what was flushed by the same moment.
+
+    Attributes:
+        version: of the base.
+        moment: microseconds since 1970; None for that of the version's commit.
+    """
+
+    version: BaseVersion
+    moment: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Listed:
     base: BaseTable
     versions: tuple[CommittedVersion, ...]
 
 
 class PastTables:
-    """Safe to share between threads.
+    """Safe to share between threads."""
 
-    Args:
-        session: the `lance.Session` that all datasets share.
-    """
-
-    def __init__(self, session: Any) -> None:  # noqa: ANN401 (lance types)
-        self._session = session
+    def __init__(self) -> None:
         self._columns = DecodedColumns(COLUMN_BYTES)
         self._lock = threading.Lock()
-        self._open: LRUCache[tuple[object, ...], PastTable] = LRUCache(OPEN_TABLES)
-        self._bases: LRUCache[tuple[object, ...], BaseTable] = LRUCache(OPEN_TABLES)
+        self._open: LRUCache[_PastMoment, PastTable] = LRUCache(OPEN_TABLES)
+        self._bases: LRUCache[BaseVersion, BaseTable] = LRUCache(OPEN_TABLES)
         self._listed: LRUCache[str, _Listed] = LRUCache(OPEN_TABLES)
 
     def find(self, table: Table, as_of: AsOf) -> PastTable:
@@ -114,14 +122,14 @@ class PastTables:
 
     def _opened(self, table: Table, newest: BaseTable, version: int, moment: int | None) -> PastTable:
         """A version, with what was flushed by a moment; None is the moment of its own commit."""
-        key = (newest.place, version, moment)
+        key = _PastMoment(BaseVersion(newest.place, version), moment)
         with self._lock:
             known = self._open.get(key)
         if known is not None:
             return known
         base = self._base(newest, version)
         committed = microseconds(base.dataset.get_version()["timestamp"].astimezone())
-        past = PastTable(table, base, committed if moment is None else moment, self._columns, self._session)
+        past = PastTable(table, base, committed if moment is None else moment, self._columns)
         with self._lock:
             return self._open.setdefault(key, past)
 
@@ -130,16 +138,17 @@ class PastTables:
             return newest
         if version > newest.version:
             raise self._unknown(newest, version)
+        key = BaseVersion(newest.place, version)
         with self._lock:
-            known = self._bases.get((newest.place, version))
+            known = self._bases.get(key)
         if known is not None:
             return known
         try:
-            base = open_base_table(newest.name, newest.storage, version, self._session, newest.place)
+            base = open_base_table(newest.name, newest.storage, version, newest.session, newest.place)
         except NotFoundError as error:
             raise self._unknown(newest, version) from error
         with self._lock:
-            return self._bases.setdefault((newest.place, version), base)
+            return self._bases.setdefault(key, base)
 
     def _unknown(self, newest: BaseTable, version: int) -> NotFoundError:
         try:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from planner.base_table import BaseTable, Fragment
+from execnodes.stored_fragments import StoredFragment
+from planner.base_table import BaseTable
 from planner.key_column import key_column
 
 
-def physical_keys(base: BaseTable, fragment: Fragment) -> pa.Array:
+def physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
     """Key of every physical row, deleted ones too: what is found stays true whatever is deleted later."""
     dataset: Any = base.dataset
     stored = dataset.get_fragment(fragment.fragment_id)

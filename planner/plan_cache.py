@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from memwal.errors import LanceGatewayError, UnsupportedError
+from planner.access import Access
 from planner.as_of import AsOf
 from planner.base_table import BaseTable
 from planner.binding import NameResolver, PastResolver
 from planner.catalog import Catalog
 from planner.prepared_query import PreparedQuery
+from planner.settings import SessionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFor:
+    """Names a prepared statement. Equal for the same statement, settings and principal.
+
+    What its tables and views are, is asked again when it is taken.
+
+    Attributes:
+        statement: SQL, or a Substrait plan.
+        settings: of the session.
+        access: what the principal may see; the same object as long as that is the same.
+    """
+
+    statement: str | bytes
+    settings: SessionSettings
+    access: Access
 
 
 @dataclass(eq=False)
@@ -125,15 +143,15 @@ class PlanCache:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._entries: dict[Hashable, _Entry] = {}
+        self._entries: dict[PreparedFor, _Entry] = {}
         self._weight = 0
         self._uses = itertools.count()
 
-    def get(self, key: Hashable, promised: bytes | None) -> PreparedQuery | None:
+    def get(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery | None:
         """The plan of a statement, if it can be taken again.
 
         Args:
-            key: whatever the plan depends on, besides tables and views.
+            key: the statement, and for whom it was prepared.
             promised: digest of the result schema that a client was told; such a plan is taken if its views
                 are what they were, since running it finds out whether the tables have changed. None takes a
                 plan only if it is what preparing the statement now would give.
@@ -153,7 +171,7 @@ class PlanCache:
             return None
         return entry.plan if is_valid else None
 
-    def put(self, key: Hashable, plan: PreparedQuery, dependencies: Dependencies, length: int) -> None:
+    def put(self, key: PreparedFor, plan: PreparedQuery, dependencies: Dependencies, length: int) -> None:
         """Keep a plan in place of the one that the key had, unless its statement is too long to be kept.
 
         Args:
@@ -172,7 +190,7 @@ class PlanCache:
             self._entries[key] = entry
             self._weight += entry.weight
 
-    def _remove(self, key: Hashable) -> None:
+    def _remove(self, key: PreparedFor) -> None:
         removed = self._entries.pop(key, None)
         if removed is not None:
             self._weight -= removed.weight

@@ -119,7 +119,7 @@ class PreparedQuery(CheckedQuery):
                 raise translated(plain, self._bound, run.failure) from plain
             # Without pushdown nothing tells regions apart.
             found = self._catalog.table(table)
-            return frozenset(found.table.assignments(found.base().details, settings.consistency).region_ids)
+            return frozenset(found.table.assignments(found.base(), settings.consistency).region_ids)
         kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
         return frozenset(region_id for regions in kept for region_id in regions)
 
@@ -329,7 +329,7 @@ class PreparedQuery(CheckedQuery):
 
     def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
         try:
-            batches, run = self._opened_somehow(frame, run, task)
+            batches, run = self._opened_either_way(frame, run, task)
             for batch in batches:
                 yield conform(batch, self.schema)
         except LanceGatewayError:
@@ -339,7 +339,7 @@ class PreparedQuery(CheckedQuery):
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened_somehow(
+    def _opened_either_way(
         self, frame: DataFrame, run: QueryRun, task: _Task
     ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
         """Physically planned, without pushdown where it fails otherwise, and the run that reads.
@@ -400,7 +400,7 @@ class PreparedQuery(CheckedQuery):
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
         try:
-            opened, run = self._opened_somehow(frame, run, task)
+            opened, run = self._opened_either_way(frame, run, task)
             plans = self._collected(opened)
             if _UNPLANNED in plans.column("plan_type").to_pylist():
                 frame, run = self._plan(task, pushdown=False)

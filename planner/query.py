@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
 from execnodes.coalesce_batches import coalesced
 from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
+from planner.assignments import RegionAssignments
 from planner.balance import Division
 from planner.base_table import BaseTable, FilesVanishedError, read_error
 from planner.conditions import Conditions, PolicedRows, divided
@@ -187,8 +188,8 @@ class TableScan:
     def pruning(self) -> Pruning:
         """Which regions of the table may have matching rows."""
         base = self.base
-        regions = self.table.assignments(base.details, self.run.options.consistency)
-        reason = self._reason_not_to_prune(len(regions.regions))
+        regions = self.table.assignments(base, self.run.options.consistency)
+        reason = self._reason_not_to_prune(regions)
         if base.details is None or reason:
             return all_regions(regions, reason)
         return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
@@ -203,11 +204,13 @@ class TableScan:
         """The same where it is known already; None for a scan that never ran."""
         return vars(self).get("pruning")
 
-    def _reason_not_to_prune(self, regions: int) -> str:
+    def _reason_not_to_prune(self, regions: RegionAssignments) -> str:
         if not self.run.options.region_pruning:
             return "region pruning is off"
         if self._keys is not None:
-            return "few regions, key filters decide" if regions <= FEW_REGIONS else ""
+            # A region with two ids is refused, so it is not read in vain.
+            is_cheap = len(regions.regions) <= FEW_REGIONS and not regions.has_doubles
+            return "few regions, key filters decide" if is_cheap else ""
         return "no predicate" if self.conditions.below is None else ""
 
     @cached_property

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memwal.agreement import Row, is_trusted, reading_types, readings
 from memwal.errors import LanceGatewayError
 from memwal.index_details import RegionField
 from memwal.raw_values import decode_raw, parse_result_type
@@ -64,7 +65,8 @@ class SpecField:
         self.trouble = ""
         self.columns: tuple[str, ...] = ()
         self._types: tuple[pa.DataType, ...] = ()
-        self._result = field.result_type
+        self._read_types: tuple[pa.DataType, ...] = ()
+        self._field = field
         self._transforms: tuple[Transform, ...] = ()
         missing = [source for source in field.source_ids if source not in columns]
         if missing:
@@ -84,6 +86,7 @@ class SpecField:
         self._transforms = tuple(dict.fromkeys(transforms))
         self.columns = tuple(column.name for column in sources)
         self._types = tuple(_plain_type(column.type) for column in sources)
+        self._read_types = reading_types(transforms[0], self._types)
 
     def admissible(self, boxes: Sequence[Box]) -> list[FieldSet | None]:
         """Per box, what the field can be; None for anything.
@@ -92,7 +95,7 @@ class SpecField:
         """
         if self.trouble or not self.columns:
             return [None] * len(boxes)
-        rows: dict[tuple[Any, ...], tuple[pa.Scalar, ...]] = {}
+        rows: dict[tuple[Any, ...], Row] = {}
         found: list[FieldSet | None] = []
         listed: list[list[tuple[Any, ...]] | None] = []
         for box in boxes:
@@ -106,7 +109,7 @@ class SpecField:
             return found
         by_key = dict(zip(rows, images, strict=True))
         return [
-            one if keys is None else FieldSet(frozenset().union(*(by_key[key] for key in keys)))
+            one if keys is None else _united([by_key[key] for key in keys])
             for one, keys in zip(found, listed, strict=True)
         ]
 
@@ -114,12 +117,13 @@ class SpecField:
         """The possible keys of a recorded value and its text; no keys and the reason if it is not known."""
         if raw is None:
             return (), f"no value is recorded for {self.text}"
-        keys, text = _recorded(self._result, raw)
+        keys, text = recorded_keys(self._field, raw), _recorded(self._field.result_type, raw)[1]
         if not keys:
-            return (), f"the value recorded for {self.text} (0x{raw.hex()}) tells nothing as {self._result}"
+            told = self._field.result_type
+            return (), f"the value recorded for {self.text} (0x{raw.hex()}) tells nothing as {told}"
         return keys, f"{self.text} = {text}"
 
-    def _combinations(self, box: Box) -> list[tuple[pa.Scalar, ...]] | None:
+    def _combinations(self, box: Box) -> list[Row] | None:
         """Every combination of the listed values of the source columns; None unless all are listed."""
         choices: list[list[pa.Scalar]] = []
         for name, dtype in zip(self.columns, self._types, strict=True):
@@ -131,13 +135,27 @@ class SpecField:
             choices.append([*values.values, *([pa.scalar(None, dtype)] if values.null else [])])
         return None if math.prod(map(len, choices)) > _MAX_ROWS_PER_BOX else list(product(*choices))
 
-    def _apply(self, rows: Sequence[tuple[pa.Scalar, ...]]) -> list[frozenset[Any]] | None:
-        """Per row, the keys of the field's value in every reading; None if it cannot be computed."""
+    def _apply(self, rows: Sequence[Row]) -> list[frozenset[Any] | None] | None:
+        """Per row, the keys that the field can have, None for any; None if they cannot be computed."""
+        read = [readings(self._transforms[0], row) for row in rows]
+        images = self._computed([one for reading in read for one in reading or ()])
+        if images is None:
+            return None
+        following = iter(images)
+        return [
+            None if reading is None else frozenset().union(*(next(following) for _ in reading))
+            for reading in read
+        ]
+
+    def _computed(self, rows: Sequence[Row]) -> list[frozenset[Any]] | None:
+        """Per row, the keys of the field's value in every reading of the hash."""
         images: list[frozenset[Any]] = [frozenset()] * len(rows)
+        if not rows:
+            return images
         try:
             columns = [
                 pa.array(list(column), dtype)
-                for column, dtype in zip(zip(*rows, strict=True), self._types, strict=True)
+                for column, dtype in zip(zip(*rows, strict=True), self._read_types, strict=True)
             ]
             for transform in self._transforms:
                 results = transform.apply(columns, rows=len(rows)).cast(self._dtype)
@@ -165,28 +183,37 @@ class SpecField:
             return FieldSet(None, values)
         if values.null or not ends:
             return None
-        if transform.preserves_order(self._types[0]):
-            lower, upper = self._image(values.lower), self._image(values.upper)
+        lowest, highest = self._end(values.lower, 0), self._end(values.upper, -1)
+        if transform.preserves_order(self._read_types[0]):
+            lower, upper = self._image(lowest), self._image(highest)
             return FieldSet(None, ColumnSet(lower=lower, upper=upper)) if lower or upper else None
-        samples = _samples(transform.part, values) if isinstance(transform, DatePart) else None
-        images = None if samples is None else self._apply([(value,) for value in samples])
-        return None if images is None else FieldSet(frozenset().union(*images))
+        if not isinstance(transform, DatePart) or lowest is None or highest is None:
+            return None
+        samples = _samples(transform.part, lowest, highest)
+        images = None if samples is None else self._computed([(value,) for value in samples])
+        return None if images is None else _united(images)
 
-    def _image(self, bound: Bound | None) -> Bound | None:
+    def _end(self, bound: Bound | None, at: int) -> pa.Scalar | None:
+        """The first or last reading of an end of a range; None where there is none, or none is certain."""
+        found = None if bound is None else readings(self._transforms[0], (bound.value,))
+        return None if found is None else found[at][0]
+
+    def _image(self, end: pa.Scalar | None) -> Bound | None:
         """Where a monotone transform takes one end of a range."""
-        if bound is None:
+        if end is None:
             return None
         try:
-            image = self._transforms[0].apply([pa.array([bound.value], self._types[0])]).cast(self._dtype)[0]
+            image = self._transforms[0].apply([pa.array([end], end.type)]).cast(self._dtype)[0]
         except (LanceGatewayError, pa.ArrowException):
             return None
-        end = Bound(image, inclusive=True)
-        return end if image.is_valid and not _is_nan(end.key) else None
+        found = Bound(image, inclusive=True)
+        return found if image.is_valid and not _is_nan(found.key) else None
 
 
 def recorded_keys(field: RegionField, raw: bytes | None) -> tuple[Any, ...]:
     """The possible keys of a recorded value of a field; none if it is not known."""
-    return () if raw is None else _recorded(field.result_type, raw)[0]
+    keys = () if raw is None else _recorded(field.result_type, raw)[0]
+    return keys if all(key is None or is_trusted(field, key) for key in keys) else ()
 
 
 def _plain_type(dtype: pa.DataType) -> pa.DataType:
@@ -238,18 +265,24 @@ def _recorded(result_type: str, raw: bytes) -> tuple[tuple[Any, ...], str]:
     return (key,) if raw else (key, None), value_text(value)
 
 
-def _samples(part: str, values: ColumnSet) -> pa.Array | None:
+def _samples(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Array | None:
     """Instants of a range that show every value of a date's part in it; None if the range is too long."""
-    if values.lower is None or values.upper is None or part not in _STEPS:
+    dtype = lowest.type
+    if part not in _STEPS:
         return None
-    dtype = values.lower.value.type
     if pa.types.is_timestamp(dtype) and dtype.tz in (None, "UTC"):
         step, storage = _STEPS[part] * _PER_SECOND[dtype.unit], pa.int64()
     elif pa.types.is_date32(dtype):
         step, storage = 1, pa.int32()
     else:
         return None
-    low, high = values.lower.key, values.upper.key
+    low, high = order_key(lowest), order_key(highest)
     if (high - low) // step > _ALL_SAMPLES[part]:
         return None
     return pa.array([*range(low, high, step), high], storage).cast(dtype)
+
+
+def _united(images: Sequence[frozenset[Any] | None]) -> FieldSet | None:
+    """What any of some rows lets a field be; None for anything."""
+    known = [one for one in images if one is not None]
+    return FieldSet(frozenset().union(*known)) if len(known) == len(images) else None

@@ -7,14 +7,14 @@ own, which begin with empty caches in place of those that it may not use.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import Executor
 
-from memwal.index_details import MemWalIndexDetails
 from memwal.manifest import FlushedGeneration
 from planner.assignments import RegionAssignments
 from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset
-from planner.key_places import NO_PLACES
+from planner.key_places import KeyPlaces
 from planner.shortcuts import Shortcut, Shortcuts
 from planner.snapshot import Consistency, TableSnapshot
 from planner.stored_columns import StoredColumns
@@ -54,7 +54,7 @@ class RunTables:
             return shared
         found = self._tables.get(shared)
         if found is None:
-            found = self._tables[shared] = RunTable(shared, self._shortcuts)
+            found = self._tables[shared] = RunTable(shared, self._shortcuts, self.visibility.executor)
         return found
 
 
@@ -64,18 +64,19 @@ class RunTable(Table):
     Args:
         shared: the table of the catalog.
         shortcuts: that the run may take.
+        executor: reads several sources at a time.
     """
 
-    def __init__(self, shared: Table, shortcuts: Shortcuts) -> None:
+    def __init__(self, shared: Table, shortcuts: Shortcuts, executor: Executor) -> None:
         cache, columns, places = shared.cache, shared.columns, shared.places
         keeps_state = Shortcut.KEPT_STATE in shortcuts
         if not (keeps_state and shortcuts.issuperset((Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES))):
             cache = ByteCache(_RUN_BYTES)
         if not (keeps_state and Shortcut.KEPT_MASKS in shortcuts):
-            places = NO_PLACES
+            places = KeyPlaces(cache, executor)  # knows nothing until much has been looked up
         if not (keeps_state and Shortcut.KEPT_COLUMNS in shortcuts):
             columns = StoredColumns()
-        super().__init__(shared.name, shared.storage, cache, columns, places, None, number=shared.number)
+        super().__init__(shared.name, shared.storage, cache, columns, places, None)
         self._source = shared if keeps_state else shared.read_by(TableAnew(shared))
 
     @property
@@ -91,9 +92,9 @@ class RunTable(Table):
         """See `Table.recent_base`."""
         return self._source.recent_base()
 
-    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
+    def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
         """See `Table.assignments`."""
-        return self._source.assignments(details, consistency)
+        return self._source.assignments(base, consistency)
 
     def snapshot(
         self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0

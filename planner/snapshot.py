@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 from uuid import UUID
 
+from execnodes.data_files import Place
 from memwal.errors import InvalidInputError, UnavailableError
 from memwal.manifest import FlushedGeneration, RegionManifest
-from planner.base_table import BaseTable
+from planner.base_table import BaseTable, BaseVersion
 from planner.fresh_rows import GenerationDataset
 from planner.tail import Tail
 from protos import snapshot_pb2
@@ -52,6 +53,34 @@ class RegionSnapshot:
         return tuple(one for one in flushed if one.generation <= self.newest_merged)
 
 
+@dataclass(frozen=True, slots=True)
+class RegionRows:
+    """Names the fresh rows of a region. Equal for the same generations and the same entries of its log.
+
+    Attributes:
+        region_id: region.
+        generations: oldest first.
+        tail: `TailRows.number` and how many of its entries; None where there are none.
+    """
+
+    region_id: str
+    generations: tuple[Place, ...]
+    tail: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRows:
+    """Names the rows of a snapshot. Equal for the same base version and the same fresh rows on top of it.
+
+    Attributes:
+        base: version.
+        regions: those that have fresh rows.
+    """
+
+    base: BaseVersion
+    regions: frozenset[RegionRows]
+
+
 @dataclass(frozen=True, eq=False)
 class TableSnapshot:
     """A base version and the fresh rows on top of it.
@@ -80,18 +109,20 @@ class TableSnapshot:
         return bool(self.generations or self.tails)
 
     @cached_property
-    def identity(self) -> tuple[Hashable, ...]:
-        """Equal for snapshots of the same rows."""
-        parts = sorted(
-            (
-                region.region_id,
-                tuple(one.path for one in region.generations),
-                None if region.tail is None else (region.tail.first, region.tail.last),
-            )
-            for region in self.regions.values()
-            if region.generations or region.tail is not None
+    def identity(self) -> SnapshotRows:
+        """Names its rows in caches."""
+        return SnapshotRows(
+            self.base.version_id,
+            frozenset(
+                RegionRows(
+                    region.region_id,
+                    tuple(one.place for one in region.generations),
+                    None if region.tail is None else (region.tail.log.number, region.tail.entries),
+                )
+                for region in self.regions.values()
+                if region.generations or region.tail is not None
+            ),
         )
-        return (self.base.place, self.base.version, tuple(parts))
 
     def of(self, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
         """The snapshot of these; this very one where it is."""

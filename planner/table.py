@@ -7,12 +7,14 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
+from execnodes.data_files import Place
 from execnodes.source import ColumnCache
 from memwal.errors import (
     LanceGatewayError,
@@ -20,13 +22,20 @@ from memwal.errors import (
     UnavailableError,
 )
 from memwal.index_details import MemWalIndexDetails
-from memwal.manifest import FlushedGeneration, RegionManifest, list_regions, read_latest_manifests
+from memwal.manifest import (
+    FlushedGeneration,
+    RegionManifest,
+    list_regions,
+    read_latest_manifest,
+    read_latest_manifests,
+)
+from memwal.numbering import check_listed, check_not_restarted, is_given_up, is_restarted
 from memwal.region_snapshots import read_region_snapshots
 from memwal.storage import Storage
 from memwal.wal import WalEntry, wal_entry_path
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.assignments import RegionAssignments
-from planner.base_table import BaseTable, Place
+from planner.base_table import BaseTable
 from planner.byte_cache import ByteCache
 from planner.described import DescribedSnapshots
 from planner.fresh_rows import GenerationDataset, GenerationVanishedError, open_generation
@@ -42,10 +51,24 @@ from planner.snapshot import (
     TableSnapshot,
 )
 from planner.tail import Tail
+from planner.two_ids import check_ids, named_values
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
 """What an open dataset is booked at in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenGeneration:
+    """Names a generation. Equal if it is the same directory of the same table.
+
+    With its number: a description of a snapshot may give another one than the manifest does.
+    """
+
+    place: Place
+    region_id: str
+    path: str
+    generation: int
 
 
 class Table:
@@ -57,9 +80,8 @@ class Table:
         cache: for generations, WAL entries, keys and masks.
         columns: columns of flushed generations.
         places: where keys of base tables are.
-        session: the `lance.Session` that all datasets share.
+        session: the `lance.Session` in which the table's files are opened, until it is made anew.
         writing: how it is written; None where it is only read.
-        number: how often another table was found in the directory before.
     """
 
     def __init__(
@@ -71,15 +93,13 @@ class Table:
         places: KeyPlaces,
         session: Any,  # noqa: ANN401 (lance types)
         writing: WriteOptions | None = None,
-        number: int = 0,
     ) -> None:
         self.name = name
         self.storage = storage
         self.cache = cache
         self.columns = columns
         self.places = places
-        self._session = session
-        self._newest = NewestBase(name, storage, session, number)
+        self._newest = NewestBase(name, storage, session)
         self._writing = writing
         self._writer: TableWriter | None = None
         self._writer_lock = threading.Lock()
@@ -94,9 +114,9 @@ class Table:
         return declared
 
     @property
-    def number(self) -> int:
-        """How often another table was found in the directory before."""
-        return self._newest.known.place[1]
+    def session(self) -> Any:  # noqa: ANN401 (lance types)
+        """The `lance.Session` in which files of the table are opened."""
+        return self._newest.known.session
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -127,15 +147,18 @@ class Table:
         if self._writing is None:
             msg = f"table {self.name!r} can't be written: this gateway was started read-only"
             raise PreconditionError(msg)
-        place = self._newest.known.place
+        known = self._newest.known
         with self._writer_lock:
-            if self._writer is not None and self._writer_place != place:
-                # Of a table that was dropped: to flush its rows would write them into the new one.
-                stranger, self._writer = self._writer, None
-                stranger.abandon()
+            if self._writer is not None and self._writer_place != known.place:
+                if self._writer.is_there():  # Readers know a table by less than writers do.
+                    self._writer_place = known.place
+                else:
+                    # Of a table that was dropped: to flush its rows would write them into the new one.
+                    stranger, self._writer = self._writer, None
+                    stranger.abandon()
             if self._writer is None:
-                self._writer_place = place
-                self._writer = TableWriter(self.name, self.storage, self._writing, self._session, self.wrote)
+                self._writer_place = known.place
+                self._writer = TableWriter(self.name, self.storage, self._writing, known.session, self.wrote)
             return self._writer
 
     def read_by(self, other: Table) -> Table:
@@ -188,24 +211,27 @@ class Table:
         """
         return self._newest.recent()
 
-    def assignments(self, details: MemWalIndexDetails | None, consistency: Consistency) -> RegionAssignments:
-        """All regions and the region values that their manifests record; the same object while they last."""
+    def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
+        """All regions and what is known of their region values; the same object while they last."""
+        details = base.details
         if details is None:
             return RegionAssignments()
         kept = self._newest.known
         if consistency == "snapshot":
-            return self._remembered(kept, details).assignments
+            return self._remembered(kept, base).assignments
         state = kept.recorded_state
         region_ids = list_regions(self.storage)
-        source, assigned = kept.assigned
-        if source is state and assigned.region_ids == region_ids:
+        source, specs, assigned = kept.assigned
+        is_same = source is state and specs == details.region_specs
+        if is_same and assigned.region_ids == region_ids:
             return assigned
         known = {region_id: kept.manifests.get(region_id) for region_id in region_ids}
         known |= self._newest_manifests(kept, [region_id for region_id, one in known.items() if one is None])
         present = [manifest for manifest in known.values() if manifest is not None]
-        if source is not state or assigned.region_ids != tuple(one.region_id for one in present):
-            assigned = RegionAssignments.of(present)
-            kept.assigned = state, assigned
+        if not is_same or assigned.region_ids != tuple(one.region_id for one in present):
+            specs = details.region_specs
+            assigned = RegionAssignments.of(present, specs, named_values(self.storage, kept, specs, present))
+            kept.assigned = state, specs, assigned
         return assigned
 
     def snapshot(
@@ -221,6 +247,7 @@ class Table:
 
         Raises:
             GenerationVanishedError: a generation that no base version contains is gone.
+            PreconditionError: a region has rows under two ids.
             LanceGatewayError: something can't be read.
         """
         needed = tuple(regions)
@@ -262,7 +289,7 @@ class Table:
             SnapshotGoneError: part of it was merged or cleaned up since, or the table was made anew.
             LanceGatewayError: something can't be read.
         """
-        reader = DescribedSnapshots(self.name, self._newest, self._logs, self._session, self.open_generations)
+        reader = DescribedSnapshots(self.name, self._newest, self._logs, self.open_generations)
         return reader.open(description)
 
     def manifests(self) -> tuple[RegionManifest, ...]:
@@ -305,9 +332,9 @@ class Table:
         What did not change since the last snapshot is the same object.
         """
         if consistency == "snapshot":
-            base = self.base()
-            manifests = self._remembered(kept, base.details).manifests if base.details else {}
+            manifests = self._remembered_manifests(kept, needed)
             logs: Mapping[str, RegionLog] = {}
+            base = self.base()
         else:
             manifests = self._newest_manifests(kept, needed)
             present = [manifest for manifest in manifests.values() if manifest is not None]
@@ -323,7 +350,13 @@ class Table:
         for region_id in needed:
             manifest = manifests.get(region_id)
             newest_merged = merged.get(region_id, 0)
-            tail = self._tail(kept, base, logs.get(region_id), newest_merged)
+            log = logs.get(region_id)
+            if manifest is not None and consistency != "snapshot":
+                if is_given_up(manifest, newest_merged):
+                    log = None
+                elif not self._continues(manifest, base, newest_merged):
+                    return None
+            tail = self._tail(kept, base, log, newest_merged)
             before = last.regions.get(region_id)
             if (
                 before is not None
@@ -335,9 +368,34 @@ class Table:
                 continue
             flushed = () if manifest is None else manifest.flushed_generations
             unmerged = [one for one in flushed if one.generation > newest_merged]
-            generations = self.open_generations(base, region_id, unmerged)
+            try:
+                generations = self.open_generations(base, region_id, unmerged)
+            except GenerationVanishedError:
+                if consistency != "snapshot" or manifest is None or self._has_had(manifest):
+                    raise
+                generations = ()
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
+        if base.details is not None and base.primary_key:
+            unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
+            found = {region_id: manifests.get(region_id) for region_id in needed}
+            check_ids(self.name, kept, base.details, found, unflushed)
         return last.of(base, regions)
+
+    def _continues(self, manifest: RegionManifest, base: BaseTable, newest_merged: int) -> bool:
+        """Whether a region goes on from what the base version contains; False where the base is another now.
+
+        Raises:
+            RegionMismatchError: it does not.
+        """
+        check_listed(self.storage, manifest, newest_merged)
+        if is_restarted(manifest, newest_merged):
+            # As a rule, it was flushed and merged since the manifest was read.
+            newest = read_latest_manifest(self.storage, manifest.region_id, known=manifest)
+            if self.base() is not base:
+                return False
+            if newest is not None:
+                check_not_restarted(self.storage, newest, newest_merged)
+        return True
 
     def _tail(
         self, kept: KnownState, base: BaseTable, log: RegionLog | None, newest_merged: int
@@ -358,13 +416,29 @@ class Table:
             log = log.flushed_up_to(log.after, newest_merged + 1, base)
         return log.tail(base, partial(self._entry, kept, region_id))
 
-    def _remembered(self, kept: KnownState, details: MemWalIndexDetails) -> RememberedRegions:
+    def _remembered(self, kept: KnownState, base: BaseTable) -> RememberedRegions:
         """What the index remembers of regions; read once for each version of it."""
-        found = kept.remembered
+        found, details = kept.remembered, base.details or MemWalIndexDetails()
         if found is None or found.details is not details:
-            found = RememberedRegions(details, read_region_snapshots(self.storage, details))
+            found = RememberedRegions(details, read_region_snapshots(self.storage, base.version, details))
             kept.remembered = found
         return found
+
+    def _remembered_manifests(
+        self, kept: KnownState, region_ids: Sequence[str]
+    ) -> dict[str, RegionManifest | None]:
+        """Manifests as the index remembers them; the newest of regions that it only knows to be there."""
+        remembered = self._remembered(kept, self.base()).manifests
+        named = [one for one in region_ids if one in remembered and remembered[one] is None]
+        return {**remembered, **self._newest_manifests(kept, named)}
+
+    def _has_had(self, manifest: RegionManifest) -> bool:
+        """Whether a remembered region is this table's: versions of its manifest only grow.
+
+        The index of a clone remembers regions of the table that it was made of.
+        """
+        newest = read_latest_manifest(self.storage, manifest.region_id)
+        return newest is not None and newest.version >= manifest.version
 
     def _newest_manifests(
         self, kept: KnownState, region_ids: Sequence[str]
@@ -395,9 +469,8 @@ class Table:
 
         def opened(generation: int, path: str) -> GenerationDataset:
             return self.cache.compute(
-                # With the number: a description of a snapshot may give another one than the manifest does.
-                ("generation", base.place, region_id, path, generation),
-                lambda: open_generation(base, region_id, generation, path, self._session),
+                _OpenGeneration(base.place, region_id, path, generation),
+                lambda: open_generation(base, region_id, generation, path),
                 lambda _: OPEN_GENERATION_BYTES,
             )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lance
 
-from planner.base_table import BaseTable, FilesVanishedError
 from planner.byte_cache import ByteCache
 from planner.table import Table
 
@@ -22,22 +21,14 @@ class TableAnew(Table):
     def __init__(self, shared: Table) -> None:
         cache, session = ByteCache(ANEW_BYTES), lance.Session()
         super().__init__(
-            shared.name, shared.storage, cache, shared.columns, shared.places, session, number=shared.number
+            shared.name,
+            shared.storage,
+            cache,
+            shared.columns,
+            shared.places,
+            session,
         )
         self._shared = shared
-
-    def base(self) -> BaseTable:
-        """See `Table.base`.
-
-        Raises:
-            FilesVanishedError: another table has taken its place since the run was planned.
-        """
-        base = super().base()
-        # Nothing was known here by which a table that was made anew could be told from the one before.
-        if self._shared.base().place != base.place:
-            msg = f"table {self.name!r} was made anew just now: run the query again"
-            raise FilesVanishedError(msg)
-        return base
 
     def own_tail(self, region_id: str) -> None:
         """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""

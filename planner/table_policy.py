@@ -21,11 +21,13 @@ from datafusion import DataFrame, Expr
 from datafusion.expr import EmptyRelation
 
 from memwal.determinism import subexpressions, unstable_parts
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.access import TableAccess
 from planner.direct_shape import direct_shape
+from planner.misread_clauses import refuse_misread
 from planner.predicates import Predicate, decode
 from planner.row_expressions import evaluate, on_own_thread, policy_context
+from planner.tokens import tokenize
 
 __all__ = ["Mask", "TablePolicy", "plan_policy"]
 
@@ -102,6 +104,14 @@ def _planned(
             if column not in schema.names:
                 msg = f"the policy {does} column {column!r}, which does not exist"
                 raise InvalidInputError(f"{msg}; there are: {', '.join(schema.names)}")
+    texts = [("row filter", row_filter), *((f"mask of column {column!r}", one) for column, one in masks)]
+    for what, text in texts:
+        if text is None:
+            continue
+        try:
+            refuse_misread(tokenize(text))
+        except LanceGatewayError as error:
+            raise _unusable(f"{what} {text!r}", error) from error
     fitted = {column: _mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _row_filter(schema, row_filter)

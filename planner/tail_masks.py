@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from execnodes.data_files import Columns, Place
 from execnodes.row_mask import FragmentMask, RowMask
-from planner.base_table import BaseTable, Fragment
+from execnodes.stored_fragments import StoredFragment
+from planner.base_table import BaseTable, BaseVersion
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset, LayerKeys
 from planner.key_probe import KeyProbe
 from planner.layer_places import BasePlaces, LayerPlaces
-from planner.log_reading import FlushedRows, flushed_name
+from planner.log_reading import FlushedGenerationName, FlushedRows
 from planner.masks import ENTRY_OVERHEAD, SnapshotMasks, by_fragment
 from planner.physical_keys import physical_keys
 from planner.snapshot import TableSnapshot
@@ -31,6 +33,32 @@ class _Grown:
 
     rows: tuple[int, ...]
     masks: SnapshotMasks
+
+
+@dataclass(frozen=True, slots=True)
+class _TailMasks:
+    """Names masks that grow with tails; as of how many rows they are, the value tells.
+
+    Equal for the same base version under the same generations and logs of each region, where the same columns
+    are the key.
+
+    Attributes:
+        base: version.
+        key: columns.
+        regions: generations of each, and `TailRows.number` of its tail.
+    """
+
+    base: BaseVersion
+    key: Columns
+    regions: tuple[tuple[tuple[Place, ...], int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _GenerationPlaces:
+    """Names where a generation has its keys. Equal where the same columns are the key."""
+
+    key: Columns
+    generation: Place
 
 
 class TailMasks:
@@ -57,9 +85,15 @@ class TailMasks:
         """
         base = snapshot.base
         rows = tuple(tail.rows.num_rows for tail in snapshot.tails)
-        logs = tuple((tail.region_id, tail.log.number) for tail in snapshot.tails)
-        paths = tuple(sorted(one.path for one in snapshot.generations))
-        key = ("tail masks", base.place, base.version, base.primary_key, paths, logs)
+        regions = tuple(
+            (
+                tuple(one.place for one in region.generations),
+                None if region.tail is None else region.tail.log.number,
+            )
+            for region in snapshot.regions.values()
+            if region.generations or region.tail is not None
+        )
+        key = _TailMasks(base.version_id, base.key, regions)
         # What one query works out serves those that wait for it.
         with self._locks[hash(key) % len(self._locks)]:
             known: _Grown | None = self._cache.get(key)
@@ -96,7 +130,7 @@ class TailMasks:
 
     def flushed_in_base(
         self, base: BaseTable, generation: GenerationDataset
-    ) -> Callable[[Fragment], np.ndarray] | None:
+    ) -> Callable[[StoredFragment], np.ndarray] | None:
         """Finds the rows (offsets, repeats allowed) of fragments that a generation supersedes.
 
         None where nothing is known of the time when the generation was unflushed.
@@ -107,14 +141,14 @@ class TailMasks:
         rows, start, stop = flushed.rows, flushed.start, flushed.stop
         if self._places.are_kept(base):
             return lambda fragment: _joined(self._in_fragment(base, fragment, rows, start, stop), np.uint32)
-        known = rows.located_so_far(_version(base), start, stop)
+        known = rows.located_so_far(base.version_id, start, stop)
         if known is None:
             return None
         offsets = by_fragment(_joined(known, np.uint64))
         return lambda fragment: offsets.get(fragment.fragment_id, np.empty(0, np.uint32))
 
     def _flushed(self, base: BaseTable, generation: GenerationDataset) -> FlushedRows | None:
-        name = flushed_name(base.place, generation.region_id, generation.generation)
+        name = FlushedGenerationName(base.place, generation.region_id, generation.generation)
         found: FlushedRows | None = self._cache.get(name)
         if found is None or not found.rows.reads_as(base):
             return None
@@ -159,17 +193,17 @@ class TailMasks:
         else:
             for log, start, stop in stretches:
                 parts = log.located(
-                    _version(base), start, stop, lambda wanted: self._in_version(base, wanted)
+                    base.version_id, start, stop, lambda wanted: self._in_version(base, wanted)
                 )
                 for fragment_id, offsets in by_fragment(_joined(parts, np.uint64)).items():
                     found.setdefault(fragment_id, []).append(offsets)
         return {fragment_id: _joined(parts, np.uint32) for fragment_id, parts in found.items()}
 
     def _in_fragment(
-        self, base: BaseTable, fragment: Fragment, log: TailRows, start: int, stop: int
+        self, base: BaseTable, fragment: StoredFragment, log: TailRows, start: int, stop: int
     ) -> list[np.ndarray]:
         return log.located(
-            ("fragment", fragment.files),
+            fragment.files,
             start,
             stop,
             lambda wanted: self._places.in_fragment(base, fragment, wanted),
@@ -192,7 +226,7 @@ class TailMasks:
         self, base: BaseTable, generation: GenerationDataset, log: TailRows, start: int, stop: int
     ) -> list[np.ndarray]:
         """Numbers of the rows of a generation that have keys of a stretch of a tail."""
-        key = ("layer places", base.place, generation.path, base.primary_key)
+        key = _GenerationPlaces(base.key, generation.place)
 
         def find(wanted: pa.Array) -> np.ndarray:
             places: LayerPlaces = self._cache.compute(
@@ -202,11 +236,7 @@ class TailMasks:
             )
             return places.find(wanted)
 
-        return log.located(("generation", generation.path), start, stop, find)
-
-
-def _version(base: BaseTable) -> Hashable:
-    return ("base", base.version)
+        return log.located(generation.place, start, stop, find)
 
 
 def _joined(parts: Sequence[np.ndarray], kind: type[np.generic]) -> np.ndarray:

@@ -7,15 +7,18 @@ combines what is kept. Merging a generation or deleting rows leaves all of it va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from execnodes.data_files import Columns, FragmentFiles, Place
 from execnodes.row_mask import RowMask
-from planner.base_table import BaseTable, Fragment
+from execnodes.stored_fragments import StoredFragment
+from planner.base_table import BaseTable, BaseVersion
 from planner.byte_cache import ByteCache
 from planner.fresh_rows import GenerationDataset, LayerKeys
 from planner.key_probe import KeyProbe
@@ -27,6 +30,73 @@ from planner.tail_masks import TailMasks
 
 Offsets = Mapping[int, np.ndarray]
 """Fragment id -> offsets of rows (uint32)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SettledMasks:
+    """Names masks of a snapshot without unflushed rows.
+
+    Equal for the same base version, under the same generations of each region, where the same columns are the
+    key.
+    """
+
+    base: BaseVersion
+    key: Columns
+    regions: tuple[tuple[Place, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _BaseMask:
+    """Names the rows of a base version that generations leave visible.
+
+    Equal for the same version and the same generations, in any order, where the same columns are the key.
+    """
+
+    base: BaseVersion
+    key: Columns
+    generations: frozenset[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class _GenerationKeys:
+    """Names the keys of a generation. Equal where the same columns are the key."""
+
+    key: Columns
+    generation: Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """Names the rows of a generation that later ones of its region leave visible, as flags.
+
+    Equal for the same generation under the same ones, where the same columns are the key.
+
+    Attributes:
+        key: columns.
+        generations: the generation, and all later ones, in their order.
+    """
+
+    key: Columns
+    generations: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _GenerationMask:
+    """Names the same rows as a mask."""
+
+    layers: _Layers
+
+
+@dataclass(frozen=True, slots=True)
+class _Superseded:
+    """Names the rows of a fragment whose key a generation has too.
+
+    Equal for the same stored rows and the same generation, where the same columns are the key.
+    """
+
+    files: FragmentFiles
+    key: Columns
+    generation: Place
 
 
 class Visibility:
@@ -52,13 +122,11 @@ class Visibility:
             LanceGatewayError: a source can't be read.
         """
         base = snapshot.base
-        paths = tuple(
-            tuple(one.path for one in region.generations)
-            for region in snapshot.regions.values()
-            if region.generations
+        regions = tuple(
+            _places(region.generations) for region in snapshot.regions.values() if region.generations
         )
         settled = self._cache.compute(
-            ("masks", base.place, base.version, base.primary_key, paths),
+            _SettledMasks(base.version_id, base.key, regions),
             lambda: self._settled(snapshot),
             lambda masks: masks.nbytes,
         )
@@ -80,9 +148,8 @@ class Visibility:
         visible = self._visible_in_region(base, generations)
         masks = {}
         for at, (generation, rows) in enumerate(zip(generations, visible, strict=True)):
-            layers = tuple(one.path for one in generations[at:])
             masks[generation.path] = self._cache.compute(
-                ("generation mask", base.place, base.primary_key, layers),
+                _GenerationMask(_Layers(base.key, _places(generations[at:]))),
                 lambda one=generation, rows=rows: layer_mask(  # type: ignore[misc]
                     self.keys(base, one), rows, one.fragment_rows
                 ),
@@ -92,9 +159,8 @@ class Visibility:
 
     def _base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
         """Base rows that no flushed generation supersedes."""
-        paths = tuple(sorted(one.path for one in generations))
         return self._cache.compute(
-            ("base mask", base.place, base.version, paths),
+            _BaseMask(base.version_id, base.key, frozenset(_places(generations))),
             lambda: RowMask({}).without(
                 self._superseded_by_generations(base, generations), base.fragment_rows
             ),
@@ -107,9 +173,10 @@ class Visibility:
         Raises:
             GenerationVanishedError: its files are gone.
         """
-        key = ("keys", base.place, generation.path, base.primary_key)
         return self._cache.compute(
-            key, lambda: generation.read_keys(base), lambda keys: keys.nbytes + ENTRY_OVERHEAD
+            _GenerationKeys(base.key, generation.place),
+            lambda: generation.read_keys(base),
+            lambda keys: keys.nbytes + ENTRY_OVERHEAD,
         )
 
     def _visible_in_region(
@@ -120,8 +187,8 @@ class Visibility:
         It depends on the later ones only: a merge, which removes the oldest, leaves it as it is.
         """
 
-        def name(layers: Sequence[GenerationDataset]) -> tuple[object, ...]:
-            return ("visible", base.place, base.primary_key, *(one.path for one in layers))
+        def name(layers: Sequence[GenerationDataset]) -> _Layers:
+            return _Layers(base.key, _places(layers))
 
         known = [self._cache.get(name(generations[at:])) for at in range(len(generations))]
         if any(one is None for one in known):
@@ -134,7 +201,7 @@ class Visibility:
         self,
         base: BaseTable,
         generations: tuple[GenerationDataset, ...],
-        name: Callable[[Sequence[GenerationDataset]], Hashable],
+        name: Callable[[Sequence[GenerationDataset]], _Layers],
     ) -> tuple[np.ndarray, ...]:
         *earlier, last = generations
         before = [self._cache.get(name(earlier[at:])) for at in range(len(earlier))]
@@ -155,8 +222,8 @@ class Visibility:
     ) -> Offsets:
         """Base rows whose key any of the generations has."""
 
-        def key(fragment: Fragment, generation: GenerationDataset) -> tuple[object, ...]:
-            return ("superseded", base.place, fragment.files, generation.path, base.primary_key)
+        def key(fragment: StoredFragment, generation: GenerationDataset) -> _Superseded:
+            return _Superseded(fragment.files, base.key, generation.place)
 
         for generation in generations:
             unknown = [one for one in base.fragments if self._cache.get(key(one, generation)) is None]
@@ -166,7 +233,7 @@ class Visibility:
                     offsets = find(fragment)
                     self._cache.put(key(fragment, generation), offsets, offsets.nbytes + ENTRY_OVERHEAD)
         found: dict[int, list[np.ndarray]] = {}
-        missing: dict[tuple[GenerationDataset, ...], list[Fragment]] = {}
+        missing: dict[tuple[GenerationDataset, ...], list[StoredFragment]] = {}
         for fragment in base.fragments:
             unresolved = []
             for generation in generations:
@@ -186,12 +253,16 @@ class Visibility:
         return {fragment_id: np.concatenate(parts) for fragment_id, parts in found.items()}
 
     def _probe_fragments(
-        self, base: BaseTable, fragments: Iterable[Fragment], probe: KeyProbe
-    ) -> Iterable[tuple[Fragment, list[np.ndarray]]]:
-        def search(fragment: Fragment) -> tuple[Fragment, list[np.ndarray]]:
+        self, base: BaseTable, fragments: Iterable[StoredFragment], probe: KeyProbe
+    ) -> Iterable[tuple[StoredFragment, list[np.ndarray]]]:
+        def search(fragment: StoredFragment) -> tuple[StoredFragment, list[np.ndarray]]:
             return fragment, probe.search(physical_keys(base, fragment))
 
         return self.executor.map(search, fragments)
+
+
+def _places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
+    return tuple([one.place for one in generations])
 
 
 def newest(layer: LayerKeys) -> np.ndarray:

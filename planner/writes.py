@@ -41,5 +41,5 @@ def prepare_write(
         return None
     if settings.dialect != NATIVE and is_dml(word, sql):
         text = native_dml(sql, settings.dialect, engine.visible(access))
-        return family(engine, text, replace(settings, dialect=NATIVE), access)
+        return None if text is None else family(engine, text, replace(settings, dialect=NATIVE), access)
     return family(engine, sql, settings, access)

@@ -450,7 +450,10 @@ class IndexMetadata(_message.Message):
     UUID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     INDEX_DETAILS_FIELD_NUMBER: _builtins.int
+    BASE_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    base_id: _builtins.int
+    """Of the base path that has the files of the index. In a clone that is the table it was made of."""
     @_builtins.property
     def uuid(self) -> Global___Uuid: ...
     @_builtins.property
@@ -461,12 +464,15 @@ class IndexMetadata(_message.Message):
         uuid: Global___Uuid | None = ...,
         name: _builtins.str = ...,
         index_details: _any_pb2.Any | None = ...,
+        base_id: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["index_details", b"index_details", "uuid", b"uuid"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_id", b"_base_id", "base_id", b"base_id", "index_details", b"index_details", "uuid", b"uuid"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["index_details", b"index_details", "name", b"name", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_id", b"_base_id", "base_id", b"base_id", "index_details", b"index_details", "name", b"name", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__base_id: _TypeAlias = _typing.Literal["base_id"]  # noqa: Y015
+    _WhichOneofArgType__base_id: _TypeAlias = _typing.Literal["_base_id", b"_base_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__base_id) -> _WhichOneofReturnType__base_id | None: ...
 
 Global___IndexMetadata: _TypeAlias = IndexMetadata  # noqa: Y015
 

@@ -6,7 +6,7 @@ costs as much as asking for a thousand. Generations are small and never change: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,6 +26,21 @@ MAX_ROWS = 1 << 16
 MAX_BYTES = 1 << 20
 """Of one column of a fragment. What turns out to be larger is not read for its own sake again."""
 _ENTRY_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnName:
+    """Names a column of a fragment. Equal for the same rows, read as the same type.
+
+    Attributes:
+        rows: see `SearchSource.fragment_identity`.
+        column: of the table.
+        type: of the values.
+    """
+
+    rows: Hashable
+    column: str
+    type: pa.DataType
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,7 +79,7 @@ def kept_columns(
     offsets = (addresses & OFFSET_MASK).astype(np.int64)
     columns = []
     for field in fields:
-        key = ("kept column", source.fragment_identity(fragment_id), field.name, str(field.type))
+        key = _ColumnName(source.fragment_identity(fragment_id), field.name, field.type)
         found = keep.compute(key, partial(_read, rows, fragment_id, field), _size)
         places = offsets if found.places is None else found.places[offsets]
         if found.values is None or np.any(places < 0):

@@ -6,6 +6,8 @@ They are the same, except in datasets with stable row ids. There, `row_addr_allo
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,19 @@ from execnodes.search.vector_blocks import Keep
 _ROW_ID = "_rowid"
 DELETED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """Stands in for the id of a row that is no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RowIds:
+    """Names the ids of a fragment's rows. Equal for the same rows under the same ids.
+
+    Attributes:
+        rows: see `SearchSource.fragment_identity`.
+        ids: the sequence of ids, as Lance serializes it: one file may be committed twice, under other ids.
+    """
+
+    rows: Hashable
+    ids: str | None
 
 
 def has_stable_ids(source: SearchSource) -> bool:
@@ -57,4 +72,6 @@ def fragment_ids(source: SearchSource, fragment_id: int, keep: Keep) -> np.ndarr
         ids[found.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = found.column(_ROW_ID).to_numpy()
         return ids
 
-    return keep.compute(("row ids", source.fragment_identity(fragment_id)), make, lambda ids: int(ids.nbytes))
+    metadata = dataset.get_fragment(fragment_id).metadata.row_id_meta
+    name = _RowIds(source.fragment_identity(fragment_id), None if metadata is None else metadata.json())
+    return keep.compute(name, make, lambda ids: int(ids.nbytes))

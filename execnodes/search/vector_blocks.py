@@ -38,6 +38,32 @@ class Keep(Protocol):
         """The value of a key, made where it is not kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class _MemoryVectors:
+    """Names the vectors of rows in memory. Equal for the same rows and column.
+
+    Attributes:
+        rows: see `SearchSource.identity`.
+        column: of the table.
+    """
+
+    rows: Hashable
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class _FragmentVectors:
+    """Names the vectors of a fragment. Equal for the same rows and column.
+
+    Attributes:
+        rows: see `SearchSource.fragment_identity`.
+        column: of the table.
+    """
+
+    rows: Hashable
+    column: str
+
+
 @dataclass(frozen=True, eq=False)
 class VectorBlock:
     """Vectors of rows of one fragment; rows without a vector are left out.
@@ -85,7 +111,7 @@ def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[Vec
         if not len(vectors) or vectors.nbytes > MAX_KEPT_TAIL_BYTES:
             yield from _of_memory(vectors)
             return
-        of_memory = ("vectors of rows", source.identity, column)
+        of_memory = _MemoryVectors(source.identity, column)
         whole = partial(_of_memory, pa.chunked_array([_whole(vectors)]))
         yield from keep.compute(of_memory, partial(_all, whole), _size)
         return
@@ -95,7 +121,7 @@ def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[Vec
     for fragment_id in source.fragments:
         scanned = partial(scanned_blocks, rows, column, fragment_id)
         if are_kept:
-            key = ("vectors", source.fragment_identity(fragment_id), column)
+            key = _FragmentVectors(source.fragment_identity(fragment_id), column)
             yield from keep.compute(key, partial(_all, scanned), _size)
         else:
             yield from scanned()

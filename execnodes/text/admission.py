@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,32 @@ from execnodes.row_filter import RowFilter
 from execnodes.row_mask import RowMask
 from execnodes.source import LanceSource, MemTableSource, read_as
 from execnodes.text.source_text import SourceText
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Names the rows of a source that a mask shows, as flags. Equal for the same rows of the same source.
+
+    Attributes:
+        source: see `SearchSource.identity`.
+        rows: see `RowNumbers.digest`.
+    """
+
+    source: Hashable
+    rows: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class _Filtered:
+    """Names the rows of a source that Lance finds for a condition. Equal for the same one of the same source.
+
+    Attributes:
+        source: see `SearchSource.identity`; it tells which columns have the names that the condition says.
+        condition: in Lance's SQL.
+    """
+
+    source: Hashable
+    condition: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +65,7 @@ class AdmittedRows:
         """One bool per row of a source."""
         flags = text.live
         if self.mask is not text.source.live:
-            digest = text.numbers.digest(self.mask)
-            key = ("text admitted", text.source.identity, digest)
+            key = _Shown(text.source.identity, text.numbers.digest(self.mask))
             found = text.cache.compute(key, lambda: text.numbers.flags(self.mask), lambda one: one.nbytes)
             flags = flags & found
         if self.row_filter is not None:
@@ -62,7 +88,7 @@ class AdmittedRows:
             return _flagged(text, found.column(ROW_ADDRESS).to_numpy())
 
         # Deleted rows are missing, which the identity tells as well.
-        key = ("text filter", text.source.identity, sql)
+        key = _Filtered(text.source.identity, sql)
         return text.cache.compute(key, scan, lambda flags: flags.nbytes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,12 +13,37 @@ from execnodes.text.bm25 import ColumnStatistics
 from execnodes.text.candidates import bound
 from execnodes.text.clauses import Clause
 from execnodes.text.source_text import SourceText
+from execnodes.text.text_index import IndexedDocuments
+from execnodes.text.tokenizer import Tokenizer
 
 GROWTH = 4
 SLACK = 1e-6
 """Scores are rounded to float32, bounds are not."""
 AVERAGES_PER_E = 20
 """Orders are kept for averages 5 % apart: a write that changes the average a little needs no new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ImpactsName:
+    """Names a term's impacts. Equal for the same postings, lengths and average length.
+
+    Attributes:
+        source: see `SearchSource.identity`.
+        column: of the table.
+        term: as the tokenizer makes it.
+        tokenizer: of the column.
+        quantizes: whether lengths are rounded.
+        is_indexed: whether an index told the postings: their order is its own.
+        step: of the average length.
+    """
+
+    source: Hashable
+    column: str
+    term: str
+    tokenizer: Tokenizer
+    quantizes: bool
+    is_indexed: bool
+    step: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -77,8 +102,15 @@ def impacts(text: SourceText, column: str, term: str, statistics: ColumnStatisti
         weights = at_reference.weight(postings.frequencies, text.lengths(column, postings.documents))
         return Impacts.of(weights, at_reference.average_length)
 
-    made_by = text.tokenizers[column], statistics.quantizes
-    key = ("text impacts", text.source.identity, column, term, *made_by, step)
+    key = _ImpactsName(
+        text.source.identity,
+        column,
+        term,
+        text.tokenizers[column],
+        statistics.quantizes,
+        isinstance(text.text.columns[column], IndexedDocuments),
+        step,
+    )
     return text.cache.compute(key, order, lambda found: found.nbytes)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from lance import query as lance_queries
+from lance.file import LanceFileSession
 
+from execnodes.data_files import shared
 from execnodes.search.source import SCORE
 from execnodes.source import LanceSource, read_as
 from execnodes.text.bm25 import K1, ColumnStatistics, Postings
@@ -31,6 +32,75 @@ CERTAIN_FREQUENCY = 500
 TOLERANCE = 0.02
 ENTRY_BYTES = 512
 _ALL_AT_ONCE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class _IndexName:
+    """Names the documents of an index.
+
+    Equal for the same rows, covered by the index of the same name, which is read in the same way.
+
+    Attributes:
+        rows: see `SearchSource.identity`, which names the segments of the index as well.
+        column: of the table.
+        index: name.
+        tokenizer: of the index.
+        quantizes: whether it scores with rounded lengths.
+    """
+
+    rows: Hashable
+    column: str
+    index: str
+    tokenizer: Tokenizer
+    quantizes: bool
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = hash((self.rows, self.column, self.index, self.tokenizer, self.quantizes))
+        object.__setattr__(self, "_hash", known)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class _PostingsName:
+    """Names the postings of a term."""
+
+    index: _IndexName
+    term: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PhraseName:
+    """Names the documents in which a phrase stands."""
+
+    index: _IndexName
+    query: PhraseQuery
+
+
+@dataclass(frozen=True, slots=True)
+class _NearName:
+    """Names the terms that are like a word. Equal for the same word, edits and beginning."""
+
+    index: _IndexName
+    word: str
+    edits: int
+    prefix_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class _DictionariesName:
+    """Names the terms of an index."""
+
+    index: _IndexName
+
+
+@dataclass(frozen=True, slots=True)
+class _TextsName:
+    """Names the postings of all documents, made of their texts."""
+
+    index: _IndexName
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +137,7 @@ class IndexedDocuments:
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
         """See `ColumnDocuments.postings`; without positions."""
-        return self.cache.compute(self._key("postings", term), lambda: self._find(term, surface), _size)
+        return self.cache.compute(_PostingsName(self._name, term), lambda: self._find(term, surface), _size)
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
         """See `ColumnDocuments.phrase`."""
@@ -76,7 +146,9 @@ class IndexedDocuments:
             stored = PhraseQuery(query.text, self._stored, query.slop)
             return np.sort(self._matches(lance_query(stored))[0])
 
-        return self.cache.compute(self._key("phrase", query), find, lambda found: found.nbytes + ENTRY_BYTES)
+        return self.cache.compute(
+            _PhraseName(self._name, query), find, lambda found: found.nbytes + ENTRY_BYTES
+        )
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
         """See `ColumnDocuments.near`."""
@@ -87,7 +159,7 @@ class IndexedDocuments:
 
         try:
             return self.cache.compute(
-                self._key("near", word, edits, prefix_length),
+                _NearName(self._name, word, edits, prefix_length),
                 find,
                 lambda found: sum(map(len, found)) + ENTRY_BYTES,
             )
@@ -105,7 +177,9 @@ class IndexedDocuments:
             )
 
         return self.cache.compute(
-            self._key("dictionaries"), read, lambda found: sum(len(one.data) for one in found) + ENTRY_BYTES
+            _DictionariesName(self._name),
+            read,
+            lambda found: sum(len(one.data) for one in found) + ENTRY_BYTES,
         )
 
     @property
@@ -121,14 +195,9 @@ class IndexedDocuments:
         """Bytes held, what is kept in the cache left out."""
         return 4 * self.numbers.count + ENTRY_BYTES
 
-    def _key(self, kind: str, *more: Hashable) -> Hashable:
-        return (f"text {kind}", self._digest, *more)
-
     @cached_property
-    def _digest(self) -> bytes:
-        """Names the documents briefly."""
-        name = repr((self.identity, self.column, self.index, self.tokenizer))
-        return hashlib.blake2b(name.encode(), digest_size=16).digest()
+    def _name(self) -> _IndexName:
+        return shared(_IndexName(self.identity, self.column, self.index, self.tokenizer, self.quantizes))
 
     @cached_property
     def _corpus(self) -> _Corpus:
@@ -146,17 +215,29 @@ class IndexedDocuments:
 
     def _partitions(self) -> Iterator[Callable[[str], pa.Table]]:
         """For each partition of each segment, what reads one of its files, by the name of its kind."""
-        session = self._dataset.new_file_session()
         for segment in self._segments():
+            session = self._files_of(segment.base_id)
             place = f"_indices/{segment.uuid}"
             about = session.open_reader(f"{place}/metadata.lance").metadata().schema.metadata
             for partition in json.loads(about[b"partitions"]):
 
-                def read(kind: str, start: str = f"{place}/part_{partition}_") -> pa.Table:
+                def read(
+                    kind: str,
+                    start: str = f"{place}/part_{partition}_",
+                    session: LanceFileSession = session,
+                ) -> pa.Table:
                     reader = session.open_reader(f"{start}{kind}.lance")
                     return reader.read_all(batch_size=_ALL_AT_ONCE).to_table()
 
                 yield read
+
+    def _files_of(self, base_id: int | None) -> LanceFileSession:
+        """Reads files of the dataset, or of one of its bases: the indexes of a shallow clone stay in one."""
+        if base_id is None:
+            own: LanceFileSession = self._dataset.new_file_session()
+            return own
+        base = self._dataset.base_paths()[base_id]
+        return LanceFileSession(base.path, self._dataset.latest_storage_options())
 
     def _segments(self) -> Iterable[Any]:
         for index in self._dataset.describe_indices():
@@ -237,7 +318,7 @@ class IndexedDocuments:
     def _read_all(self) -> TokenPostings:
         """All documents by their texts, where the index can't be asked for a term alone."""
         return self.cache.compute(
-            self._key("documents"),
+            _TextsName(self._name),
             lambda: read_documents(self.rows, self.column, self.tokenizer, self.numbers),
             lambda found: found.nbytes,
         )

@@ -21,13 +21,16 @@ from lance.fragment import FragmentMetadata
 
 from memwal.base_versions import renumbered
 from memwal.creating.columns import key_columns
+from memwal.creating.left_regions import GivenUpRegions
 from memwal.creating.options import MemWalOptions
 from memwal.creating.region_by import region_columns, region_fields
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
 from memwal.lance_errors import brief
 from memwal.layout import MEM_WAL, VERSIONS, base_manifest_paths
+from memwal.numbering import EVERYTHING
 from memwal.storage import Storage
+from memwal.table_mark import table_mark, unmark_table
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
@@ -80,8 +83,11 @@ def create_dataset(
     # Regions that are there before there is a table are left of one whose dropping was cut short. They are
     # looked at first, so that no region of a table that somebody else makes meanwhile is among them.
     left = () if rehearse else storage.directories(MEM_WAL)
+    mark = None if rehearse else table_mark(storage)
     if not rehearse and table_exists(storage):
         return False
+    if mark is not None:
+        unmark_table(storage)
     for region in left:
         storage.child(MEM_WAL, region).delete_all()
     with tempfile.TemporaryDirectory(prefix="lance-gateway-") as directory:
@@ -104,19 +110,24 @@ def create_dataset(
     return storage.put_if_absent(base_manifest_paths(1)[0], renumbered(manifest, 1, source=directory))
 
 
-def mem_wal_index(dataset: Any, options: MemWalOptions, spec_id: int = 1) -> Index:  # noqa: ANN401 (lance types)
+def mem_wal_index(
+    dataset: Any,  # noqa: ANN401 (lance types)
+    options: MemWalOptions,
+    given_up: GivenUpRegions = GivenUpRegions(),  # noqa: B008 - nothing in it changes
+) -> Index:
     """The MemWAL index that a dataset is given.
 
     Args:
         dataset: the `lance.LanceDataset` that it is made for.
         options: how it is set up.
-        spec_id: of its region spec.
+        given_up: regions of an earlier MemWAL. All of them is recorded as merged, and the ids of new regions
+            are others, since these follow another region spec.
 
     Raises:
         LanceGatewayError: the options don't fit the dataset.
     """
     ids = {field.name(): field.id() for field in dataset.lance_schema.fields()}
-    spec = RegionSpec(spec_id, region_fields(options.region_by, ids, dataset.schema))
+    spec = RegionSpec(given_up.spec_id + 1, region_fields(options.region_by, ids, dataset.schema))
     if not options.keys_never_move:
         _check_keys_stay(spec, key_columns(dataset.schema), {at: name for name, at in ids.items()})
     buckets = [one.parameters.get("num_buckets") for one in spec.fields]
@@ -126,6 +137,7 @@ def mem_wal_index(dataset: Any, options: MemWalOptions, spec_id: int = 1) -> Ind
         region_specs=(spec,),
         maintained_indexes=options.maintained_indexes or (),
         maintain_all_indexes=options.maintained_indexes is None,
+        merged_generations=dict.fromkeys(given_up.region_ids, EVERYTHING),
         writer_config_defaults=options.writer_defaults,
     )
     return Index(
@@ -153,6 +165,10 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
         UnavailableError: storage failed; what is left is no table if the manifests are gone.
         UnsupportedError: a DynamoDB table knows its versions.
     """
+    if not storage.committed_by:
+        unmark_table(
+            storage
+        )  # First: writers must not take what is made after a drop that is cut short for it.
     for _ in range(_SWEEPS):
         manifests = [one.name for one in storage.list(VERSIONS) if one.name.endswith(_MANIFEST)]
         if not manifests:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import lance
 import pyarrow as pa
 
 from memwal.errors import PreconditionError
-from memwal.index_details import RegionSpec
-from memwal.layout import generation_directory
-from memwal.manifest import RegionManifest, list_regions, read_latest_manifests
+from memwal.index_details import RegionField, RegionSpec
+from memwal.manifest import list_regions, read_latest_manifests
+from memwal.region_ids import values_by_id
+from memwal.region_rows import some_rows
 from memwal.storage import Storage
-from memwal.transforms import BucketHash, decode_region_value, region_values
-from memwal.writing.log import unflushed
+from memwal.transforms import BucketHash, decode_region_value, transform_of
 
 _REGIONS: Final = 8
-_ROWS: Final = 256
 
 
-def bucket_reading(storage: Storage, spec: RegionSpec | None, names: Mapping[int, str]) -> BucketHash:
+def bucket_reading(storage: Storage, spec: RegionSpec | None) -> BucketHash:
     """How the table's regions came by their bucket numbers; as Lance does it where none has rows.
 
     Args:
         storage: directory of the table.
         spec: that governs new rows.
-        names: column by Lance field id.
 
     Raises:
         PreconditionError: rows are in buckets where neither reading puts them.
@@ -36,13 +33,15 @@ def bucket_reading(storage: Storage, spec: RegionSpec | None, names: Mapping[int
     if spec is None or not buckets:
         return BucketHash.LANCE
     possible = list(BucketHash)
+    sources = frozenset(source for one in buckets for source in one.source_ids)
     for manifest in read_latest_manifests(storage, list_regions(storage)[:_REGIONS], known={}):
-        if manifest is None or manifest.region_spec_id != spec.spec_id or not manifest.region_values:
+        if manifest is None or manifest.region_spec_id != spec.spec_id:
             continue
-        columns = _some_rows(storage, manifest, names)
-        if columns is None:
+        known = manifest.region_values or values_by_id(spec, manifest.region_id)
+        columns = some_rows(storage, manifest, sources) if known else None
+        if columns is None or not sources <= columns.keys():
             continue
-        possible = [one for one in possible if _explains(one, spec, manifest, columns)]
+        possible = [one for one in possible if _explains(one, buckets, known, columns)]
         if not possible:
             msg = (
                 f"{storage.uri}: region {manifest.region_id} has rows of other buckets than it records, by "
@@ -55,38 +54,14 @@ def bucket_reading(storage: Storage, spec: RegionSpec | None, names: Mapping[int
 
 
 def _explains(
-    reading: BucketHash, spec: RegionSpec, manifest: RegionManifest, columns: Mapping[int, pa.Array]
+    reading: BucketHash,
+    buckets: tuple[RegionField, ...],
+    known: Mapping[str, bytes],
+    columns: Mapping[int, pa.Array],
 ) -> bool:
-    for field, values in zip(spec.fields, region_values(spec, columns, reading), strict=True):
-        if field.transform != "bucket":
-            continue
-        recorded = decode_region_value(field, manifest.region_values.get(field.field_id, b""))
+    for field in buckets:
+        values = transform_of(field, reading).apply([columns[source] for source in field.source_ids])
+        recorded = decode_region_value(field, known.get(field.field_id, b""))
         if set(values.unique().to_pylist()) != {recorded}:
             return False
     return True
-
-
-def _some_rows(
-    storage: Storage, manifest: RegionManifest, names: Mapping[int, str]
-) -> Mapping[int, pa.Array] | None:
-    """Columns of a few rows of a region by field id; None where it has none."""
-    for entry in unflushed(storage, manifest):
-        if entry.rows is not None and entry.rows.num_rows:
-            return _by_id(entry.rows.slice(0, _ROWS), names)
-    for flushed in manifest.flushed_generations[-1:]:
-        uri = storage.locate(generation_directory(manifest.region_id, flushed.path))
-        try:
-            dataset: Any = lance.dataset(uri, storage_options=dict(storage.options) or None)
-            wanted = [name for name in dataset.schema.names if name in set(names.values())]
-            return _by_id(dataset.head(_ROWS, columns=wanted), names)
-        except (OSError, ValueError):
-            return None  # Merged and removed meanwhile.
-    return None
-
-
-def _by_id(rows: pa.Table, names: Mapping[int, str]) -> Mapping[int, pa.Array]:
-    return {
-        field_id: rows.column(name).combine_chunks()
-        for field_id, name in names.items()
-        if name in rows.column_names
-    }

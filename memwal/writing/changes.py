@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,10 @@ class FencedError(UnavailableError):
 
 class NotOwnerError(UnavailableError):
     """Another process owns the region, and the options say to leave it so."""
+
+
+class SealedError(PreconditionError):
+    """The region takes no more rows; nothing was written."""
 
 
 class OutcomeUnknownError(UnavailableError):

@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from memwal.errors import InvalidInputError, UnavailableError
 from memwal.manifest import RegionManifest, read_latest_manifest
+from memwal.numbering import check_not_restarted
 from memwal.wal import last_wal_position
-from memwal.writing.changes import FencedError
+from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.log import entry_at, unflushed
 from memwal.writing.opened import OpenTable
 from memwal.writing.options import WriteOptions
@@ -125,8 +126,9 @@ class Claim:
         if writer is None or self.is_lost:
             return False
         newest = read_latest_manifest(self.table.storage, self.region_id)
-        if newest is None or newest.writer_epoch != self.epoch:
-            self.is_lost = True  # To close it would only fail, noisily.
+        if newest is None or newest.writer_epoch != self.epoch or not self.table.is_there():
+            # To close it would only fail, noisily, or bring the rows into another table.
+            self.is_lost = True
             return False
         try:
             writer.close()
@@ -151,7 +153,7 @@ def open_claim(
 
     Raises:
         ContestedError: others did so too.
-        PreconditionError: the region is sealed.
+        SealedError: the region takes no more rows.
         UnavailableError: storage failed.
     """
     settings = {
@@ -205,6 +207,8 @@ def claimed(
         LanceGatewayError: as `open_claim`.
     """
     before = read_latest_manifest(table.storage, region_id, known=known)
+    if before is not None:
+        check_not_restarted(table.storage, before, table.details.merged_generations.get(region_id, 0))
     try:
         writer = table.written.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:
@@ -212,7 +216,7 @@ def claimed(
             msg = (
                 f"table {table.name!r}: region {region_id} is sealed, which means that it takes no more rows"
             )
-            raise PreconditionError(msg) from error
+            raise SealedError(msg) from error
         if any(part in str(error) for part in _RACES):
             raise _contested(table, region_id) from error
         if _TOO_LONG in str(error):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
-from memwal.manifest import RegionManifest
+from memwal.manifest import RegionManifest, read_latest_manifest
+from memwal.numbering import is_given_up
+from memwal.region_ids import is_retired
 from memwal.storage import Storage
 from memwal.wal import WalEntry, last_wal_position, read_wal_entry
 
@@ -40,6 +42,41 @@ def has_unflushed(storage: Storage, manifest: RegionManifest) -> bool:
             continue
         return entry.generation is None or entry.generation >= manifest.current_generation
     return False
+
+
+def is_over(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
+    """Whether a region has no rows that the base table lacks, and never gets any again.
+
+    Args:
+        storage: directory of the table.
+        manifest: of the region.
+        merged: newest generation of it that the base table contains; 0 for none.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    return is_given_up(manifest, merged) or (
+        is_retired(manifest, merged) and not has_unflushed(storage, manifest)
+    )
+
+
+def are_left(storage: Storage, region_id: str, position: int) -> bool:
+    """Whether a region's log has rows that are not flushed, and nobody wrote any behind a position.
+
+    Args:
+        storage: directory of the table.
+        region_id: of the region.
+        position: of the newest entry of a writer that lost the region.
+
+    Raises:
+        LanceGatewayError: the region can't be read.
+    """
+    manifest = read_latest_manifest(storage, region_id)
+    if manifest is None or manifest.sealed or not has_unflushed(storage, manifest):
+        return False
+    following = range(position + 1, last_wal_position(storage, region_id, after=position) + 1)
+    entries = (entry_at(storage, region_id, one) for one in following)
+    return all(entry is None or entry.is_fence for entry in entries)
 
 
 def unflushed(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:

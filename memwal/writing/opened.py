@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,21 +16,81 @@ import pyarrow as pa
 from memwal.creating.columns import TABLE_ID, key_columns, not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
 from memwal.index_details import MemWalIndexDetails, read_index_details
-from memwal.layout import base_manifest_paths
+from memwal.layout import VERSIONS, base_manifest_paths
 from memwal.storage import FileIdentity, Storage
+from memwal.table_mark import mark_table, table_mark
 from memwal.writing.bucket_reading import bucket_reading
 from memwal.writing.regions import Regions, RoutedRows
 from memwal.writing.rows import cast, conformed, entry_schema
 
+_LOOKS = 4
+
 
 @dataclass(eq=False)
-class _Watched:
-    """A file by which the table is known, and when it was looked at last."""
+class _Watch:
+    """Whether a directory still holds the table that was opened, and its MemWAL; shared between threads.
 
-    path: str
-    identity: FileIdentity | None
-    looked_at: float = 0.0
+    Attributes:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: a `lance.LanceDataset` of it.
+        mark: by which the table is known.
+        details: the MemWAL index when it was opened.
+        version: newest base version that was looked at.
+        directory: of versions, before that was found to be the newest; None where there are no directories.
+        looked_at: monotonic time.
+        lock: one looks for all who wait.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    mark: FileIdentity
+    details: MemWalIndexDetails
+    version: int
+    directory: FileIdentity | None
+    looked_at: float
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_same(self) -> bool:
+        """Look at it; on S3 no more than once a second.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        trusted = self.storage.backend.identity_seconds
+        if not trusted:
+            return not self._may_have_changed() or self._is_marked_as_before()
+        with self.lock:
+            now = time.monotonic()
+            if now - self.looked_at < trusted:
+                return True
+            if not self._is_marked_as_before():
+                return False
+            self.looked_at = now
+            return True
+
+    def _may_have_changed(self) -> bool:
+        """Whether a version may have been committed, or the table made anew, since it was looked at.
+
+        The time of a directory is coarse, so the next version is looked for by its names as well.
+        """
+        if self.directory is None or self.storage.identity(VERSIONS) != self.directory:
+            return True
+        return any(self.storage.exists(*base_manifest_paths(self.version + 1)))
+
+    def _is_marked_as_before(self) -> bool:
+        """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
+        directory = _versions_directory(self.storage)
+        if table_mark(self.storage) != self.mark:
+            return False
+        newest = newest_version(self.name, self.dataset)
+        if newest != self.version:
+            found = newest_details(self.name, self.storage, self.dataset)
+            if found is None or found.region_specs != self.details.region_specs:
+                return False
+        self.version, self.directory = newest, directory
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +118,7 @@ class OpenTable:
     required: tuple[str, ...]
     details: MemWalIndexDetails
     regions: Regions
-    watched: _Watched
+    watch: _Watch
 
     @staticmethod
     def open(name: str, storage: Storage, session: Any = None) -> OpenTable:  # noqa: ANN401 (lance types)
@@ -68,24 +129,23 @@ class OpenTable:
             PreconditionError: it takes no streaming writes.
             UnavailableError: storage failed to answer.
         """
-        try:
-            dataset = lance.dataset(
-                storage.uri, session=session, storage_options=dict(storage.options) or None
-            )
-        except (OSError, ValueError) as error:
-            if "not found" in str(error).lower():
-                msg = f"table {name!r} does not exist at {storage.uri}"
-                raise NotFoundError(msg) from error
-            msg = f"table {name!r} can't be opened for writing: {error}"
-            raise UnavailableError(msg) from error
-        watched = _watched(storage, dataset.version)
-        details = read_index_details(storage, dataset.version)
-        if details is None:
-            msg = (
-                f"table {name!r} has no MemWAL, so it takes no streaming writes: "
-                f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
-            )
-            raise PreconditionError(msg)
+        mark = table_mark(storage)
+        for _ in range(_LOOKS):
+            began, directory = time.monotonic(), _versions_directory(storage)
+            dataset = _newest_dataset(name, storage, session)
+            details = read_index_details(storage, dataset.version)
+            if details is None:
+                raise _without_mem_wal(name)
+            found = table_mark(storage)
+            if found is not None and found == mark:
+                break  # It was there before and after: what was opened is the table of that mark.
+            if found is None:
+                mark_table(storage)
+                found = table_mark(storage)
+            mark = found
+        else:
+            msg = f"table {name!r} is dropped and made anew while it is opened; retry"
+            raise UnavailableError(msg)
         schema = dataset.schema
         key = key_columns(schema)
         spec = max(details.region_specs, key=lambda one: one.spec_id, default=None)
@@ -93,13 +153,15 @@ class OpenTable:
         regions = Regions(
             storage,
             spec,
-            bucket_reading(storage, spec, {field_id: column for column, field_id in field_ids.items()}),
+            bucket_reading(storage, spec),
             table_id=(schema.metadata or {}).get(TABLE_ID, b"").decode(),
             keyed=bool(key),
-            merged=details.merged_generations,
+            details=details,
+            newest=lambda: _mem_wal_now(name, storage, dataset),
         )
         required = not_null_columns(schema)
-        return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watched)
+        watch = _Watch(name, storage, dataset, mark, details, dataset.version, directory, began)
+        return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watch)
 
     @cached_property
     def written(self) -> Any:  # noqa: ANN401 (lance types)
@@ -129,27 +191,14 @@ class OpenTable:
         return {field_id: name for name, field_id in self.field_ids.items()}
 
     def is_there(self) -> bool:
-        """Whether the table is still the one that was opened: it may have been dropped, or made anew.
+        """Whether the table is still the one that was opened, and has its MemWAL.
 
-        Costs little; on S3 it is asked once a second.
+        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
 
         Raises:
             UnavailableError: storage failed to answer.
         """
-        watched = self.watched
-        if watched.identity is None:
-            return False
-        trusted = self.storage.backend.identity_seconds
-        if not trusted:
-            return self.storage.identity(watched.path) == watched.identity
-        with watched.lock:  # One looks for all who wait.
-            now = time.monotonic()
-            if now - watched.looked_at < trusted:
-                return True
-            if self.storage.identity(watched.path) != watched.identity:
-                return False
-            watched.looked_at = now
-            return True
+        return self.watch.is_same()
 
     def writes_as(self, other: OpenTable) -> bool:
         """Whether writers opened with either do the same, and rows go to the same regions."""
@@ -219,9 +268,67 @@ class OpenTable:
         return self.regions.route(columns, rows.num_rows)
 
 
-def _watched(storage: Storage, version: int) -> _Watched:
-    for path in base_manifest_paths(version):
-        identity = storage.identity(path)
-        if identity is not None:
-            return _Watched(path, identity, time.monotonic())
-    return _Watched(base_manifest_paths(version)[0], None)
+def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
+    """Number of the newest version of a base table.
+
+    Args:
+        name: of the table, for messages.
+        dataset: any version of it, a `lance.LanceDataset`.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    try:
+        newest: int = dataset.latest_version
+    except (OSError, ValueError) as error:
+        msg = f"table {name!r}: its newest version can't be found: {error}"
+        raise UnavailableError(msg) from error
+    return newest
+
+
+def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
+    """The MemWAL index of the newest version of a base table; None where it has none.
+
+    Args:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: any version of it, a `lance.LanceDataset`.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    for _ in range(_LOOKS):
+        with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
+            return read_index_details(storage, newest_version(name, dataset))
+    msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
+    raise UnavailableError(msg)
+
+
+def _versions_directory(storage: Storage) -> FileIdentity | None:
+    """Changes with every commit; None where there are no directories, but prefixes of names."""
+    return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
+
+
+def _mem_wal_now(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
+    details = newest_details(name, storage, dataset)
+    if details is None:
+        raise _without_mem_wal(name)
+    return details
+
+
+def _without_mem_wal(name: str) -> PreconditionError:
+    return PreconditionError(
+        f"table {name!r} has no MemWAL, so it takes no streaming writes: "
+        f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
+    )
+
+
+def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 (lance types)
+    try:
+        return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
+    except (OSError, ValueError) as error:
+        if "not found" in str(error).lower():
+            msg = f"table {name!r} does not exist at {storage.uri}"
+            raise NotFoundError(msg) from error
+        msg = f"table {name!r} can't be opened for writing: {error}"
+        raise UnavailableError(msg) from error

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from memwal.errors import NotFoundError, PreconditionError, UnavailableError
+from memwal.errors import NotFoundError, UnavailableError
 from memwal.manifest import RegionManifest, read_latest_manifest
-from memwal.writing.changes import FencedError, NotOwnerError
+from memwal.writing.changes import FencedError, NotOwnerError, SealedError
 from memwal.writing.claim import Claim, ContestedError, open_claim
 from memwal.writing.log import has_unflushed
 from memwal.writing.opened import OpenTable
@@ -67,7 +67,7 @@ class RegionOwnership:
         Raises:
             FencedError: somebody claimed it since `after_epoch`, or is spared.
             NotOwnerError: another process owns it, and the options say to leave it so.
-            PreconditionError: it is sealed.
+            SealedError: it takes no more rows.
             NotFoundError: the table was dropped.
             UnavailableError: storage failed, or the deadline came first.
         """
@@ -112,7 +112,7 @@ class RegionOwnership:
 
         Raises:
             NotFoundError: there is none.
-            PreconditionError: it is sealed.
+            SealedError: it takes no more rows.
         """
         manifest = read_latest_manifest(table.storage, self.region_id, known=self.manifest)
         if manifest is None and self.manifest is None:
@@ -121,7 +121,7 @@ class RegionOwnership:
         if manifest is None:
             raise NotFoundError(self._told(table, "it is gone: was the table dropped?"))
         if manifest.sealed:
-            raise PreconditionError(self._told(table, "it is sealed, which means that it takes no more rows"))
+            raise SealedError(self._told(table, "it is sealed, which means that it takes no more rows"))
         return manifest
 
     def _coming(self, table: OpenTable) -> RegionManifest | None:

@@ -16,7 +16,7 @@ from memwal.writing.atomic import append_atomically
 from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from memwal.writing.claim import Claim, ContestedError, InDoubtError
 from memwal.writing.counting import Counters
-from memwal.writing.log import Arrival, arrival
+from memwal.writing.log import Arrival, are_left, arrival
 from memwal.writing.observing import RegionStats
 from memwal.writing.opened import OpenTable
 from memwal.writing.options import OwnershipPolicy, WriteOptions
@@ -71,6 +71,7 @@ class RegionWriter:
         self._options = options
         self._stopped = stopped
         self._claim: Claim | None = None
+        self._lost: Claim | None = None
         self.last_epoch = 0
         self._in_flight: Request | None = None
         self._failure: LanceGatewayError | None = None
@@ -177,6 +178,21 @@ class RegionWriter:
             raise UnavailableError(msg)
         self.raise_failure()
 
+    @property
+    def may_have_left(self) -> bool:
+        """Whether the region was lost before its rows were flushed; another writer may have done it since."""
+        return self._lost is not None
+
+    def flush_left(self, deadline: float) -> None:
+        """Flush what this process wrote last, if another writer took the region and wrote nothing.
+
+        Lance before 14 takes a region over and gives up, since it can't replay rows of Lance 14.
+
+        Raises:
+            LanceGatewayError: it was not flushed; what was acknowledged is durable in the log.
+        """
+        self.queue.run_alone(self._flush_left, deadline)
+
     def give_back(self) -> None:
         """Let go of the region without a flush; others need not wait for it."""
         claim = self._claim
@@ -261,7 +277,10 @@ class RegionWriter:
     def _append(self, group: Sequence[Request], deadline: float) -> None:
         first = group[0]
         if not first.table.is_there():
-            msg = f"{self.queue.name}: the table was made anew meanwhile; nothing was written, retry"
+            msg = (
+                f"{self.queue.name}: the table was overwritten or made anew meanwhile; nothing was written, "
+                "retry"
+            )
             raise UnavailableError(msg)
         if first.upserts is not None and first.deletes is not None:
             self._append_atomically(first, deadline)
@@ -400,6 +419,18 @@ class RegionWriter:
         self.ownership.lost_epoch = epoch
         self._options.observer.on_fenced(self.table_name, self.region_id, epoch)
 
+    def _flush_left(self) -> None:
+        lost, self._lost = self._lost, None
+        if lost is None or self._claim is not None or not lost.table.is_there():
+            return
+        try:
+            if are_left(lost.table.storage, self.region_id, lost.position):
+                self._owned(time.monotonic() + _RECOVERY_SECONDS, None)
+                self._closed()
+        except LanceGatewayError:
+            self._lost = lost
+            raise
+
     def _let_go(self) -> None:
         self._closed()
 
@@ -410,6 +441,7 @@ class RegionWriter:
             return False
         if not claim.close():
             self._note_loss(claim.epoch)
+            self._lost = claim
             return False
         self.ownership.release(claim)
         self.counters.flushes += 1

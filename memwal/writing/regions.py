@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from memwal.errors import PreconditionError, UnsupportedError
-from memwal.index_details import RegionField, RegionSpec
+from memwal.index_details import MemWalIndexDetails, RegionField, RegionSpec
+from memwal.layout import extent_path, manifest_path
 from memwal.manifest import (
     RegionManifest,
     commit_manifest,
@@ -19,31 +20,22 @@ from memwal.manifest import (
     read_latest_manifest,
     read_latest_manifests,
 )
+from memwal.numbering import check_not_restarted, first_generation
 from memwal.raw_values import parse_result_type
+from memwal.region_ids import (
+    RawValues,
+    lancedb_region_id,
+    may_be_identity,
+    own_region_id,
+    region_id_of,
+    two_ids,
+)
+from memwal.region_rows import known_values
 from memwal.storage import Storage
 from memwal.transforms import BucketHash, encode_region_value, transform_of
-from memwal.writing.log import has_unflushed
-
-_NAMESPACE = uuid.UUID("6f0d2d5e-4f0c-5a55-9a07-3a4d5f1f2a10")
+from memwal.writing.log import is_over
 
 _REMEMBERED = 100_000
-
-RawValues = tuple[bytes | None, ...]
-"""What a manifest records, by field of the spec; None for NULL."""
-
-
-def region_id_of(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -> str:
-    """The id that every process gives to a region of these values, so that two never create two of them.
-
-    Args:
-        spec: that governs the region; None for the only region of a table without one.
-        raw: its values.
-        table_id: tells a table from another that had its name before; empty where it has no such id.
-    """
-    parts = (
-        ["only"] if spec is None else [str(spec.spec_id), *("-" if one is None else one.hex() for one in raw)]
-    )
-    return str(uuid.uuid5(_NAMESPACE, "\0".join([*parts, table_id] if table_id else parts)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +63,8 @@ class Regions:
         reading: how `bucket` hashes.
         table_id: of a table that has an id of its own.
         keyed: whether the table has a primary key; without one, rows may be in any region.
-        merged: region id -> newest generation that the base table contains.
+        details: the MemWAL index as it was when the table was opened.
+        newest: reads the MemWAL index of the newest base version; None where it never changes.
     """
 
     def __init__(
@@ -82,15 +75,23 @@ class Regions:
         *,
         table_id: str = "",
         keyed: bool = True,
-        merged: Mapping[str, int] | None = None,
+        details: MemWalIndexDetails | None = None,
+        newest: Callable[[], MemWalIndexDetails] | None = None,
     ) -> None:
+        known = details or MemWalIndexDetails()
         self._storage = storage
-        self._merged = merged or {}
+        self._newest = newest or (lambda: known)
         self._spec = spec if spec is not None and spec.fields else None
         self._table_id = table_id
         self._keyed = keyed
         self._lock = threading.Lock()
+        self._reading = reading
         self._known: dict[RawValues, str] = {}
+        # Region id -> LanceDB's id for the same region, of those that have another.
+        self._elsewhere: dict[str, str] = {}
+        self._looked_elsewhere: dict[str, float] = {}
+        # Region id -> what is wrong with it: rows lie under LanceDB's id, too.
+        self._doubled: dict[str, str] = {}
         self._sole: str | None = None
         self._encoded: dict[tuple[str, int | None], bytes | None] = {}
         self._has_looked = False
@@ -113,7 +114,20 @@ class Regions:
             if self._spec is None:
                 return tuple(one for one in (self._only(),) if one in list_regions(self._storage))
             self._look()
-            return (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
+            found = (self._sole,) if self._sole is not None else tuple(sorted(self._known.values()))
+        self._refuse_doubled(found)
+        return found
+
+    def check(self, region_ids: Collection[str]) -> None:
+        """Make sure that none of these regions has rows under two ids, as far as they are known.
+
+        Raises:
+            PreconditionError: one has.
+        """
+        if self._elsewhere and self._is_elsewhere(region_ids):
+            with self._lock:
+                self._look()
+            self._refuse_doubled(region_ids)
 
     def route(self, columns: Mapping[int, pa.Array], rows: int) -> RoutedRows:
         """Regions of rows, created where they don't exist yet.
@@ -123,7 +137,8 @@ class Regions:
             rows: their length.
 
         Raises:
-            PreconditionError: regions exist of which nobody recorded which rows they hold.
+            PreconditionError: regions exist of which nobody recorded which rows they hold, or one has rows
+                under two ids.
         """
         if self._spec is None:
             with self._lock:
@@ -134,11 +149,17 @@ class Regions:
         if self._sole is not None:
             return RoutedRows((self._sole,))
         raw_of, codes = self._valued(columns, rows)
+        ids = self._ids(raw_of)
+        if self._elsewhere and self._is_elsewhere(ids):
+            with self._lock:
+                self._look()
+            ids = self._ids(raw_of)
+            self._refuse_doubled(ids)
         if len(raw_of) == 1:
-            return RoutedRows((self._ids(raw_of)[0],))
+            return RoutedRows((ids[0],))
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(1, len(raw_of) + 1))
-        return RoutedRows(tuple(self._ids(raw_of)), pa.array(order), tuple(bounds.tolist()))
+        return RoutedRows(tuple(ids), pa.array(order), tuple(bounds.tolist()))
 
     def _valued(
         self, columns: Mapping[int, pa.Array], rows: int
@@ -176,36 +197,120 @@ class Regions:
         with self._lock:
             if any(raw not in self._known for raw in raw_of):
                 self._look()
-            return [self._known.get(raw) or self._create(raw) for raw in raw_of]
+            missing = [raw for raw in raw_of if raw not in self._known]
+            if missing:
+                self._create(missing)
+            return [self._known[raw] for raw in raw_of]
 
     def _look(self) -> None:
-        """Learn what all regions record.
+        """Learn what all regions record, or what their ids tell.
 
         Raises:
-            PreconditionError: some record nothing, or follow an older spec: any key might be in them.
+            PreconditionError: some tell nothing, or follow an older spec: any key might be in them. Or their
+                generations contradict the base table.
         """
-        names = tuple(one.field_id for one in self._fields)
-        known, strangers = {}, []
+        known: dict[RawValues, list[RegionManifest]] = {}
+        strangers = []
         for manifest in read_latest_manifests(self._storage, list_regions(self._storage), known={}):
             if manifest is None:
                 continue
-            raw = tuple(
-                _recorded(one, manifest.region_values.get(name))
-                for name, one in zip(names, self._fields, strict=True)
-            )
-            recorded = manifest.region_spec_id == self._spec_id and (
-                manifest.region_values or manifest.region_id == region_id_of(self._spec, raw, self._table_id)
-            )
-            if recorded:
-                known[raw] = manifest.region_id
-            elif self._keyed and not _is_over(self._storage, manifest, self._merged):
+            raw = self._raw_of(manifest)
+            if raw is not None:
+                known.setdefault(raw, []).append(manifest)
+            elif self._keyed and not self._is_harmless(manifest):
                 strangers.append(manifest)
         if len(strangers) == 1 and not known and strangers[0].region_spec_id in (0, self._spec_id):
             self._sole = strangers[0].region_id
         elif strangers:
             raise self._strange(strangers)
-        self._known = {**self._known, **known}
+        self._check_begun_by_others([one for found in known.values() for one in found])
+        self._doubled = {}
+        self._known = {**self._known, **{raw: self._one_of(raw, found) for raw, found in known.items()}}
+        self._elsewhere = {
+            region_id: named
+            for raw, region_id in self._known.items()
+            if (named := self._lancedb_id(raw)) is not None and named != region_id
+        }
         self._has_looked = True
+
+    def _check_begun_by_others(self, manifests: Sequence[RegionManifest]) -> None:
+        """Refuse regions that LanceDB began anew in a clone, before rows are written to others.
+
+        Raises:
+            RegionMismatchError: there is one.
+        """
+        begun = [one for one in manifests if not one.region_values]
+        merged = self._newest().merged_generations if begun else {}
+        for one in begun:
+            newest = read_latest_manifest(self._storage, one.region_id, known=one)
+            if newest is not None:
+                check_not_restarted(self._storage, newest, merged.get(one.region_id, 0))
+
+    def _raw_of(self, manifest: RegionManifest) -> RawValues | None:
+        """Values of a region; None where nobody knows, or they are of another spec."""
+        spec = self._spec
+        if spec is None:
+            return None
+        values = manifest.region_values if manifest.region_spec_id == self._spec_id else {}
+        if not values and self._reading is BucketHash.LANCE:  # LanceDB's
+            values = known_values(self._storage, spec, manifest)
+        raw = tuple(_recorded(one, values.get(one.field_id)) for one in self._fields)
+        if values:
+            return raw
+        # NULL of text is recorded as nothing.
+        is_own = manifest.region_id == own_region_id(spec, raw, self._table_id)
+        return raw if is_own and manifest.region_spec_id == self._spec_id else None
+
+    def _one_of(self, raw: RawValues, found: Sequence[RegionManifest]) -> str:
+        """Of regions of the same values the one that rows go to: LanceDB's as soon as no other has any."""
+        named = self._lancedb_id(raw)
+        others = [one for one in found if one.region_id != named]
+        if named is None or not others or len(others) == len(found) or not self._keyed:
+            return found[-1].region_id
+        for one in others:
+            if not self._is_over(one):
+                self._doubled[one.region_id] = two_ids(self._storage.uri, one.region_id, named)
+                return one.region_id
+        return named
+
+    def _refuse_doubled(self, region_ids: Collection[str]) -> None:
+        for one in region_ids:
+            if (reason := self._doubled.get(one)) is not None:
+                raise PreconditionError(reason)
+
+    def _lancedb_id(self, raw: RawValues) -> str | None:
+        return None if self._spec is None else lancedb_region_id(self._spec, raw, self._reading)
+
+    def _is_elsewhere(self, region_ids: Collection[str]) -> bool:
+        """Whether LanceDB has come to write one of these regions, under its own id.
+
+        On S3 each is looked for once a second.
+        """
+        now, trusted = time.monotonic(), self._storage.backend.identity_seconds
+        asked = {
+            named
+            for one in region_ids
+            if (named := self._elsewhere.get(one)) is not None
+            and now - self._looked_elsewhere.get(named, float("-inf")) >= trusted
+        }
+        if any(self._storage.exists(*(manifest_path(one, 1) for one in asked))):
+            return True
+        self._looked_elsewhere.update(dict.fromkeys(asked, now))
+        return False
+
+    def _is_harmless(self, manifest: RegionManifest) -> bool:
+        """Whether a region of unknown values has no rows that the base table lacks, and gets only its own."""
+        if self._spec is not None and may_be_identity(self._spec, manifest.region_id):
+            # LanceDB's next writer of such a region knows the value that it is named by.
+            return self._is_over(replace(manifest, sealed=True))
+        return self._is_over(manifest)
+
+    def _is_over(self, manifest: RegionManifest) -> bool:
+        # What is merged is looked up only where it matters.
+        if not manifest.sealed:
+            return False
+        merged = self._newest().merged_generations.get(manifest.region_id, 0)
+        return is_over(self._storage, manifest, merged)
 
     def _strange(self, strangers: Sequence[RegionManifest]) -> PreconditionError:
         one = strangers[0]
@@ -221,28 +326,37 @@ class Regions:
         )
         return PreconditionError(msg)
 
-    def _create(self, raw: RawValues) -> str:
-        region_id = region_id_of(self._spec, raw, self._table_id)
-        values = {
-            one.field_id: value
-            for one, value in zip(self._fields, raw, strict=True)
-            if value is not None or not _is_variable(one)
-        }
-        commit_manifest(
-            self._storage,
-            RegionManifest(
-                region_id=region_id,
-                version=1,
-                writer_epoch=0,
-                replay_after_wal_entry_position=0,
-                wal_entry_position_last_seen=0,
-                current_generation=1,
-                region_spec_id=self._spec_id,
-                region_values={name: value or b"" for name, value in values.items()},
-            ),
-        )
-        self._known = {**self._known, raw: region_id}
-        return region_id
+    def _create(self, missing: Sequence[RawValues]) -> None:
+        """Create regions; of several processes that create one, one does.
+
+        Raises:
+            PreconditionError: the table has no MemWAL any more.
+        """
+        # Read now: a region that is not there may have been, and have been merged meanwhile.
+        details = self._newest()
+        for raw in missing:
+            region_id = region_id_of(self._spec, raw, self._table_id, self._reading)
+            if self._is_there(region_id):  # LanceDB's, of which no row tells the value.
+                self._known = {**self._known, raw: region_id}
+                continue
+            values = {
+                one.field_id: value or b""
+                for one, value in zip(self._fields, raw, strict=True)
+                if value is not None or not _is_variable(one)
+            }
+            first = first_generation(details, region_id)
+            if first > 1:  # In a copy, a file of the original may tell of generations that don't come.
+                self._storage.delete(extent_path(region_id, first))
+            commit_manifest(
+                self._storage,
+                RegionManifest(
+                    region_id, 1, 0, 0, 0, first, region_spec_id=self._spec_id, region_values=values
+                ),
+            )
+            self._known = {**self._known, raw: region_id}
+
+    def _is_there(self, region_id: str) -> bool:
+        return read_latest_manifest(self._storage, region_id) is not None
 
     def _only(self) -> str:
         known = self._known.get(())
@@ -257,23 +371,10 @@ class Regions:
             raise PreconditionError(msg)
         own_id = region_id_of(None, (), self._table_id)
         region_id = ids[0] if len(ids) == 1 else own_id
-        if region_id == own_id and (
-            region_id not in ids or read_latest_manifest(self._storage, region_id) is None
-        ):
-            # Of several who create it, one does.
-            commit_manifest(self._storage, RegionManifest(region_id, 1, 0, 0, 0, 1))
+        if region_id == own_id and (region_id not in ids or not self._is_there(region_id)):
+            self._create([()])
         self._known = {(): region_id}
         return region_id
-
-
-def _is_over(storage: Storage, manifest: RegionManifest, merged: Mapping[str, int]) -> bool:
-    """Whether a region has no rows that the base table lacks, and never gets any again."""
-    newest = max((one.generation for one in manifest.flushed_generations), default=0)
-    return (
-        manifest.sealed
-        and newest <= merged.get(manifest.region_id, 0)
-        and not has_unflushed(storage, manifest)
-    )
 
 
 def _raw(field: RegionField, value: pa.Scalar) -> bytes | None:

@@ -8,17 +8,17 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.storage import Storage
-from memwal.writing.changes import Changes, NotOwnerError, WriteReceipt
+from memwal.writing.changes import Changes, NotOwnerError, SealedError, WriteReceipt
 from memwal.writing.exclusive import ExclusiveRegions
 from memwal.writing.observing import RegionStats
-from memwal.writing.opened import OpenTable
+from memwal.writing.opened import OpenTable, newest_version
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.outcomes import RegionOutcome, receipt_of
 from memwal.writing.own_tail import OwnTail
@@ -84,6 +84,15 @@ class TableWriter:
         """
         return self._current().key
 
+    def is_there(self) -> bool:
+        """Whether the table that was opened last is still there; True where none is open.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        opened = self._opened
+        return opened is None or opened.is_there()
+
     def write(
         self, changes: Changes, *, durable: bool = True, timeout_seconds: float | None = None
     ) -> WriteReceipt:
@@ -138,7 +147,7 @@ class TableWriter:
 
         Args:
             regions: that may be written; None for all that exist. Those that come into being are taken when
-                they are written.
+                they are written, and those that are sealed can't be.
             timeout_seconds: how long regions are waited for; None as the options say.
 
         Raises:
@@ -148,8 +157,13 @@ class TableWriter:
         table = self._current()
         held = ExclusiveRegions(self._region, self._write, deadline, lambda: time.monotonic() + _LATE_SECONDS)
         try:
-            for region_id in sorted(table.regions.existing() if regions is None else set(regions)):
-                held.take(region_id)
+            if regions is None:
+                regions = table.regions.existing()
+            else:
+                table.regions.check(regions)
+            for region_id in sorted(set(regions)):
+                with suppress(SealedError):  # Nobody writes to it, so it need not be held.
+                    held.take(region_id)
             yield held
         finally:
             held.release()
@@ -318,12 +332,8 @@ class TableWriter:
     def _fresh(self) -> OpenTable:
         """The newest version of the table; the same object while nothing that writers need has changed."""
         opened = self._current()
-        try:
-            if opened.dataset.latest_version == opened.dataset.version:
-                return opened
-        except (OSError, ValueError) as error:
-            msg = f"table {self.name!r}: its newest version can't be found: {error}"
-            raise UnavailableError(msg) from error
+        if newest_version(self.name, opened.dataset) == opened.dataset.version:
+            return opened
         newer = OpenTable.open(self.name, self._storage, self._session)
         with self._lock:
             if self._opened is None or not newer.writes_as(self._opened):
@@ -383,9 +393,10 @@ class TableWriter:
         idle = self._options.idle_close_seconds
         while not self._stopped.wait(min(max(idle / 4, 0.05), 30.0)):
             for one in list(self._regions.values()):
-                if one.idle_seconds > idle and not one.queue.is_busy:
+                if not one.queue.is_busy and (one.idle_seconds > idle or one.may_have_left):
+                    flush = one.flush_left if one.may_have_left else one.flush
                     try:
-                        one.flush(time.monotonic() + _LATE_SECONDS)
+                        flush(time.monotonic() + _LATE_SECONDS)
                     except LanceGatewayError as error:
                         _log.warning("an idle region was not flushed: %s", error)
 

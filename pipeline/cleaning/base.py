@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memwal.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
+from memwal.manifest import list_regions
 from pipeline.cleaning.past import Past
 from pipeline.lake import LakeTable
 from pipeline.state import NoMemWalError
@@ -55,6 +56,13 @@ def read_base(table: LakeTable, past: Past) -> Base:
 def _progress(table: LakeTable) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]]:
     dataset = table.dataset()
     details = read_index_details(table.storage, dataset.version)
+    if details is None and (left := list_regions(table.storage)):
+        msg = (
+            f"table {table.name!r} has no MemWAL, but {len(left)} regions of an earlier one, such as "
+            f"{left[0]}. ALTER TABLE {table.name} SET (memwal = true, discard_regions = true) through a "
+            "gateway gives them up, and what no version needs of them is cleaned up from then on"
+        )
+        raise NoMemWalError(msg)
     if details is None:
         msg = (
             f"table {table.name!r} has no MemWAL, and so nothing to clean here: Lance's own "

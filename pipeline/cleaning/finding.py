@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from memwal.numbering import is_restarted
 from pipeline.cleaning.base import Base
 from pipeline.cleaning.directories import unlisted_directories
 from pipeline.cleaning.garbage import Found, Garbage, Kept, Kind
@@ -27,6 +28,12 @@ _RULES: tuple[tuple[Kind, Callable[[RegionView], Iterator[Garbage | Kept]]], ...
 
 def look(view: RegionView) -> Found:
     """What a region has of the kinds that are asked for."""
+    if is_restarted(view.newest, view.merged):
+        reason = (
+            f"its next generation is {view.newest.current_generation}, but the base table contains those up "
+            f"to {view.merged} of a region of that id: queries tell what to do"
+        )
+        return Found(kept=(Kept(Kind.GENERATIONS, view.directory, reason),))
     garbage: list[Garbage] = []
     kept: list[Kept] = []
     for kind, rule in _RULES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,14 @@ def merge(
     region: Annotated[
         list[str] | None,
         typer.Option(metavar="ID", help="Merge these regions only; may be repeated."),
+    ] = None,
+    newer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Where a region has two ids and no time tells which of two rows is newer: that of this id; "
+            "may be repeated.",
+        ),
     ] = None,
     min_generations: Annotated[
         int | None, typer.Option(help="Merge tables with so many pending generations.")
@@ -85,7 +94,14 @@ def merge(
         with opened_runner(master) as runner:
 
             def one(table: LakeTable) -> None:
-                report = run(table, policy, regions=region or (), runner=runner, progress=on_terminal)
+                report = run(
+                    table,
+                    policy,
+                    regions=region or (),
+                    newer=newer or (),
+                    runner=runner,
+                    progress=on_terminal,
+                )
                 typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
 
             for_each(found, one, are_named=bool(tables))
@@ -100,11 +116,15 @@ def _facts(report: MergeReport) -> dict[str, object]:
         "upserted": report.upserted,
         "deleted": report.deleted,
         "left": report.left,
+        "united": report.united,
         "seconds": round(report.seconds, 3),
     }
 
 
 def _line(report: MergeReport) -> str:
+    if report.united:
+        united = f"{report.table}: {counted(report.united, 'region')} had two ids and one now"
+        return f"{united}\n{_line(replace(report, united=0))}"
     if report.left:
         pending = counted(report.left, "generation")
         return f"{report.table}: {pending} pending, which is less than what was asked for"

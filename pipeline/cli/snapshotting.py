@@ -24,9 +24,6 @@ def snapshot(
     max_age: Annotated[
         str, typer.Option(metavar="DURATION", help="Leave younger snapshots alone, such as 60s.")
     ] = "0",
-    inline_regions: Annotated[
-        int | None, typer.Option(help="Tables with more regions keep snapshots in a file of their own.")
-    ] = None,
     hint_entries: Annotated[
         int | None,
         typer.Option(help="Tell a region's manifest where its log ends after so many entries; 0 for never."),
@@ -49,7 +46,6 @@ def snapshot(
                 "root": root,
                 "storage_options": storage_options(storage_option) or None,
                 "snapshot.max_age": max_age,
-                "snapshot.inline_regions": inline_regions,
                 "snapshot.hint_entries": hint_entries,
             },
             config,
@@ -71,7 +67,6 @@ def _document(report: SnapshotReport) -> dict[str, object]:
         "is_current": report.is_current,
         "version": committed and committed.version,
         "bytes": committed and committed.num_bytes,
-        "is_inline": committed and committed.is_inline,
         "hints": report.hints,
     }
 
@@ -81,8 +76,7 @@ def _line(report: SnapshotReport) -> str:
     if report.committed is None:
         reason = "nothing has changed" if report.is_current else "the last snapshot is young enough"
         return f"{report.table}: {regions}, {reason}"
-    where = "inline" if report.committed.is_inline else "in a file of its own"
     return (
         f"{report.table}: {regions} remembered by version {report.committed.version}, "
-        f"{counted(report.committed.num_bytes, 'byte')} {where}"
+        f"{counted(report.committed.num_bytes, 'byte')}"
     )

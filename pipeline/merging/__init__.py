@@ -5,6 +5,7 @@
 - `winners`: the newest row of each key among a region's generations, and the keys that were deleted.
 - `generations`: a generation, read in the base table's columns.
 - `committing`: one batch, into the base table, with its progress; what conflicts mean.
+- `uniting`: regions with two ids, brought back to one; `key_times`: when their rows were written.
 - `job`: all of a table.
 """
 

@@ -14,10 +14,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from memwal.errors import CorruptDataError, UnavailableError
+from memwal.layout import EXTENTS, extent_path
 from memwal.storage import Storage
-
-EXTENTS = "_gateway/merging"
-"""Directory of the files, below a table's own; one file is ``{region id}.{first generation}``."""
 
 
 def agree(storage: Storage, region_id: str, first: int, through: int) -> int:
@@ -35,7 +33,7 @@ def agree(storage: Storage, region_id: str, first: int, through: int) -> int:
         CorruptDataError: the file says something else.
         UnavailableError: storage failed to answer.
     """
-    path = f"{EXTENTS}/{region_id}.{first}"
+    path = extent_path(region_id, first)
     while not storage.put_if_absent(path, json.dumps({"through": through}).encode()):
         with suppress(FileNotFoundError):  # Another merger was done just now.
             return _read(storage.read(path), first, storage.locate(path))
@@ -45,7 +43,7 @@ def agree(storage: Storage, region_id: str, first: int, through: int) -> int:
 def forget(storage: Storage, region_id: str, first: int) -> None:
     """Remove the file of a merge that is done; it stays where storage does not answer."""
     with suppress(UnavailableError):
-        storage.delete(f"{EXTENTS}/{region_id}.{first}")
+        storage.delete(extent_path(region_id, first))
 
 
 def forget_merged(storage: Storage, merged: Mapping[str, int]) -> None:

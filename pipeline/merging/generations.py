@@ -115,8 +115,20 @@ class Reader:
                 rows = batch.filter(pa.array(kept[start : start + batch.num_rows]))
             start += batch.num_rows
             if rows.num_rows:
-                arrays = [self._column(rows, field, stored.get(field.field_id)) for field in self.fields]
-                yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+                yield self.conformed(rows, stored)
+
+    def conformed(self, rows: pa.RecordBatch, stored: Mapping[int, StoredField]) -> pa.RecordBatch:
+        """Stored rows in the base table's columns.
+
+        Args:
+            rows: of a generation or a log entry.
+            stored: field id -> column of theirs.
+
+        Raises:
+            InvalidInputError: a column has another type now, which does not hold its values.
+        """
+        arrays = [self._column(rows, field, stored.get(field.field_id)) for field in self.fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _column(self, rows: pa.RecordBatch, field: StoredField, stored: StoredField | None) -> pa.Array:
         if stored is None:

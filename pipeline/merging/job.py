@@ -14,6 +14,7 @@ from pipeline.merging.committing import Manner, MergedBatch, commit
 from pipeline.merging.extents import forget, forget_merged
 from pipeline.merging.generations import MergedMeanwhileError
 from pipeline.merging.policy import MergePolicy
+from pipeline.merging.uniting import unite
 from pipeline.merging.weighing import Pending, due, weigh
 from pipeline.merging.winners import Prefix, Winners, check_key, winners
 from pipeline.progress import Progress, silent
@@ -32,12 +33,14 @@ class MergeReport:
         batches: one for each commit.
         left: generations that are pending because the policy leaves them.
         seconds: how long it took.
+        united: regions that had two ids and have one now.
     """
 
     table: str
     batches: tuple[MergedBatch, ...]
     left: int
     seconds: float
+    united: int = 0
 
     @property
     def generations(self) -> int:
@@ -65,38 +68,48 @@ def merge(
     policy: MergePolicy | None = None,
     *,
     regions: Collection[str] = (),
+    newer: Collection[str] = (),
     runner: Runner | None = None,
     progress: Progress = silent,
 ) -> MergeReport:
     """Merge the generations that are pending when the job begins.
 
-    Newest rows are found region by region, where the runner says; commits are made by this process, one
+    Regions with two ids are brought back to one first, whatever the policy says: until then nobody reads
+    them. Newest rows are found region by region, where the runner says; commits are made by this process, one
     after the other. It may be run again after it failed, and beside others.
 
     Args:
         table: which one.
         policy: when, and how much at once.
         regions: ids of those to merge; all of them where none is given.
+        newer: ids of regions whose rows count as newer than those that the same region has under another id,
+            where no time tells which are.
         runner: where the newest rows are found.
         progress: is told of generations.
 
     Raises:
         NotFoundError: there is no such region.
+        PreconditionError: a region has two ids, and which of its rows are newer can't be told.
         UnsupportedError: the table has no key, or one that can't be compared.
         LanceGatewayError: why it could not be done; what was committed stays.
     """
     began = time.monotonic()
     policy = policy or MergePolicy()
     state = TableState.read(table)
-    _check_regions(state, regions)
+    _check_regions(state, (*regions, *newer))
+    state.check_numbering()
+    united = unite(state, newer)
+    if united:
+        state = TableState.read(table)
+        state.check_numbering()
     forget_merged(table.storage, state.details.merged_generations)
     pending = _pending(state, regions)
     if not pending:
-        return MergeReport(table.name, (), 0, time.monotonic() - began)
+        return MergeReport(table.name, (), 0, time.monotonic() - began, united)
     check_key(table, table.dataset(state.version).schema)
     weights = weigh(table, pending)
     if due(table, pending, weights, policy) is None:
-        return MergeReport(table.name, (), len(weights), time.monotonic() - began)
+        return MergeReport(table.name, (), len(weights), time.monotonic() - began, united)
     until = {region_id: found[-1].generation for region_id, found in pending.items()}
     done: list[MergedBatch] = []
     with progress(f"merge {table.name}", len(weights)) as advance:
@@ -107,7 +120,7 @@ def merge(
             for one in _merged(table, planned, policy, runner or Threads()):
                 done.append(one)
                 advance(one.count)
-    return MergeReport(table.name, tuple(done), 0, time.monotonic() - began)
+    return MergeReport(table.name, tuple(done), 0, time.monotonic() - began, united)
 
 
 def _check_regions(state: TableState, regions: Collection[str]) -> None:
@@ -143,6 +156,7 @@ def _rounds(
         yield state, pending
         known = {region_id: one.manifest for region_id, one in state.regions.items()}
         state = TableState.read(table, known=known)
+        state.check_numbering()
         forget_merged(table.storage, state.details.merged_generations)  # what we agreed to in vain
         before, pending = pending, _pending(state, regions, until)
         fruitless = fruitless + 1 if pending == before else 0

@@ -104,7 +104,7 @@ def _winners(table: LakeTable, prefix: Prefix) -> Winners:
     by_name = {field.name: field for field in fields_of_dataset(base)}
     key_fields = [pa.field(str(by_name[name].field_id), by_name[name].type) for name in key]
     schema = pa.schema([*key_fields, pa.field(TOMBSTONE, pa.bool_())])
-    parts = table.storage.each(lambda one: _keys(table, prefix.region_id, one, schema), prefix.generations)
+    parts = table.storage.each(lambda one: keys_of(table, prefix.region_id, one, schema), prefix.generations)
     sizes = tuple(part.num_rows for part in parts)
     rows = pa.concat_tables(parts)
     newest = _newest(rows, schema.names[:-1]) if rows.num_rows else np.zeros(0, dtype=bool)
@@ -140,8 +140,18 @@ def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
     return key
 
 
-def _keys(table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema) -> pa.Table:
-    """Keys and tombstones of a generation in order, under the schema's names."""
+def keys_of(table: LakeTable, region_id: str, generation: FlushedGeneration, schema: pa.Schema) -> pa.Table:
+    """Keys and tombstones of a generation in order.
+
+    Args:
+        table: which one.
+        region_id: of the region.
+        generation: of it.
+        schema: key columns named by their field ids, and the tombstone.
+
+    Raises:
+        LanceGatewayError: it can't be read.
+    """
     dataset = open_generation(table, region_id, generation)
     stored = {str(field.field_id): field.name for field in fields_of_dataset(dataset)}
     missing = [name for name in schema.names[:-1] if name not in stored]

@@ -11,7 +11,7 @@ from lance.dataset import Index
 
 from memwal.base_versions import commit_next
 from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_base_manifest
-from memwal.region_snapshots import encode_region_snapshots, external_index_id, external_path
+from memwal.region_snapshots import encode_region_snapshots
 from pipeline.state import TableState
 
 
@@ -23,16 +23,14 @@ class CommittedSnapshots:
         version: of the base table that has the snapshots.
         taken_millis: when they were taken, Unix time in ms.
         num_bytes: of the Lance file that they are.
-        is_inline: whether they stand in the index details.
     """
 
     version: int
     taken_millis: int
     num_bytes: int
-    is_inline: bool
 
 
-def commit(state: TableState, now_millis: int, inline_regions: int) -> CommittedSnapshots | None:
+def commit(state: TableState, now_millis: int) -> CommittedSnapshots | None:
     """Record regions on top of the very version that was read with them.
 
     Nothing else of the index changes, and nothing that others commit meanwhile can be lost: the version after
@@ -41,7 +39,6 @@ def commit(state: TableState, now_millis: int, inline_regions: int) -> Committed
     Args:
         state: the table, its manifests read before its version.
         now_millis: when they were read.
-        inline_regions: more regions than that are kept in a file of their own.
 
     Returns:
         None when somebody else made the next version.
@@ -52,23 +49,15 @@ def commit(state: TableState, now_millis: int, inline_regions: int) -> Committed
     storage, details = state.table.storage, state.details
     manifests = [one.manifest for one in state.regions.values()]
     rows = encode_region_snapshots(manifests, details.region_specs)
-    is_inline = len(manifests) <= inline_regions
     taken = max(now_millis, details.snapshot_ts_millis + 1)
-    index_id = str(uuid.uuid4())
-    if not is_inline:
-        while not storage.put_if_absent(external_path(taken), rows):
-            taken += 1  # Of others that took theirs in the same millisecond.
-        index_id = external_index_id(taken)
-    encoded = details.encode_with_snapshots(taken, len(manifests), rows if is_inline else None)
+    encoded = details.encode_with_snapshots(taken, len(manifests), rows)
     found = read_base_manifest(storage, state.version)
     operation = lance.LanceOperation.CreateIndex(
-        [_index(index_id, state.version, encoded)],
+        [_index(str(uuid.uuid4()), state.version, encoded)],
         [_index(found.index_id or str(uuid.uuid4()), state.version, b"")],
     )
     if commit_next(storage, state.version, operation):
-        return CommittedSnapshots(state.version + 1, taken, len(rows), is_inline)
-    if not is_inline:
-        storage.delete(external_path(taken))
+        return CommittedSnapshots(state.version + 1, taken, len(rows))
     return None
 
 

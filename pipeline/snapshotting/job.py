@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from memwal.errors import CorruptDataError, NotFoundError, UnavailableError
+from memwal.errors import CorruptDataError, UnavailableError
 from memwal.manifest import RegionManifest
-from memwal.region_snapshots import read_region_snapshots
+from memwal.region_snapshots import decode_region_snapshots
 from pipeline.lake import LakeTable
 from pipeline.progress import Progress, silent
 from pipeline.runners import Runner
@@ -56,7 +56,7 @@ def snapshot(
 
     Args:
         table: which one.
-        policy: how old snapshots may get, and where they are kept; None takes one in any case.
+        policy: how old snapshots may get; None takes one in any case.
         runner: not needed: reading manifests is quick.
         progress: told of the table.
         now: seconds since 1970.
@@ -90,7 +90,7 @@ def snapshot(
             if is_current or is_young:
                 advance(1)
                 return SnapshotReport(table.name, len(state.regions), None, hints, is_current=is_current)
-            committed = commit(state, taken, policy.inline_regions)
+            committed = commit(state, taken)
             if committed is not None:
                 advance(1)
                 return SnapshotReport(table.name, len(state.regions), committed, hints)
@@ -102,12 +102,12 @@ def snapshot(
 
 
 def _is_remembered(state: TableState) -> bool:
-    """Whether the index remembers every region by its newest manifest."""
-    if not state.details.snapshot_ts_millis:
+    """Whether the index itself remembers every region by its newest manifest."""
+    if not state.details.snapshot_ts_millis or (state.regions and not state.details.inline_snapshots):
         return False
     try:
-        remembered = read_region_snapshots(state.table.storage, state.details)
-    except (NotFoundError, CorruptDataError):
+        remembered = decode_region_snapshots(state.details)
+    except CorruptDataError:
         return False  # New ones are the way out.
     versions = {one.region_id: one.manifest.version for one in remembered if one.manifest is not None}
     return versions == {region_id: one.manifest.version for region_id, one in state.regions.items()}

@@ -1,4 +1,4 @@
-"""When region snapshots are taken, and where they are kept."""
+"""When region snapshots are taken."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ class SnapshotPolicy:
 
     Attributes:
         max_age_seconds: younger snapshots are left alone.
-        inline_regions: a table with more regions keeps snapshots in a file of their own.
         hint_entries: a region's manifest is told where its log ends when so many entries were appended since
             it was told last; 0 for never.
     """
 
     max_age_seconds: float = 60.0
-    inline_regions: int = 100
     hint_entries: int = 1000
 
     def __post_init__(self) -> None:
-        for name in ("max_age_seconds", "inline_regions", "hint_entries"):
+        for name in ("max_age_seconds", "hint_entries"):
             if getattr(self, name) < 0:
                 msg = f"{name} is {getattr(self, name)}, but must be 0 or more"
                 raise InvalidInputError(msg)

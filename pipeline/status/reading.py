@@ -10,6 +10,7 @@ from memwal.errors import CorruptDataError, LanceGatewayError
 from memwal.index_details import BaseManifest, read_base_manifest
 from memwal.layout import generation_directory, wal_entry_path
 from memwal.manifest import RegionManifest, list_regions, read_latest_manifests
+from memwal.region_ids import doubles, is_retired
 from memwal.storage import Storage
 from memwal.wal import last_wal_position, read_wal_entry
 from pipeline.lake import LakeTable
@@ -34,6 +35,8 @@ class RegionStatus:
         merged_listed: generations that are merged and wait to be cleaned up.
         unflushed_entries: entries of its log that no generation has.
         is_sealed: whether writers may no longer claim it.
+        lancedb_id: the id under which LanceDB has the same region, and which of their rows are newer is not
+            known: a merge finds out. None for all other regions.
     """
 
     region_id: str
@@ -47,6 +50,7 @@ class RegionStatus:
     merged_listed: int
     unflushed_entries: int
     is_sealed: bool
+    lancedb_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,12 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
     base = read_base_manifest(storage, dataset.version)
     merged = base.details.merged_generations if base.details else {}
     regions = [RegionState(one, merged.get(one.region_id, 0)) for one in manifests]
+    specs = base.details.region_specs if base.details else ()
+    second = {
+        one.region_id: other.region_id
+        for one, other in doubles(specs, manifests)
+        if not is_retired(one, merged.get(one.region_id, 0))
+    }
     moment = now()
     waiting = _waiting(storage, regions, moment)
     try:
@@ -159,7 +169,12 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
         has_mem_wal=base.details is not None,
         snapshot_age_seconds=max(0.0, moment - taken / 1000) if taken else None,
         regions=tuple(
-            _region_status(one, waiting.get(one.region_id, _NOTHING), unflushed.get(one.region_id, 0))
+            _region_status(
+                one,
+                waiting.get(one.region_id, _NOTHING),
+                unflushed.get(one.region_id, 0),
+                second.get(one.region_id),
+            )
             for one in regions
         ),
         indexes=tuple(_index_status(name, base) for name in sorted(base.index_names)),
@@ -178,7 +193,9 @@ class _Waiting:
 _NOTHING = _Waiting(0, 0, None)
 
 
-def _region_status(region: RegionState, waiting: _Waiting, unflushed: int) -> RegionStatus:
+def _region_status(
+    region: RegionState, waiting: _Waiting, unflushed: int, lancedb_id: str | None
+) -> RegionStatus:
     manifest = region.manifest
     return RegionStatus(
         region_id=manifest.region_id,
@@ -192,6 +209,7 @@ def _region_status(region: RegionState, waiting: _Waiting, unflushed: int) -> Re
         merged_listed=len(region.done),
         unflushed_entries=unflushed,
         is_sealed=manifest.sealed,
+        lancedb_id=lancedb_id,
     )
 
 

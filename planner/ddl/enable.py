@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import lance
 
 from memwal.creating import MemWalOptions
+from memwal.creating.left_regions import give_up_regions
 from memwal.creating.tables import mem_wal_index
-from memwal.errors import AlreadyExistsError, InvalidInputError, UnsupportedError
+from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
 from memwal.index_details import read_index_details
+from memwal.manifest import list_regions
 from planner.ddl.committing import committed
-from planner.ddl.options import table_options
+from planner.ddl.options import table_options, truth
 from planner.ddl.reader import Reader
 from planner.table import Table
+
+DISCARD_REGIONS: Final = "discard_regions"
 
 
 @dataclass(frozen=True)
 class EnableMemWal:
-    """A MemWAL for a table that has none."""
+    """A MemWAL for a table that has none.
+
+    Attributes:
+        options: how it is set up.
+        given: what was said of it.
+        discards: whether regions of an earlier MemWAL are given up; without that they are in the way.
+    """
 
     options: MemWalOptions
     given: Mapping[str, str]
+    discards: bool = False
 
     def check(self, table: Table) -> bool:
-        """Refuse a second one, and options that don't fit the table."""
+        """Refuse a second one, options that don't fit the table, and regions that would get into it."""
+        left = list_regions(
+            table.storage
+        )  # Before the base: they are not of a MemWAL that others just set up.
         base = table.base()
         if base.details is not None:
             if self.given.keys() == {"memwal"}:
@@ -37,15 +51,23 @@ class EnableMemWal:
             )
             raise AlreadyExistsError(msg)
         mem_wal_index(base.dataset, self.options)
+        if left and not self.discards:
+            raise _left(table, left)
         return True
 
     def apply(self, table: Table) -> None:
         """Commit the index; of several gateways that try at once one does it, and the others find it done."""
+        left = list_regions(table.storage)
+        if table.base().details is not None:
+            return
+        if left and not self.discards:
+            raise _left(table, left)
+        given_up = give_up_regions(table.storage, left)
 
         def enable(dataset: Any) -> None:  # noqa: ANN401 (lance types)
             if read_index_details(table.storage, dataset.version) is not None:
                 return
-            index = mem_wal_index(dataset, self.options)
+            index = mem_wal_index(dataset, self.options, given_up)
             operation = lance.LanceOperation.CreateIndex([index], [])
             # Not on top of anything else that was committed meanwhile: it could be the same.
             lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)
@@ -56,7 +78,8 @@ class EnableMemWal:
 def enabling(reader: Reader) -> EnableMemWal:
     """``SET (option = value, ..)``."""
     reader.accept("TBLPROPERTIES")
-    given = reader.options()
+    given = dict(reader.options())
+    discards = truth(DISCARD_REGIONS, given.pop(DISCARD_REGIONS, "false"))
     read = table_options(given)
     if read.primary_key is not None:
         msg = "the primary key of a table does not change: CREATE TABLE .. AS SELECT makes another table"
@@ -67,4 +90,14 @@ def enabling(reader: Reader) -> EnableMemWal:
     if "memwal" not in given and "region_by" not in given:
         msg = f"SET ({', '.join(given)}) changes nothing: give memwal = true, and region_by = '..'"
         raise InvalidInputError(msg)
-    return EnableMemWal(read.mem_wal, given)
+    return EnableMemWal(read.mem_wal, given, discards)
+
+
+def _left(table: Table, region_ids: Sequence[str]) -> PreconditionError:
+    return PreconditionError(
+        f"table {table.name!r} has no MemWAL, but {len(region_ids)} regions of an earlier one, such as "
+        f"{region_ids[0]}: the table was overwritten, restored, or its MemWAL was taken away. Their rows "
+        "would become rows of this table. To have the table as it was, restore the version that had them "
+        f"(system.versions lists versions); to give them up, ALTER TABLE {table.name} SET (memwal = true, "
+        f"{DISCARD_REGIONS} = true, ..)"
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
@@ -13,6 +12,7 @@ from planner.dml.changing import PreparedChange
 from planner.dml.insert import PreparedInsert
 from planner.dml.prepared import PreparedWrite
 from planner.dml.target import check_may_write
+from planner.plan_cache import PreparedFor
 
 if TYPE_CHECKING:
     from planner.access import Access
@@ -36,14 +36,14 @@ class WriteCache:
 
     def __init__(self, capacity: int) -> None:
         self._lock = threading.Lock()
-        self._kept: LRUCache[Hashable, PreparedInsert | PreparedChange] = LRUCache(capacity)
-        self._passing: LRUCache[Hashable, PreparedInsert | PreparedChange] = LRUCache(_PASSING)
+        self._kept: LRUCache[PreparedFor, PreparedInsert | PreparedChange] = LRUCache(capacity)
+        self._passing: LRUCache[PreparedFor, PreparedInsert | PreparedChange] = LRUCache(_PASSING)
 
     def get(
         self, engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
     ) -> PreparedWrite | None:
         """A statement that preparing it now would make again; None where that is not sure."""
-        key = (sql, settings, access)
+        key = PreparedFor(sql, settings, access)
         with self._lock:
             found = self._kept.get(key) or self._passing.pop(key, None)
         if found is None:
@@ -60,7 +60,7 @@ class WriteCache:
             return
         comes_again = bool(len(write.parameter_schema) or write.reads)
         with self._lock:
-            (self._kept if comes_again else self._passing)[sql, settings, access] = write
+            (self._kept if comes_again else self._passing)[PreparedFor(sql, settings, access)] = write
 
 
 def _holds(engine: QueryEngine, write: PreparedInsert | PreparedChange, access: Access) -> bool:

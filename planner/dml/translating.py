@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import re
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner import dialect_names
 from planner.dialect_names import KnownNames
-from planner.dialect_source import DialectSource
+from planner.dialect_source import DialectSource, statements_of
 from planner.dialects import looked_up, said_natively, syntax_error, translating
 
 __all__ = ["is_dml", "native_dml"]
@@ -37,13 +36,16 @@ def is_dml(word: str, sql: str) -> bool:
     return word in _WORDS or (word in _MAYBE_QUERY and _WRITES.search(sql) is not None)
 
 
-def native_dml(sql: str, dialect: str, known: KnownNames) -> str:
-    """Translate one statement; a query that only looks like one that writes comes back as it is.
+def native_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
+    """Translate one statement that writes.
 
     Args:
         sql: in the dialect.
         dialect: its name.
         known: the tables that there are: decides about capitals in dialects that don't.
+
+    Returns:
+        None for a query, which only looks like a statement that writes.
 
     Raises:
         InvalidInputError: a syntax error, with line and excerpt.
@@ -51,16 +53,17 @@ def native_dml(sql: str, dialect: str, known: KnownNames) -> str:
     """
     explain = _EXPLAIN.match(sql)
     if explain is not None:
-        return explain[0] + native_dml(sql[explain.end() :], dialect, known)
+        text = native_dml(sql[explain.end() :], dialect, known)
+        return None if text is None else explain[0] + text
     with translating(dialect):
         # sqlglot does not read REPLACE; of the same length, so that places stay as they are.
         source = DialectSource.of(_REPLACE.sub(lambda found: f"{found[1]}INSERT ", sql), dialect)
         try:
-            trees = [tree for tree in sqlglot.parse(source.text, read=dialect) if tree is not None]
+            trees = statements_of(source.text, dialect)
         except ParseError as error:
             raise syntax_error(source, error) from None
         if len(trees) == 1 and isinstance(trees[0], exp.Query):
-            return sql
+            return None
         if len(trees) != 1 or not isinstance(trees[0], _STATEMENTS):
             msg = f"{dialect} SQL: one INSERT, UPDATE, DELETE or MERGE is expected; write it in postgres SQL"
             raise InvalidInputError(msg) if len(trees) != 1 else UnsupportedError(msg)

@@ -8,7 +8,8 @@
 `distance_functions`, `vector_text`,        distances in SQL: functions, pgvector's operators, vectors written
 `distance_operators`                        as text
 `nearest`, `nearest_leaf`                   ORDER BY distance LIMIT k, planned as a search
-`plan_reading`, `telling`, `residual`       what a plan says beyond the conjuncts that DataFusion hands over
+`plan_reading`, `telling`, `residual`,      what a plan says beyond the conjuncts that DataFusion hands over
+`value_subqueries`
 `conjuncts`, `row_conditions`, `admitted`   which conditions apply before ranking, and which rows they admit
 `branches`, `vector`, `text`, `hybrid`      one tree for vectors, one for texts, and both fused
 `sources`, `coverage`, `own_index`          what is searched: by an index where one has the rows

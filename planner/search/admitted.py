@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import LanceSource, MemTableSource, RowFilter, RowMask
+from execnodes.data_files import Deletions, FragmentFiles, StoredValues
 from execnodes.node import ROW_ADDRESS
 from execnodes.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask
 from execnodes.search.source import SearchSource
@@ -49,6 +50,49 @@ _READ_AHEAD = 4
 _FAILS_FOR_A_ROW = "fails for a row"
 """Kept in place of a mask."""
 _ADDRESS_FIELD = pa.field(ROW_ADDRESS, pa.uint64())
+
+
+ReadAs = tuple[tuple[str, pa.DataType, tuple[int, pa.DataType] | None], ...]
+"""Name and type of columns of a table, and what they are made of: field id and type of the stored column."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AdmittedRows:
+    """Names the mask of a source's rows that fulfil a condition.
+
+    Equal for the same shown rows, in which the condition's columns are made of the same ones.
+
+    Attributes:
+        source: see `SearchSource.identity`.
+        columns: that the condition reads.
+        shown: digests of what is visible of each fragment; None where all rows are.
+        condition: see `Condition.identity`.
+    """
+
+    source: Hashable
+    columns: ReadAs
+    shown: tuple[tuple[int, tuple[bytes, ...] | None], ...]
+    condition: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class _Fulfilling:
+    """Names the rows of a fragment, visible or not, that are not deleted and fulfil a condition.
+
+    Equal for the same stored rows and deletions, in every version that makes the condition's columns of the
+    same stored ones.
+
+    Attributes:
+        files: of the fragment.
+        deletions: of the fragment; None where no row is deleted.
+        condition: see `Condition.identity`.
+        columns: that the condition reads: name, type, and the values; None where the fragment has none.
+    """
+
+    files: FragmentFiles
+    deletions: Deletions | None
+    condition: Hashable
+    columns: tuple[tuple[str, pa.DataType, StoredValues | None], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +187,7 @@ class Admission:
             return self._found(source, condition)
         masks = ((one, source.live.fragments.get(one)) for one in source.fragments)
         shown = tuple((one, None if mask is None else mask.digests) for one, mask in masks)
-        key = ("admitted", source.identity, _read_as(source, condition), shown, condition.identity)
+        key = _AdmittedRows(source.identity, _read_as(source, condition), shown, condition.identity)
         known: RowMask | None = self.cache.get(key)
         if known is None:
             known = self._found(source, condition)
@@ -273,14 +317,14 @@ class _FailedForARow(Exception):  # noqa: N818 - never leaves this module
         self.reason = reason
 
 
-def _read_as(source: SearchSource, condition: Condition) -> tuple[Hashable, ...]:
+def _read_as(source: SearchSource, condition: Condition) -> ReadAs:
     """How the columns that a condition reads are made of stored ones: not the same in every version."""
     rows, names = source.rows, sorted(condition.columns)
     if isinstance(rows, MemTableSource):
-        return tuple(str(rows.rows.schema.field(name)) for name in names)
+        return tuple((name, rows.rows.schema.field(name).type, None) for name in names)
     ids = rows.stored_types
     return tuple(
-        (name, str(rows.schema.field(name).type), stored and (ids[stored.name][0], str(stored.type)))
+        (name, rows.schema.field(name).type, None if stored is None else (ids[stored.name][0], stored.type))
         for name, stored in ((name, rows.stored.get(name)) for name in names)
     )
 
@@ -289,20 +333,22 @@ def _are_narrow(rows: LanceSource, columns: Iterable[str]) -> bool:
     return all(pa.types.is_primitive(rows.schema.field(name).type) for name in columns)
 
 
-def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> tuple[Hashable, ...] | None:
+def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> _Fulfilling | None:
     """What names the rows of a fragment that fulfil a condition, in every version that has its files."""
     if condition.identity is None:
         return None
     fragment = rows.fragments.get(fragment_id)
-    names = sorted(name for name in condition.columns if name in rows.stored)
-    columns = column_keys(rows, fragment, [rows.stored_names[name] for name in names])
-    types = [str(rows.schema.field(name).type) for name in names]
-    return (
-        "fulfilling",
-        condition.identity,
-        *zip(names, types, columns, strict=True),
+    names = sorted(condition.columns)
+    stored = [rows.stored_names[name] for name in names if name in rows.stored]
+    values = dict(zip(stored, column_keys(rows, fragment, stored), strict=True))
+    return _Fulfilling(
         fragment.files,
         fragment.deletions,
+        condition.identity,
+        tuple(
+            (name, rows.schema.field(name).type, values.get(rows.stored_names.get(name, "")))
+            for name in names
+        ),
     )
 
 

@@ -23,7 +23,8 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from execnodes.row_mask import FragmentMask, RowMask
+from execnodes.data_files import Columns, FragmentFiles, Place
+from execnodes.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask
 from execnodes.source import LanceSource
 from memwal.manifest import FlushedGeneration
 from planner.base_table import BaseTable
@@ -32,7 +33,7 @@ from planner.masks import ENTRY_OVERHEAD, showing
 from planner.search.coverage import Coverage, IndexKind
 from planner.search.own_index import MIN_VECTOR_BYTES, own_index, vector_bytes
 from planner.search.same_rows import Layer, SameRows, same_rows
-from planner.snapshot import TableSnapshot
+from planner.snapshot import SnapshotRows, TableSnapshot
 from planner.table import Table
 from planner.visibility import Visibility
 
@@ -95,6 +96,53 @@ class MovedRows:
         return self.live.nbytes + sum(one.nbytes for one in self.generations) + ENTRY_OVERHEAD
 
 
+@dataclass(frozen=True, slots=True)
+class _MovedRowsName:
+    """Names a division of rows. Equal for the same rows, and generations that answer for the same indexes.
+
+    Attributes:
+        snapshot: whose rows are divided.
+        generations: that may answer.
+        fragments: of the base table, whose rows may be taken from them.
+        lacking: column, kind and name of each index that lacks rows.
+        mode: when generations answer.
+        is_masked: whether rows that fresh ones supersede were left out before.
+    """
+
+    snapshot: SnapshotRows
+    generations: tuple[Place, ...]
+    fragments: tuple[int, ...]
+    lacking: tuple[tuple[str, IndexKind, str], ...]
+    mode: CatchUpMode
+    is_masked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _SameRowsName:
+    """Names the rows that are the same in a fragment and generations.
+
+    Equal for the same stored rows, as long as the table has the same columns and the same key.
+
+    Attributes:
+        files: of the fragment.
+        generations: one, or those that were compared together.
+        columns: of the table.
+        key: columns.
+    """
+
+    files: FragmentFiles
+    generations: tuple[Place, ...]
+    columns: Columns
+    key: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """Names the results of one comparison with several generations, in their order."""
+
+    rows: _SameRowsName
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class CatchUp:
     """Divides rows between the base table and merged generations.
@@ -134,9 +182,14 @@ class CatchUp:
         if not generations:
             return MovedRows(live)
         fragments = tuple(sorted({one for coverage in lacking for one in coverage.uncovered}))
-        paths = tuple(one.path for one in generations)
-        columns = tuple((one.column, one.kind) for one in lacking)
-        key = ("moved rows", *snapshot.identity, fragments, paths, columns, self.mode)
+        key = _MovedRowsName(
+            snapshot.identity,
+            tuple(one.place for one in generations),
+            fragments,
+            tuple((one.column, one.kind, "" if one.index is None else one.index.name) for one in lacking),
+            self.mode,
+            is_masked=live is not EVERYTHING_VISIBLE,
+        )
         known: MovedRows | None = self.table.cache.get(key)
         if known is not None:
             return known
@@ -236,11 +289,15 @@ class CatchUp:
     ) -> Mapping[str, SameRows]:
         """Path of each generation -> rows that the fragment has as they are."""
         cache = self.table.cache
-        fragment = next(one for one in base.fragments if one.fragment_id == fragment_id)
-        pair = ("same rows", base.place, fragment.files, base.columns_identity)
+        fragment = base.source.fragments.get(fragment_id)
+
+        def name(*with_generations: GenerationDataset) -> _SameRowsName:
+            places = tuple(one.place for one in with_generations)
+            return _SameRowsName(fragment.files, places, base.columns, base.key)
+
         found: dict[str, SameRows] = {}
         for generation in generations:
-            known = cache.get((*pair, generation.path))
+            known = cache.get(name(generation))
             if known is not None:
                 found[generation.path] = known
         missing = [one for one in generations if one.path not in found]
@@ -253,10 +310,10 @@ class CatchUp:
             return same_rows(base, fragment, layers)
 
         # Statements that come at the same time share one comparison; what is kept are its single results.
-        together = (*pair, *(one.path for one in missing), "together")
+        together = _Together(name(*missing))
         compared = cache.compute(together, compare, lambda found: sum(one.nbytes for one in found))
         for generation, rows in zip(missing, compared, strict=True):
-            cache.put((*pair, generation.path), rows, rows.nbytes + ENTRY_OVERHEAD)
+            cache.put(name(generation), rows, rows.nbytes + ENTRY_OVERHEAD)
             found[generation.path] = rows
         return found
 
@@ -278,5 +335,5 @@ def _moved(
     source = generation.source(base)
     label = f"{source.label} (catch-up for {names})"
     # One object for all searches of a version: it tells whether two of them found the same row.
-    rows = base.generation_sources.setdefault(f"{generation.path} for {names}", replace(source, label=label))
+    rows = base.generation_sources.setdefault((generation.place, names), replace(source, label=label))
     return MovedGeneration(generation, rows, showing(np.concatenate(addresses), generation.fragment_rows))

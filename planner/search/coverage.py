@@ -62,6 +62,21 @@ def described(index: DatasetIndex) -> IndexDescription:
     return IndexDescription(index.name, index.type, index.details)
 
 
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """Names what indexes cover, among what is known of a base version. Equal for the same kind of index.
+
+    Attributes:
+        column: of the table.
+        kind: of index.
+        metric: of distances, for vectors.
+    """
+
+    column: str
+    kind: IndexKind
+    metric: str | None
+
+
 def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
     """The index of a column and the fragments it covers; the same object for every query of a version.
 
@@ -76,7 +91,7 @@ def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None =
     """
     if kind is IndexKind.VECTOR and metric is None:
         metric = index_metric(base, column)
-    key = ("coverage", column, kind, metric)
+    key = _Covered(column, kind, metric)
     known: Coverage | None = base.searched_as.get(key)
     if known is None:
         known = base.searched_as[key] = _coverage(base, column, kind, metric)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memwal.errors import UnsupportedError
 from planner.base_table import BaseTable
 from planner.leaf import TableLeaf
 from planner.query import QueryRun, TableScan
@@ -35,6 +36,9 @@ class SearchLeaf(TableLeaf):
         super().__init__(run, table, 1, base)
         self.residual: tuple[Condition, ...] = ()
         """Conditions of the statement that DataFusion does not hand over; see `planner.search.residual`."""
+        self.known_reads: int | None = None
+        """How often the statement reads these rows where its conditions are known; None where it has none."""
+        self._reads = 0
         self._search = search
         self._schema = result_schema(call, self._schema)
         self._columns = tuple(self._schema.names)
@@ -62,6 +66,14 @@ class SearchLeaf(TableLeaf):
         return scan
 
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+        self._reads += 1
+        if self.known_reads is not None and self._reads > self.known_reads:
+            msg = (
+                "a search is read in a subquery within an aggregate or a window, and conditions can't apply "
+                "there before ranking: write prefilter => false to apply them to the rows that were found"
+            )
+            self._run.failure = UnsupportedError(msg)
+            raise self._run.failure
         return self.scan(self._columns, conjuncts)
 
 

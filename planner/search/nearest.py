@@ -13,10 +13,13 @@ still gets its answer, from all rows.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import pyarrow as pa
+from datafusion import Expr
 from datafusion.expr import BinaryExpr, Negative, Sort
 from datafusion.plan import LogicalPlan
 
@@ -25,11 +28,12 @@ from planner.search.plan_reading import (
     Chain,
     Expression,
     chain_from,
+    chains_of,
     conjuncts_of,
     every_node,
     literal_value,
     operands,
-    times_read,
+    serialized,
 )
 from planner.search.residual import PlannedCondition, planned_condition
 
@@ -49,7 +53,8 @@ _METRICS: Mapping[Distance, tuple[str, bool]] = MappingProxyType(
     }
 )
 """What Lance calls a distance, and whether it grows as rows get farther away."""
-_VECTOR_CASTS = ("AS List(Float64))", "AS List(UInt8))")
+_VECTOR_TYPES = (pa.list_(pa.float64()), pa.list_(pa.uint8()))
+"""What distance functions take."""
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -104,9 +109,10 @@ def nearest_by_table(plan: LogicalPlan) -> Mapping[str, Nearest]:
         plan: optimised.
 
     Returns:
-        Name of the leaf's table -> what is needed of it.
+        Name of the leaf's table -> what is needed of it, unless a subquery in an expression reads it as well.
     """
     found: dict[str, Nearest] = {}
+    reads = Counter(chain.table for chain in chains_of(plan))
     for node in every_node(plan):
         sort = node.to_variant()
         if not isinstance(sort, Sort):
@@ -114,7 +120,7 @@ def nearest_by_table(plan: LogicalPlan) -> Mapping[str, Nearest]:
         (below,) = node.inputs()
         chain = chain_from(below)
         nearest = None if chain is None else _nearest(sort, chain)
-        if chain is not None and nearest is not None and times_read(plan, chain.table) == 1:
+        if chain is not None and nearest is not None and reads[chain.table] == 1:
             found[chain.table] = nearest
     return found
 
@@ -230,7 +236,7 @@ def _distance(expression: Expression, chain: Chain, place: int) -> _Ranked | Non
 def _vector_column(expression: Expression, chain: Chain, place: int) -> str | None:
     """The table's column that an argument is, cast to what distance functions take and maybe renamed."""
     kind = expression.variant_name()
-    if kind == "Alias" or (kind == "Cast" and expression.canonical_name().endswith(_VECTOR_CASTS)):
+    if kind == "Alias" or (kind == "Cast" and _is_vector_cast(expression)):
         return _vector_column(expression.to_variant().expr(), chain, place)
     if kind != "Column":
         return None
@@ -241,3 +247,11 @@ def _vector_column(expression: Expression, chain: Chain, place: int) -> str | No
         case (below, inner):
             return _vector_column(inner, chain, below)
     return None
+
+
+def _is_vector_cast(cast: Expression) -> bool:
+    """Whether a cast is one to what distance functions take; the bindings don't tell the type of a cast."""
+    told, operand = serialized(cast), cast.to_variant().expr()
+    return told is not None and any(
+        told == serialized(Expr(operand).cast(kind).expr) for kind in _VECTOR_TYPES
+    )

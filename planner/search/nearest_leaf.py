@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes import ExecNode, LanceSource
+from execnodes.data_files import Columns, Place
 from execnodes.search.fallback import FallbackExec
 from execnodes.search.request import VectorRequest
 from planner.base_table import BaseTable
@@ -28,12 +30,17 @@ class NearestLeaf(TableLeaf):
     """One table reference of a statement that calls distance functions.
 
     Attributes:
-        nearest: which rows the statement needs; None for all. Known once its plan is.
+        nearest: which rows the statement needs, where it reads the table but once; None for all. Known once
+            its plan is.
+        reads: how often the table is read. Known once DataFusion has made the physical plan, which it does
+            before it reads anything; a common table expression is read wherever it is named.
     """
 
     nearest: Nearest | None = None
+    reads: int = 0
 
     def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+        self.reads += 1
         request = None if self.nearest is None else self._request(self.nearest)
         if self.nearest is None or request is None:
             return super()._scan(conjuncts)
@@ -47,6 +54,7 @@ class NearestLeaf(TableLeaf):
             self._columns,
             conjuncts,
             self._partitions,
+            lambda: self.reads == 1,
         )
         self._run.scans.append(scan)
         return scan
@@ -72,6 +80,23 @@ class NearestLeaf(TableLeaf):
         return VectorRequest(ranking.column, vectors, nearest.rows, ranking.metric)
 
 
+@dataclass(frozen=True, slots=True)
+class _LacksVectors:
+    """Names whether a row of a dataset has no vector. Equal where a name means the same column of it.
+
+    Attributes:
+        place: the dataset.
+        version: of it; None for a generation, which has one.
+        columns: of the table, which tell what its names mean.
+        column: name in the table.
+    """
+
+    place: Place
+    version: int | None
+    columns: Columns
+    column: str
+
+
 class _NearestScan(SearchScan):
     """The nearest rows of a table, or all of them where there are too few."""
 
@@ -86,12 +111,14 @@ class _NearestScan(SearchScan):
         columns: tuple[str, ...],
         expression: pc.Expression | None,
         partitions: int,
+        is_read_once: Callable[[], bool],
     ) -> None:
         search = Search(nearest.rows, prefilter=True, vector=request)
         super().__init__(run, table, base, search, output, columns, expression)
         self.residual = nearest.conditions
         self.partitions = partitions
         self._nearest = nearest
+        self._is_read_once = is_read_once
         self._every = TableScan(run, table.table, base, self.policy, columns, expression, None, partitions)
 
     @property
@@ -106,6 +133,8 @@ class _NearestScan(SearchScan):
 
     def _plan(self) -> ExecNode:
         every = self._every.tree
+        if not self._is_read_once():
+            return every
         if self._nearest.nulls_first and self._has_nulls(self._nearest.ranking.column):
             return every
         return FallbackExec(super()._plan(), every, self._nearest.rows, self.partitions)
@@ -119,14 +148,13 @@ class _NearestScan(SearchScan):
         if any(one.tail is not None and one.tail.source.rows[column].null_count for one in regions):
             return True
         generations = (one for region in regions for one in region.generations)
-        return self._lacks(("base", base.place, base.version), base.source, column) or any(
-            self._lacks(("generation", base.place, one.path), one.source(base), column) for one in generations
+        return self._lacks(base, base.version, base.source, column) or any(
+            self._lacks(base, None, one.source(base), column) for one in generations
         )
 
-    def _lacks(self, identity: Hashable, source: LanceSource, column: str) -> bool:
-        return self.table.cache.compute(
-            ("lacks vectors", identity, column), lambda: _lacks(source, column), lambda _: _ENTRY_BYTES
-        )
+    def _lacks(self, base: BaseTable, version: int | None, source: LanceSource, column: str) -> bool:
+        key = _LacksVectors(source.place, version, base.columns, column)
+        return self.table.cache.compute(key, lambda: _lacks(source, column), lambda _: _ENTRY_BYTES)
 
 
 def _lacks(source: LanceSource, column: str) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from execnodes.data_files import Place
 from planner.base_table import BaseTable
 from planner.dataset_indexes import DatasetIndex
 from planner.fresh_rows import GenerationDataset
@@ -21,6 +23,23 @@ MAX_ALL_TOKENIZED_BYTES = 24 << 20
 """The same for all generations of a search."""
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnIndex:
+    """Names a generation's index, among what is known of a base version. Equal for the same index of that.
+
+    Attributes:
+        generation: whose index it is.
+        column: of the table.
+        kind: of index.
+        index: name of the base table's.
+    """
+
+    generation: Place
+    column: str
+    kind: IndexKind
+    index: str
+
+
 def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
     """The index of a generation that answers as the base table's index would; None where there is none.
 
@@ -34,7 +53,7 @@ def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage)
     """
     if of_base.index is None:
         return None
-    key = ("own index", generation.path, of_base.column, of_base.index.name)
+    key = _OwnIndex(generation.place, of_base.column, of_base.kind, of_base.index.name)
     if key not in base.searched_as:
         base.searched_as[key] = _own_index(base, generation, of_base, of_base.index)
     known: DatasetIndex | None = base.searched_as[key]

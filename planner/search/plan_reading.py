@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
+from datafusion import Expr, SessionContext
 from datafusion.expr import Alias, BinaryExpr, Column, Filter, Projection, SubqueryAlias, TableScan
 from datafusion.plan import LogicalPlan
 
@@ -15,17 +16,26 @@ __all__ = [
     "Chain",
     "Expression",
     "chain_from",
+    "chains_of",
     "columns_of",
     "conjuncts_of",
     "every_node",
     "literal_value",
     "operands",
     "output_name",
-    "times_read",
+    "serialized",
 ]
 
 Expression = Any
 """An expression of a plan, as DataFusion's bindings hand it out."""
+
+_LEAVES = frozenset({"Column", "Literal"})
+_OF_OPERANDS = frozenset(
+    {"Alias", "Between", "BinaryExpr", "Case", "Cast", "InList", "Like", "Negative", "Not", "ScalarFunction"}
+    | {"IsFalse", "IsNotFalse", "IsNotNull", "IsNotTrue", "IsNotUnknown", "IsNull", "IsTrue", "IsUnknown"}
+    | {"SimilarTo", "TryCast"}
+)
+"""Variants that read nothing but their operands."""
 
 
 def every_node(plan: LogicalPlan) -> Iterator[LogicalPlan]:
@@ -35,23 +45,39 @@ def every_node(plan: LogicalPlan) -> Iterator[LogicalPlan]:
         yield from every_node(child)
 
 
-def times_read(plan: LogicalPlan, table: str) -> int:
-    """How often a plan reads a table, subqueries included: a CTE is planned wherever it is named."""
-    return len(re.findall(rf"TableScan: {re.escape(table)}(?=\s|$)", plan.display_indent()))
-
-
 def operands(expression: Expression) -> list[Expression]:
     """What an expression is made of; [] for columns and literals.
 
     Raises:
-        ValueError: it has a subquery in it.
+        ValueError: it may read something else, as a subquery, an aggregate or a window does.
     """
-    if expression.variant_name() in {"Column", "Literal"}:
+    kind = expression.variant_name()
+    if kind in _LEAVES:
         return []
+    if kind not in _OF_OPERANDS:
+        raise ValueError(kind)
+    return list(expression.rex_call_operands())
+
+
+def serialized(expression: Expression) -> bytes | None:
+    """All that an expression says, as DataFusion would send it to another process; equal for equal ones.
+
+    Functions stand in it by their names.
+
+    Returns:
+        None where DataFusion can't serialize it.
+    """
     try:
-        return list(expression.rex_call_operands())
-    except Exception as error:
-        raise ValueError(str(expression)) from error
+        told: bytes = Expr(expression).to_bytes(_serializing())
+    except Exception:  # noqa: BLE001 - DataFusion's bindings raise nothing more special
+        return None
+    return told
+
+
+@cache
+def _serializing() -> SessionContext:
+    # Otherwise functions in Python would be pickled.
+    return SessionContext().with_python_udf_inlining(enabled=False)
 
 
 def literal_value(expression: Expression) -> object:
@@ -64,7 +90,7 @@ def columns_of(expression: Expression) -> Iterator[tuple[str | None, str]]:
     """The columns that an expression reads: the relation's name, where it is told, and theirs.
 
     Raises:
-        ValueError: it has a subquery in it.
+        ValueError: see `operands`.
     """
     if expression.variant_name() == "Column":
         column = expression.to_variant()
@@ -99,7 +125,7 @@ class Chain:
     @property
     def table(self) -> str:
         """The name under which the leaf is registered."""
-        return str(self.leaf.table_name())
+        return str(self.leaf.fqn()[-1])
 
     @property
     def filters(self) -> tuple[tuple[int, Filter], ...]:
@@ -127,6 +153,18 @@ class Chain:
                 found = _output(node, relation, name)
                 return None if found is None else (place, found)
         return name
+
+    def definitions(self, place: int, expression: Expression) -> Iterator[Expression]:
+        """An expression over the output of node `place`, and those further down that it is made of.
+
+        Raises:
+            ValueError: see `operands`.
+        """
+        yield expression
+        for relation, name in columns_of(expression):
+            match self.definition(place, relation, name):
+                case (below, inner):
+                    yield from self.definitions(below, inner)
 
     def stored_columns(self, place: int, expression: Expression) -> frozenset[str] | None:
         """The leaf's columns that an expression over the output of node `place` reads.
@@ -166,6 +204,19 @@ def chain_from(plan: LogicalPlan) -> Chain | None:
         (plan,) = plan.inputs()
 
 
+def chains_of(plan: LogicalPlan) -> Iterator[Chain]:
+    """The chains of a plan, from their uppermost nodes: one for each time that a leaf is read.
+
+    What is read inside of expressions is not among them; see `planner.search.value_subqueries`.
+    """
+    chain = chain_from(plan)
+    if chain is not None:
+        yield chain
+        return
+    for child in plan.inputs():
+        yield from chains_of(child)
+
+
 def _output(node: Projection, relation: str | None, name: str) -> Expression | None:
     """The expression behind a column that a projection gives; None where several may be meant."""
     same = [(_relation(one), _without_alias(one)) for one in node.projections() if output_name(one) == name]
@@ -176,7 +227,7 @@ def _output(node: Projection, relation: str | None, name: str) -> Expression | N
 
 
 def output_name(expression: Expression) -> str:
-    """The name of a projection's output."""
+    """The name of a projection's output, by which DataFusion refers to it as well."""
     match expression.variant_name():
         case "Alias":
             alias: Alias = expression.to_variant()

@@ -11,38 +11,56 @@ the rows of the table, and what is found is what the search may rank.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from datafusion import DataFrame, Expr, col
-from datafusion.expr import Join, Projection, SubqueryAlias
+from datafusion.expr import Filter, Join, Projection, SubqueryAlias
 from datafusion.plan import LogicalPlan
 
+from memwal.determinism import is_deterministic, subexpressions
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.row_expressions import on_own_thread, policy_context
+from planner.search.distance_functions import DISTANCES
 from planner.search.plan_reading import (
     Chain,
     Expression,
     chain_from,
+    chains_of,
     columns_of,
     conjuncts_of,
     every_node,
     output_name,
+    serialized,
 )
+from planner.search.value_subqueries import compared_with_a_subquery, filtered_by_a_subquery
 from planner.tokens import quote
 
-__all__ = ["PlannedCondition", "planned_condition", "residual_conditions"]
+__all__ = ["PlannedCondition", "planned_condition", "refuse_subqueries", "residual_conditions"]
 
-_VOLATILE = re.compile(r"\b(?:random|rand|uuid)\(")
-_MAY_FAIL = re.compile(r"[/%]|CAST\(")
+_SURE = frozenset(
+    {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}
+    | {"IsFalse", "IsNotFalse", "IsNotNull", "IsNotTrue", "IsNotUnknown", "IsNull", "IsTrue", "IsUnknown"}
+)
+"""Variants of expressions that fail for no row for which their operands don't."""
+_SURE_OPERATORS = frozenset(
+    {"=", "!=", "<", "<=", ">", ">=", "AND", "OR", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "||"}
+)
+_SURE_FUNCTIONS = frozenset(
+    {"lower", "upper", "btrim", "ltrim", "rtrim", "reverse", "concat", "coalesce", "nullif", "get_field"}
+    | {"character_length", "octet_length", "bit_length", "starts_with", "ends_with", "contains", "strpos"}
+)
 _NUMBER = "#row"
-_SELECTING = re.compile("(Left|Right)(?:Semi|Anti|Mark)")
-_SCAN = re.compile(r"\s*TableScan: (?P<table>\S+)")
-_SELECTED = re.compile(r"Filter:|(?:Left|Right)(?:Semi|Anti|Mark) Join")
+_SELECTED_SIDES = {
+    f"{side}{kind}": place
+    for place, side in enumerate(("Left", "Right"))
+    for kind in ("Semi", "Anti", "Mark")
+}
+"""Joins that keep some rows of one side -> that input of theirs."""
 _WAY_OUT = "write prefilter => false to apply the conditions to the rows that were found"
 
 
@@ -71,15 +89,19 @@ class PlannedCondition:
 
     @property
     def identity(self) -> Hashable | None:
-        """All that is evaluated, as text."""
-        defined = [
-            expression.canonical_name()
-            for _, node in self._below()
-            if isinstance(node, Projection)
-            for expression in node.projections()
-        ]
-        guards = [guard.canonical_name() for guard in self.guards]
-        return self.text, *(one.replace(f"{self.chain.table}.", "") for one in (*defined, *guards))
+        """All that is evaluated; None where DataFusion can't serialize it.
+
+        Two conditions are equal if they are the same expressions over columns of the same names.
+        """
+        evaluated = [self.conjunct, *self.guards]
+        names: list[str] = []
+        for _, node in self._below():
+            if isinstance(node, SubqueryAlias):
+                names.append(node.alias())
+            else:
+                evaluated += node.projections()
+        told = tuple(map(serialized, evaluated))
+        return None if None in told else (self.chain.table, len(self.guards), tuple(names), told)
 
     @property
     def spares_other_rows(self) -> bool:
@@ -159,10 +181,10 @@ def planned_condition(
         None where it does not follow from the row alone: it has a subquery in it, chance, or what is added.
     """
     columns = chain.stored_columns(place + 1, conjunct)
-    if not columns or not columns.isdisjoint(added) or _VOLATILE.search(conjunct.canonical_name()):
+    if not columns or not columns.isdisjoint(added) or not _is_deterministic(chain, place + 1, conjunct):
         return None
     guards = []
-    if _MAY_FAIL.search(conjunct.canonical_name()):
+    if _may_fail(chain, place + 1, conjunct):
         for one in chain.leaf.filters():
             read = chain.stored_columns(len(chain.nodes), one)
             if read is not None and read.isdisjoint(added):
@@ -172,12 +194,17 @@ def planned_condition(
 
 
 def residual_conditions(
-    plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]], *, handed: bool = True
+    plan: LogicalPlan,
+    subqueries: Sequence[LogicalPlan],
+    searches: Mapping[str, AbstractSet[str]],
+    *,
+    handed: bool = True,
 ) -> Mapping[str, tuple[PlannedCondition, ...]]:
     """The conditions that stand directly above searches, each of which is to be met before ranking.
 
     Args:
         plan: optimised.
+        subqueries: that stand for values in it; see `subquery_plans`.
         searches: name of a leaf's table -> columns that the search adds. Conditions on these alone stay
             where they are.
         handed: whether the leaf is handed what the plan says of it; otherwise that is among the conditions.
@@ -188,16 +215,19 @@ def residual_conditions(
     Raises:
         UnsupportedError: a condition that can't be met before ranking.
     """
-    _refuse_subqueries(plan, searches)
-    _refuse_scalar_subqueries(plan.display_indent(), searches)
+    for one in (plan, *subqueries):
+        _refuse_selecting_joins(one, searches)
+    for one in subqueries:
+        if any(chain.table in searches for chain in filtered_by_a_subquery(one)):
+            raise _with_subquery()
     found: dict[str, tuple[PlannedCondition, ...]] = {}
-    for chain in _chains(plan):
+    for chain in (chain for one in (plan, *subqueries) for chain in chains_of(one)):
         added = searches.get(chain.table)
         if added is None:
             continue
         conditions = tuple(_conditions(chain, added, handed=handed))
         known = found.setdefault(chain.table, conditions)
-        if [one.identity for one in known] != [one.identity for one in conditions]:
+        if known is not conditions and not _are_same(known, conditions):
             msg = (
                 "a search is named once and read under different conditions, which can't apply before ranking"
             )
@@ -205,14 +235,31 @@ def residual_conditions(
     return found
 
 
-def _chains(plan: LogicalPlan) -> Iterator[Chain]:
-    """All chains of a plan, from their uppermost nodes."""
-    chain = chain_from(plan)
-    if chain is not None:
-        yield chain
-        return
-    for child in plan.inputs():
-        yield from _chains(child)
+def _are_same(some: tuple[PlannedCondition, ...], others: tuple[PlannedCondition, ...]) -> bool:
+    identities = [one.identity for one in some]
+    return None not in identities and identities == [one.identity for one in others]
+
+
+def _is_deterministic(chain: Chain, place: int, expression: Expression) -> bool:
+    """Whether an expression over the output of node `place` follows from the leaf's row."""
+    registered = frozenset(DISTANCES)
+    return all(is_deterministic(one, registered) for one in chain.definitions(place, expression))
+
+
+def _may_fail(chain: Chain, place: int, expression: Expression) -> bool:
+    """Whether there may be rows for which an expression over the output of node `place` has no value."""
+    return any(
+        _is_unsure(part) for one in chain.definitions(place, expression) for part in subexpressions(one)
+    )
+
+
+def _is_unsure(expression: Expression) -> bool:
+    kind = expression.variant_name()
+    if kind == "BinaryExpr":
+        return expression.rex_call_operator() not in _SURE_OPERATORS
+    if kind == "ScalarFunction":
+        return expression.rex_call_operator() not in _SURE_FUNCTIONS
+    return kind not in _SURE
 
 
 def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Iterator[PlannedCondition]:
@@ -233,43 +280,58 @@ def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Itera
         yield condition
 
 
-def _refuse_subqueries(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]) -> None:
+def refuse_subqueries(plan: LogicalPlan, searches: AbstractSet[str]) -> None:
+    """Look for conditions with subqueries on the rows of searches.
+
+    Args:
+        plan: not optimised.
+        searches: names of the leaves' tables.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    if any(chain.table in searches for chain in compared_with_a_subquery(plan)):
+        raise _with_subquery()
+
+
+def _with_subquery() -> UnsupportedError:
+    msg = "a condition with a subquery on the rows of a search can't apply before ranking"
+    return UnsupportedError(f"{msg}: {_WAY_OUT}")
+
+
+def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]) -> None:
     """IN (SELECT ...) and EXISTS have become joins, which keep some rows of one side."""
     for node in every_node(plan):
         join = node.to_variant()
-        selecting = _SELECTING.fullmatch(str(join.join_type())) if isinstance(join, Join) else None
-        if selecting is None:
+        # The bindings show the type of a join by its name alone.
+        side = _SELECTED_SIDES.get(str(join.join_type())) if isinstance(join, Join) else None
+        if side is None:
             continue
-        chain = chain_from(node.inputs()[0 if selecting[1] == "Left" else 1])
-        if chain is not None and chain.table in searches:
-            msg = (
-                "a condition with a subquery (IN, EXISTS) on the rows of a search can't apply before ranking"
-            )
-            raise UnsupportedError(f"{msg}: {_WAY_OUT}")
+        below = node.inputs()[side]
+        chain = chain_from(below)
+        chains = _joined(below, _compared(join, side)) if chain is None else [chain]
+        if any(one.table in searches for one in chains):
+            raise _with_subquery()
 
 
-def _refuse_scalar_subqueries(plan: str, searches: Mapping[str, AbstractSet[str]]) -> None:
-    """Subqueries that stand for a value are expressions, which can be seen in print alone."""
-    lines = plan.split("\n")
-    for number, line in enumerate(lines):
-        found = _SCAN.match(line)
-        if found is None or found["table"] not in searches:
-            continue
-        selected, directly = False, True
-        for above in _ancestors(lines, number):
-            if directly:
-                selected = selected or _SELECTED.match(above) is not None
-                directly = selected or above.startswith(("Projection:", "SubqueryAlias:"))
-            if selected and above.startswith("Subquery:"):
-                msg = "a condition on the rows of a search in a subquery that stands for a value can't apply"
-                raise UnsupportedError(f"{msg} before ranking: {_WAY_OUT}")
+def _compared(join: Join, side: int) -> frozenset[str]:
+    """The relations whose columns a join compares, of one of its inputs; and of both in other conditions."""
+    condition = join.filter()
+    expressions = [pair[side] for pair in join.on()] + ([] if condition is None else [condition])
+    found: set[str] = set()
+    for one in expressions:
+        with suppress(ValueError):  # it has another subquery in it
+            found.update(relation for relation, _ in columns_of(one) if relation is not None)
+    return frozenset(found)
 
 
-def _ancestors(lines: Sequence[str], number: int) -> Iterator[str]:
-    """The lines of the nodes above the one on a line, from the nearest up, without their indentation."""
-    depth = len(lines[number]) - len(lines[number].lstrip())
-    for line in reversed(lines[:number]):
-        text = line.lstrip()
-        if len(line) - len(text) < depth:
-            depth = len(line) - len(text)
-            yield text
+def _joined(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
+    """The chains of some relations that are joined; above a projection, columns still have their relation."""
+    chain = chain_from(plan)
+    if chain is not None:
+        names = (node.alias() for node in chain.nodes if isinstance(node, SubqueryAlias))
+        if next(names, chain.table) in relations:
+            yield chain
+    elif isinstance(plan.to_variant(), Join | Filter | Projection):
+        for child in plan.inputs():
+            yield from _joined(child, relations)

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.source import LanceSource, read_as
-from planner.base_table import BaseTable, Fragment
+from execnodes.stored_fragments import StoredFragment
+from planner.base_table import BaseTable
 from planner.fresh_rows import GenerationDataset, LayerKeys, vanished
 from planner.physical_keys import physical_keys
 from planner.search.equal_values import equal_values
@@ -60,7 +61,7 @@ class Layer:
     keys: LayerKeys
 
 
-def same_rows(base: BaseTable, fragment: Fragment, layers: Sequence[Layer]) -> list[SameRows]:
+def same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]) -> list[SameRows]:
     """For each generation, its rows that a fragment has with the same key and the same values.
 
     Args:
@@ -151,13 +152,13 @@ def _compared_columns(base: BaseTable) -> list[str]:
     return [name for name in base.schema.names if name not in base.primary_key]
 
 
-def _rows_at_a_time(base: BaseTable, fragment: Fragment) -> int:
+def _rows_at_a_time(base: BaseTable, fragment: StoredFragment) -> int:
     files = base.dataset.get_fragment(fragment.fragment_id).metadata.files
     size = sum(file.file_size_bytes or 0 for file in files)
     return max(1, min(MAX_COMPARED_ROWS, COMPARED_BYTES * fragment.physical_rows // max(size, 1)))
 
 
-def _physical_rows(base: BaseTable, fragment: Fragment, first: int, count: int) -> pa.Table:
+def _physical_rows(base: BaseTable, fragment: StoredFragment, first: int, count: int) -> pa.Table:
     """A stretch of a fragment, deleted rows included, without the key."""
     stored = base.dataset.get_fragment(fragment.fragment_id)
     deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}

@@ -28,6 +28,87 @@ _MOVED_ROWS = "FragmentReuse"
 """With an index of this type, files of the others still name rows by where they lay before a compaction."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Names how a column's terms and scores are made. Equal where the base table's index says the same.
+
+    Attributes:
+        column: of the table.
+        tokenizer: makes terms of texts.
+        quantizes: whether scores come from rounded lengths.
+        has_positions: whether an index that answers like it must know where words stand.
+    """
+
+    column: str
+    tokenizer: Tokenizer
+    quantizes: bool
+    has_positions: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveTextName:
+    """Names a `LiveText`. Equal for the same rows, shown rows, and ways to make terms of them.
+
+    Attributes:
+        source: see `SearchSource.identity`.
+        is_read: whether the texts are read, rather than an index of the source asked.
+        shown: digests of what is visible of each fragment; None where all rows are.
+        made_by: of each searched column; the first one decided which index the source has.
+    """
+
+    source: Hashable
+    is_read: bool
+    shown: tuple[tuple[int, tuple[bytes, ...] | None], ...]
+    made_by: tuple[_Made, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _LastTailText:
+    """Names the `LiveText` of a log that was made last; of which of its rows, the value tells."""
+
+    stem: Hashable
+    made_by: tuple[_Made, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexedName:
+    """Names `IndexedDocuments`.
+
+    Equal for the same rows, covered by the index of the same name, which is read in the same way.
+
+    Attributes:
+        source: see `SearchSource.identity`.
+        column: of the table.
+        index: name.
+        tokenizer: of the index.
+        quantizes: whether it scores with rounded lengths.
+    """
+
+    source: Hashable
+    column: str
+    index: str
+    tokenizer: Tokenizer
+    quantizes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Documents:
+    """Names the terms of a column of a source. Equal for the same rows and the same tokenizer."""
+
+    source: Hashable
+    column: str
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class _TailDocuments:
+    """Names the terms of a column of a log, as far as it was read; how far, the value tells."""
+
+    stem: Hashable
+    column: str
+    tokenizer: Tokenizer
+
+
 @dataclass(frozen=True, eq=False)
 class SourceTexts:
     """Opens the texts of sources as the base table's indexes would have them.
@@ -71,21 +152,29 @@ class SourceTexts:
             columns = {column: self._documents(source, column, numbers) for column in self.indexes}
             return LiveText(columns, numbers, live)
 
-        state = (source.identity, source.index is None, digests, self._made_by)
+        state = _LiveTextName(source.identity, source.index is None, digests, self._made_by)
         if source.stem is None:
-            return self.cache.compute(("text", *state), find, lambda found: found.nbytes)
+            return self.cache.compute(state, find, lambda found: found.nbytes)
         # Of a growing tail only the last state is kept: every other would hold on to texts of its own.
-        key = ("text of tail", source.stem, self._made_by)
-        known: tuple[object, LiveText] | None = self.cache.get(key)
+        key = _LastTailText(source.stem, self._made_by)
+        known: tuple[_LiveTextName, LiveText] | None = self.cache.get(key)
         if known is None or known[0] != state:
             known = state, find()
             self.cache.put(key, known, known[1].nbytes)
         return known[1]
 
     @cached_property
-    def _made_by(self) -> Hashable:
+    def _made_by(self) -> tuple[_Made, ...]:
         """Names what makes terms of texts, and scores of terms."""
-        return tuple((column, one, column in self.quantized) for column, one in self.tokenizers.items())
+        return tuple(
+            _Made(
+                column,
+                self.tokenizers[column],
+                quantizes=column in self.quantized,
+                has_positions=bool(index.details.get("with_position")),
+            )
+            for column, index in self.indexes.items()
+        )
 
     def _rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
         """The rows of a source, and which are live."""
@@ -111,19 +200,19 @@ class SourceTexts:
                 rows, column, index.name, quantizes, tokenizer, numbers, source.identity, self.cache
             )
 
-        key = ("text index", source.identity, column, index.name, tokenizer, quantizes)
+        key = _IndexedName(source.identity, column, index.name, tokenizer, quantizes)
         return self.cache.compute(key, indexed, lambda found: found.nbytes)
 
     def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]
         if source.stem is not None and isinstance(source.rows, MemTableSource):
-            key = ("text tail", source.stem, column, tokenizer)
-            known: GrowingPostings = self.cache.get(key) or GrowingPostings()
+            grown_as = _TailDocuments(source.stem, column, tokenizer)
+            known: GrowingPostings = self.cache.get(grown_as) or GrowingPostings()
             if known.row_count == numbers.count:
                 return known
             if known.row_count < numbers.count:
                 grown = known.grown(tokenizer, source.rows.rows.column(column))
-                self.cache.put(key, grown, grown.nbytes)
+                self.cache.put(grown_as, grown, grown.nbytes)
                 return grown
 
         def read() -> TokenPostings:
@@ -133,7 +222,7 @@ class SourceTexts:
             texts = rows.rows.column(column)
             return TokenPostings.of(tokenizer, texts, np.arange(numbers.count), numbers.count)
 
-        key = ("text documents", source.identity, column, tokenizer)
+        key = _Documents(source.identity, column, tokenizer)
         return self.cache.compute(key, read, lambda found: found.nbytes)
 
     def _own_index(self, source: SearchSource, column: str) -> IndexDescription | None:

@@ -7,15 +7,15 @@ base version or a generation, and is kept with them: a query only puts it togeth
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from execnodes.data_files import Columns, Deletions, FragmentFiles, Place, shared
 from execnodes.row_mask import EVERYTHING_VISIBLE, RowMask
 from execnodes.search.source import IndexDescription, SearchSource
 from execnodes.source import LanceSource
-from execnodes.stored_fragments import StoredFragment
 from planner.base_table import BaseTable
 from planner.dataset_indexes import DatasetIndex
 from planner.fresh_rows import GenerationDataset
@@ -27,6 +27,98 @@ from planner.snapshot import TableSnapshot
 from planner.tail import Tail
 
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class _FragmentRows:
+    """Names the rows of a fragment.
+
+    Equal for the same stored rows with the same addresses, of which the same ones are deleted, read as the
+    same columns.
+
+    Attributes:
+        fragment_id: part of the rows' addresses.
+        files: stored rows.
+        deletions: deleted rows; None where there are none.
+        columns: of the table.
+    """
+
+    fragment_id: int
+    files: FragmentFiles
+    deletions: Deletions | None
+    columns: Columns
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = hash((self.fragment_id, self.files, self.deletions, self.columns))
+        object.__setattr__(self, "_hash", known)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class _BaseRows:
+    """Names the rows of several fragments. Equal where the rows of each are, and the same index covers them.
+
+    Attributes:
+        fragments: by their ids.
+        segments: ids of the segments of the index; none where no index covers them.
+    """
+
+    fragments: tuple[_FragmentRows, ...]
+    segments: tuple[str, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.fragments, self.segments)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class _GenerationRows:
+    """Names the rows of a generation. Equal for the same one, read as the same columns."""
+
+    place: Place
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class _TailRowsName:
+    """Names a region's log, of which there are more and more rows.
+
+    Equal for the same one, read as the same columns.
+
+    Attributes:
+        number: `TailRows.number`.
+        columns: of the table.
+    """
+
+    number: int
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstEntries:
+    """Names the rows of the first so many entries of a log."""
+
+    log: _TailRowsName
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Identities:
+    """Names what `_base_identity` found out about a base version.
+
+    Attributes:
+        fragments: ids.
+        index: name of the one that covers them; None where none does.
+    """
+
+    fragments: tuple[int, ...]
+    index: str | None
 
 
 def search_sources(
@@ -141,7 +233,7 @@ def _of_generation(
     yield SearchSource(
         next(numbers),
         rows,
-        ("generation", base.place, generation.path, base.columns_identity),
+        _GenerationRows(generation.place, base.columns),
         live,
         tuple(sorted(generation.fragment_rows)),
         _own_index(base, generation, covered) if by_index else None,
@@ -150,8 +242,10 @@ def _of_generation(
 
 
 def _of_tail(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchSource:
-    stem = ("tail", base.place, tail.region_id, tail.first, base.columns_identity)
-    return SearchSource(number, tail.source, (*stem, tail.last), live, region_id=tail.region_id, stem=stem)
+    stem = _TailRowsName(tail.log.number, base.columns)
+    return SearchSource(
+        number, tail.source, _FirstEntries(stem, tail.entries), live, region_id=tail.region_id, stem=stem
+    )
 
 
 def _own_index(base: BaseTable, generation: GenerationDataset, covered: Coverage) -> IndexDescription | None:
@@ -168,24 +262,16 @@ def _base_identity(
     """
 
     def found() -> tuple[Hashable, Mapping[int, Hashable]]:
-        wanted = set(fragments)
-        each: dict[int, Hashable] = {}
-        for one in base.dataset.get_fragments():
-            if one.fragment_id in wanted:
-                stored = StoredFragment.of(one)
-                content = f"{stored.files} {stored.deletions}"
-                each[one.fragment_id] = (
-                    "fragment",
-                    base.place,
-                    one.fragment_id,
-                    _digest(content),
-                    base.columns_identity,
-                )
+        stored = (base.source.fragments.get(one) for one in sorted(fragments))
+        each = {
+            one.fragment_id: shared(_FragmentRows(one.fragment_id, one.files, one.deletions, base.columns))
+            for one in stored
+        }
         segments = () if index is None else index.segments
-        return ("base", base.place, _digest(f"{sorted(each.items())} {segments}")), each
+        return shared(_BaseRows(tuple(each.values()), segments)), each
 
     name = None if index is None else index.name
-    return _kept(base, ("identity", tuple(fragments), name), found)
+    return _kept(base, _Identities(tuple(fragments), name), found)
 
 
 def _kept(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
@@ -194,7 +280,3 @@ def _kept(base: BaseTable, key: Hashable, make: Callable[[], Value]) -> Value:
         base.searched_as[key] = make()
     known: Value = base.searched_as[key]
     return known
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()

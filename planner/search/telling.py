@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from datafusion import DataFrame
@@ -10,7 +11,9 @@ from planner.leaf import TableLeaf
 from planner.search.leaf import SearchLeaf
 from planner.search.nearest import nearest_by_table
 from planner.search.nearest_leaf import NearestLeaf
-from planner.search.residual import residual_conditions
+from planner.search.plan_reading import chains_of
+from planner.search.residual import refuse_subqueries, residual_conditions
+from planner.search.value_subqueries import subquery_plans
 
 
 def tell_leaves(
@@ -27,19 +30,26 @@ def tell_leaves(
         UnsupportedError: a condition that a search can't meet before ranking.
     """
     searches = {
-        name: leaf.added_columns
-        for name, leaf in leaves.items()
-        if isinstance(leaf, SearchLeaf) and leaf.prefilters
+        name: leaf for name, leaf in leaves.items() if isinstance(leaf, SearchLeaf) and leaf.prefilters
     }
     ranked = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, NearestLeaf)}
+    if not (ranked or searches):
+        return
+    plan = frame.optimized_logical_plan()
     if ranked:
-        for name, nearest in nearest_by_table(frame.optimized_logical_plan()).items():
+        for name, nearest in nearest_by_table(plan).items():
             if name in ranked:
                 ranked[name].nearest = nearest
     if not searches:
         return
-    plan = (frame if handing is None else handing()).optimized_logical_plan()
-    for name, conditions in residual_conditions(plan, searches, handed=handing is None).items():
-        leaf = leaves[name]
-        assert isinstance(leaf, SearchLeaf)  # noqa: S101 (searches are)
-        leaf.residual = conditions
+    refuse_subqueries(frame.logical_plan(), searches.keys())
+    subqueries = list(subquery_plans(plan))
+    reads = Counter(chain.table for one in (plan, *subqueries) for chain in chains_of(one))
+    if handing is not None:
+        plan = handing().optimized_logical_plan()
+        subqueries = list(subquery_plans(plan))
+    added = {name: leaf.added_columns for name, leaf in searches.items()}
+    conditions = residual_conditions(plan, subqueries, added, handed=handing is None)
+    for name, leaf in searches.items():
+        leaf.known_reads = reads[name]
+        leaf.residual = conditions.get(name, ())

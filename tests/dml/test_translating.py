@@ -45,6 +45,18 @@ def test_a_query_that_looks_like_a_statement_stays_one(lake: Lake) -> None:
     assert isinstance(prepared, PreparedQuery)
 
 
+@pytest.mark.parametrize("dialect", ["mysql", "spark", "bigquery", "snowflake"])
+@pytest.mark.parametrize("text", ["a\\') DELETE FROM people -- ", "it\\'s an update"])
+def test_the_end_of_a_text_is_where_its_dialect_has_it(lake: Lake, dialect: str, text: str) -> None:
+    """Where a backslash hides a quote, what follows is text, and no statement."""
+    query = f"WITH x AS (SELECT '{text}' AS word) SELECT word FROM x"
+    settings = lake.speaking(dialect).settings
+    prepared = lake.engine.prepare_statement(query, settings)
+    assert isinstance(prepared, PreparedQuery)
+    assert prepared.execute().read_all()["word"].to_pylist() == [text.replace("\\", "")]
+    assert isinstance(lake.engine.prepare_statement(f"EXPLAIN {query}", settings), PreparedQuery)
+
+
 @pytest.mark.parametrize(
     ("dialect", "sql", "message"),
     [

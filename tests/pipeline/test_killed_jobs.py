@@ -69,12 +69,12 @@ def _is_clean(table: LakeTable) -> None:
 
 
 def _snapshot(table: LakeTable) -> None:
-    snapshot(table, SnapshotPolicy(0, inline_regions=1))
+    snapshot(table, SnapshotPolicy(0))
 
 
 def _is_remembered(table: LakeTable) -> None:
     state = TableState.read(table)
-    remembered = read_region_snapshots(table.storage, state.details)
+    remembered = read_region_snapshots(table.storage, state.version, state.details)
     newest = {one.region_id: one.manifest.version for one in state.regions.values()}
     assert {one.region_id: one.manifest.version for one in remembered if one.manifest} == newest
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnavailableError
+from memwal.layout import EXTENTS
 from memwal.storage import Storage
 from pipeline.lake import LakeTable
 from pipeline.merging import merge
-from pipeline.merging.extents import EXTENTS
 from pipeline.state import TableState
 from tests.support.failing_s3 import FailingS3, Fate, failing_s3
 from tests.support.tables import key_field

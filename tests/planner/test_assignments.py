@@ -44,7 +44,7 @@ def table(path: Path) -> Iterator[Table]:
 
 
 def assigned(table: Table) -> RegionAssignments:
-    return table.assignments(table.base().details, "strong")
+    return table.assignments(table.base(), "strong")
 
 
 def buckets(table: Table) -> dict[str, int]:
@@ -95,7 +95,8 @@ def test_regions_that_were_created_anew_with_other_values_are_found_out(path: Pa
 
 
 def test_a_table_without_mem_wal_has_none(table: Table):
-    assert table.assignments(None, "strong").regions == ()
+    plain = replace(table.base(), details=None)
+    assert table.assignments(plain, "strong").regions == ()
 
 
 def test_regions_are_indexed_once_for_each_spec(table: Table):

@@ -11,6 +11,7 @@ import pytest
 from memwal.errors import NotFoundError
 from memwal.layout import VERSIONS
 from memwal.storage import Storage
+from memwal.table_mark import mark_table
 from planner.newest_base import NewestBase
 from tests.support.faults import faulty
 
@@ -90,3 +91,27 @@ def test_a_table_that_is_gone_is_not_found(path: Path) -> None:
     shutil.rmtree(path)
     with pytest.raises(NotFoundError):
         found.find()
+
+
+def test_a_marked_table_is_the_same_when_its_versions_were_cleaned_up(path: Path) -> None:
+    mark_table(Storage.open(str(path)))
+    found = newest(path)
+    place = found.find().place
+    for number in range(3):
+        lance.dataset(path).update_config({"number": str(number)})
+        lance.dataset(path).cleanup_old_versions(older_than=timedelta(0), retain_versions=1)
+        assert found.find().place == place
+    shutil.rmtree(path)
+    lance.write_dataset(pa.table({"id": [1]}), path)
+    mark_table(Storage.open(str(path)))
+    assert found.find().place != place
+
+
+def test_a_table_that_is_marked_later_is_the_same_from_the_next_version_on(path: Path) -> None:
+    found = newest(path)
+    place = found.find().place
+    mark_table(Storage.open(str(path)))
+    for number in range(3):
+        lance.dataset(path).update_config({"number": str(number)})
+        assert found.find().place == place
+        lance.dataset(path).cleanup_old_versions(older_than=timedelta(0), retain_versions=1)

@@ -17,7 +17,6 @@ from planner.engine import QueryEngine
 from planner.key_places import LOOKUPS_BEFORE
 from planner.settings import SessionSettings
 from planner.shortcuts import ALL_SHORTCUTS, Shortcut
-from planner.table_anew import TableAnew
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
@@ -264,16 +263,3 @@ def test_a_table_made_anew_before_the_first_batch_is_read_as_it_is_now(
     reader = engine.execute("SELECT id, n FROM t WHERE id > 1", SessionSettings(shortcuts=shortcuts))
     plain(root, {2: 21, 5: 50})
     assert sorted(rows_of(reader.read_all())) == [(2, 21), (5, 50)]
-
-
-def test_a_run_that_knows_nothing_of_a_table_finds_out_that_it_was_made_anew(
-    root: Path, open_engine: Open
-) -> None:
-    plain(root, {1: 10, 2: 20})
-    shared = open_engine(root).catalog.table("t")
-    shared.base()
-    anew = TableAnew(shared)
-    assert anew.snapshot(()).base.version == 2
-    plain(root, {2: 21, 5: 50})
-    with pytest.raises(UnavailableError, match="was made anew just now: run the query again"):
-        anew.snapshot(())

@@ -224,7 +224,14 @@ def test_answers_are_the_same_without_any(engine: QueryEngine, sql: str, level: 
 
 def test_results_are_divided_where_that_is_on(engine: QueryEngine):
     sql = "SELECT id, pages FROM docs"
-    assert engine.prepare(sql).parts(3) is not None
+    expected = _rows(engine.execute(sql, LONG_WAY).read_all())
+    for settings in (DEFAULT_SETTINGS, _without(Shortcut.KEPT_STATE), _without(Shortcut.KEPT_COLUMNS)):
+        divided = engine.prepare(sql, settings)
+        offer = divided.parts(3)
+        assert offer is not None
+        assert (
+            _rows(pa.concat_tables(divided.execute_part(one).read_all() for one in offer.parts)) == expected
+        )
     for settings in (_without(Shortcut.PARTS), _without(Shortcut.PUSHDOWN), LONG_WAY):
         assert engine.prepare(sql, settings).parts(3) is None
 

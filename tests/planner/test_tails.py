@@ -288,7 +288,7 @@ class TestOwnRows:
 
 class TestMonotonicReads:
     def test_an_older_snapshot_is_not_kept_over_a_newer_one(self, base: Any) -> None:
-        known = KnownState(base.place)
+        known = KnownState(base.place, base.session)
         older, newer = TableSnapshot(base, {}), TableSnapshot(base, {})
         for taken_at, taken in ((1.0, older), (2.0, newer), (1.0, older)):
             known.keep_last("snapshot", taken_at, taken)

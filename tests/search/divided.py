@@ -38,7 +38,7 @@ class Divided:
 
     def snapshot(self, consistency: Consistency = "strong") -> TableSnapshot:
         """The newest state of all regions."""
-        regions = self.table.assignments(self.table.base().details, consistency).region_ids
+        regions = self.table.assignments(self.table.base(), consistency).region_ids
         return self.table.snapshot(regions, consistency)
 
     def sources(

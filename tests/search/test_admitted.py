@@ -43,7 +43,7 @@ class Orders:
 
     def __post_init__(self) -> None:
         table = self.catalog.table(self.name)
-        regions = table.assignments(table.base().details, "strong").region_ids
+        regions = table.assignments(table.base(), "strong").region_ids
         snapshot = table.snapshot(regions)
         self.schema: pa.Schema = snapshot.base.schema
         masks = None

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.errors import InvalidInputError
 from planner.binding import bind
 from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
@@ -235,11 +235,26 @@ def test_every_dialect_passes_operators_and_functions(engine: QueryEngine, diale
     assert found.column(0).to_pylist() == [0]
 
 
-def test_what_means_two_things_is_refused(engine: QueryEngine):
-    with pytest.raises(UnsupportedError, match="beside IS NOT DISTINCT FROM"):
-        engine.prepare(
-            "SELECT vec <=> half, n IS NOT DISTINCT FROM 1 FROM items", SessionSettings(dialect="duckdb")
-        )
+@pytest.mark.parametrize(
+    ("dialect", "expression", "expected"),
+    [
+        ("duckdb", "[3.0] <=> [3.0]", 0.0),
+        ("duckdb", "([3.0] <=> [3.0]) + 1 = 1 AND 2 IS NOT DISTINCT FROM 2", True),
+        ("duckdb", "[3.0] IS NOT DISTINCT FROM [3.0] AND '<=>' <> 'IS DISTINCT FROM'", True),
+        ("duckdb", "([3.0] <=> [3.0] /* IS DISTINCT FROM */)", 0.0),
+        ("spark", "array(3.0) IS NOT DISTINCT FROM array(3.0) AND '<=>' <> ''", True),
+        ("spark", "array(3.0) IS NOT /* <=> */ DISTINCT FROM array(3.0)", True),
+        ("spark", "(array(3.0) <=> array(3.0)) + 1 = 1 AND array(3.0) IS NOT DISTINCT FROM array(3.0)", True),
+        ("mysql", "'[draft] x' <=> '[draft] x'", True),
+        ("mysql", "'ARRAY[1]' <=> 'ARRAY[1]'", True),
+        ("postgres", "'[draft] x' <=> '[draft] x'", True),
+    ],
+)
+def test_null_safe_equality_and_distance_are_told_apart(
+    engine: QueryEngine, dialect: str, expression: str, expected: object
+):
+    query = engine.prepare(f"SELECT {expression} AS x", SessionSettings(dialect=dialect))
+    assert query.execute().read_all()["x"].to_pylist() == [expected]
 
 
 def test_a_statement_may_end_anywhere(engine: QueryEngine):

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
 
-from memwal.writing import Changes, FencedError, TableWriter
+from memwal.backends import S3Backend
+from memwal.writing import Changes, FencedError, OpenTable, TableWriter
+from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable, keyed_schema
 
@@ -49,3 +52,19 @@ def test_a_block_that_lost_its_region_does_not_write(stored: WrittenTable, writi
         other.write(rows(stored, 1))
         with pytest.raises(FencedError):
             held.write(rows(stored, 1))
+
+
+def test_a_table_is_known_by_its_mark(
+    stored: WrittenTable, monkeypatch: pytest.MonkeyPatch, s3_location: tuple[str, dict[str, str]]
+):
+    monkeypatch.setattr(S3Backend, "identity_seconds", 0.001)
+    opened, again = OpenTable.open("t", stored.storage), OpenTable.open("t", stored.storage)
+    stored.dataset.update_config({"one": "more"})
+    stored.dataset.cleanup_old_versions(older_than=timedelta(0), retain_versions=1)
+    until(again.is_there)
+    assert opened.is_there()
+    stored.storage.delete_all()
+    WrittenTable.create(stored.uri, stored.schema, s3_location[1], bucket_column="id", num_buckets=2)
+    until(lambda: not opened.is_there())
+    assert OpenTable.open("t", stored.storage).is_there()
+    until(lambda: not again.is_there())

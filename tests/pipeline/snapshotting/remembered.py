@@ -8,8 +8,7 @@ from pipeline.snapshotting import SnapshotPolicy
 from tests.support.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.string())])
-INLINE = SnapshotPolicy(max_age_seconds=0)
-IN_A_FILE = SnapshotPolicy(max_age_seconds=0, inline_regions=0)
+ALWAYS = SnapshotPolicy(max_age_seconds=0)
 
 
 def rows(*ids: int, v: str) -> list[dict[str, object]]:

@@ -17,21 +17,21 @@ from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, SnapshotReport, snapshot
 from pipeline.snapshotting import job as snapshotting_job
 from pipeline.snapshotting.committing import commit
-from tests.pipeline.snapshotting.remembered import INLINE, SCHEMA, details_of, newest, rows
+from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
 from tests.support.tables import LsmTable, bucketed
 from tests.support.writer_process import WriterProcess
 
 
 class TestWhenOneIsTaken:
     def test_not_where_nothing_has_changed(self, table: LakeTable):
-        assert snapshot(table, INLINE).committed is not None
+        assert snapshot(table, ALWAYS).committed is not None
         version = table.dataset().version
-        again = snapshot(table, INLINE)
+        again = snapshot(table, ALWAYS)
         assert (again.committed, again.is_current) == (None, True)
         assert table.dataset().version == version
 
     def test_not_while_the_one_there_is_young(self, table: LakeTable, written: LsmTable):
-        snapshot(table, INLINE, now=lambda: 1000.0)
+        snapshot(table, ALWAYS, now=lambda: 1000.0)
         written.put(rows(1, v="later"))
         written.close_writers()
         policy = SnapshotPolicy(max_age_seconds=60)
@@ -40,7 +40,7 @@ class TestWhenOneIsTaken:
         assert snapshot(table, policy, now=lambda: 1060.0).committed is not None
 
     def test_also_where_a_clock_was_ahead_when_the_last_one_was(self, table: LakeTable, written: LsmTable):
-        snapshot(table, INLINE, now=lambda: 9000.0)
+        snapshot(table, ALWAYS, now=lambda: 9000.0)
         written.put(rows(1, v="later"))
         written.close_writers()
         report = snapshot(table, SnapshotPolicy(max_age_seconds=60), now=lambda: 1000.0)
@@ -53,11 +53,11 @@ class TestWhenOneIsTaken:
 
         def overtaken(*arguments: object) -> object:
             if pending:
-                other.append(pending.pop()(table, INLINE))
+                other.append(pending.pop()(table, ALWAYS))
             return commit(*arguments)  # type: ignore[arg-type]
 
         monkeypatch.setattr(snapshotting_job, "commit", overtaken)
-        assert snapshot(table, INLINE).committed is None
+        assert snapshot(table, ALWAYS).committed is None
         assert other[0].committed is not None
         assert details_of(table).snapshot_ts_millis == other[0].committed.taken_millis
 
@@ -72,9 +72,9 @@ class TestWhereLogsEnd:
         before = read_latest_manifest(table.storage, region)
         assert before is not None
 
-        assert snapshot(table, dataclasses.replace(INLINE, hint_entries=6)).hints == 0
+        assert snapshot(table, dataclasses.replace(ALWAYS, hint_entries=6)).hints == 0
         assert read_latest_manifest(table.storage, region) == before
-        report = snapshot(table, dataclasses.replace(INLINE, hint_entries=5))
+        report = snapshot(table, dataclasses.replace(ALWAYS, hint_entries=5))
         after = read_latest_manifest(table.storage, region)
         assert (report.hints, after) == (
             1,
@@ -92,10 +92,8 @@ class TestTheCommand:
 
     def test_it_says_what_it_did(self, root: Path, table: LakeTable):
         lance.write_dataset(pa.table({"a": [1]}), root / "plain.lance")  # Nobody asks for it.
-        done = self.command("--root", str(root), "--inline-regions", "0")
-        assert re.fullmatch(
-            r"t: 2 regions remembered by version 3, \d,\d+ bytes in a file of its own\n", done.stdout
-        )
+        done = self.command("--root", str(root))
+        assert re.fullmatch(r"t: 2 regions remembered by version 3, \d,\d+ bytes\n", done.stdout)
         assert self.command("t", "--root", str(root)).stdout == "t: 2 regions, nothing has changed\n"
         as_json = json.loads(self.command("--root", str(root), "--json").stdout)
         assert as_json == {
@@ -104,7 +102,6 @@ class TestTheCommand:
             "is_current": True,
             "version": None,
             "bytes": None,
-            "is_inline": None,
             "hints": 0,
         }
 

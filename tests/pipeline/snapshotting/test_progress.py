@@ -16,16 +16,16 @@ from memwal.backends import LocalBackend
 from memwal.base_versions import commit_next
 from memwal.errors import UnavailableError, UnsupportedError
 from memwal.index_details import read_base_manifest
-from memwal.region_snapshots import external_path, read_region_snapshots
+from memwal.region_snapshots import decode_region_snapshots
 from memwal.storage import Storage
 from pipeline.lake import Lake, LakeTable
 from pipeline.merging import merge
-from pipeline.snapshotting import SnapshotPolicy, snapshot
 from pipeline.snapshotting import job as snapshotting_job
+from pipeline.snapshotting import snapshot
 from pipeline.snapshotting.committing import commit
 from pipeline.state import TableState
 from protos import mem_wal_pb2
-from tests.pipeline.snapshotting.remembered import IN_A_FILE, INLINE, SCHEMA, details_of, newest, rows
+from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
 from tests.support.tables import LsmTable, bucketed
 from tests.support.writer_process import WriterProcess
 
@@ -48,7 +48,7 @@ def column_added(table: LakeTable) -> None:
 
 
 def snapshot_taken(table: LakeTable) -> None:
-    snapshot(table, IN_A_FILE)
+    snapshot(table, ALWAYS)
 
 
 def inserted(table: LakeTable) -> None:
@@ -68,21 +68,19 @@ class TestProgressIsNeverLowered:
         lance.LanceDataset.commit(table.uri, made_from_it, read_version=version)
         assert details_of(table).merged_generations == {}
 
-    @pytest.mark.parametrize("policy", [INLINE, IN_A_FILE], ids=["inline", "in a file"])
     @pytest.mark.parametrize("other", OTHERS, ids=lambda one: one.__name__)
     def test_one_that_others_overtook_is_not_committed(
-        self, table: LakeTable, other: Callable[[LakeTable], None], policy: SnapshotPolicy
+        self, table: LakeTable, other: Callable[[LakeTable], None]
     ):
         state = TableState.read(table)
         other(table)
         before = read_base_manifest(table.storage, table.dataset().version)
-        files = set(table.storage.list("_indices")), set(table.storage.list("_versions"))
+        files = set(table.storage.list("_versions"))
 
-        assert commit(state, 1_000, policy.inline_regions) is None
+        assert commit(state, 1_000) is None
 
         assert read_base_manifest(table.storage, table.dataset().version) == before
-        assert set(table.storage.list("_versions")) == files[1]
-        assert not table.storage.exists(external_path(1_000))[0]
+        assert set(table.storage.list("_versions")) == files
 
     @pytest.mark.parametrize("other", OTHERS, ids=lambda one: one.__name__)
     def test_and_the_job_begins_anew(
@@ -99,14 +97,14 @@ class TestProgressIsNeverLowered:
             return commit(*arguments)  # type: ignore[arg-type]
 
         monkeypatch.setattr(snapshotting_job, "commit", overtaken)
-        report = snapshot(table, INLINE)
+        report = snapshot(table, ALWAYS)
         details = details_of(table)
         if other is merged_by_another:
             assert set(details.merged_generations.values()) == {1}
         if other is not snapshot_taken:
             assert report.committed is not None
             assert report.committed.version == table.dataset().version
-        assert len(read_region_snapshots(table.storage, details)) == 2
+        assert len(decode_region_snapshots(details)) == 2
         assert {one: value for one, value in newest(table).items() if one < 10} == (
             dict.fromkeys(range(6), "first") | dict.fromkeys(range(6, 10), "base")
             if other is merged_by_another
@@ -116,7 +114,7 @@ class TestProgressIsNeverLowered:
     def test_a_merge_that_began_before_keeps_the_snapshot(self, table: LakeTable):
         began = table.dataset()
         region = next(iter(TableState.read(table).regions))
-        report = snapshot(table, IN_A_FILE)
+        report = snapshot(table, ALWAYS)
         builder = began.merge_insert(["id"]).when_matched_update_all().when_not_matched_insert_all()
         builder.mark_sstables_as_compacted([lance.CompactedSsTable(region, 1)])
         builder.execute(pa.Table.from_pylist(rows(1, v="merged"), schema=SCHEMA))
@@ -124,7 +122,7 @@ class TestProgressIsNeverLowered:
         assert details.merged_generations == {region: 1}
         assert report.committed is not None
         assert details.snapshot_ts_millis == report.committed.taken_millis
-        assert len(read_region_snapshots(table.storage, details)) == 2
+        assert len(decode_region_snapshots(details)) == 2
 
     @pytest.mark.parametrize("when", ["read", "put_if_absent"])
     def test_one_that_slept_while_versions_were_cleaned_up_leaves_the_newest_alone(
@@ -145,12 +143,12 @@ class TestProgressIsNeverLowered:
             return original(backend, path, *more)
 
         monkeypatch.setattr(LocalBackend, when, late)
-        assert commit(state, 1_000, 100) is None
+        assert commit(state, 1_000) is None
         assert table.dataset().version == state.version + 3
         assert table.dataset().count_rows() == 13
         names = [one.name for one in table.storage.list("_versions") if one.name.endswith(".manifest")]
         assert len(names) == 1
-        assert snapshot(table, INLINE).committed is not None
+        assert snapshot(table, ALWAYS).committed is not None
         assert table.dataset().count_rows() == 13
 
     def test_fields_that_nobody_knows_stay(self, table: LakeTable):
@@ -158,7 +156,7 @@ class TestProgressIsNeverLowered:
         state = TableState.read(table)
         unknown = b"\xf2\x07\x05hello"  # Field 126, a text.
         strange = dataclasses.replace(state.details, origin=state.details.origin + unknown)
-        assert commit(dataclasses.replace(state, details=strange), 1_000, 100) is not None
+        assert commit(dataclasses.replace(state, details=strange), 1_000) is not None
         details = details_of(table)
         assert unknown in details.origin
         expected = mem_wal_pb2.MemWalIndexDetails.FromString(strange.origin)
@@ -195,12 +193,12 @@ class TestProgressIsNeverLowered:
                     case "commit":
                         for state in looked:
                             is_newest = state.version == table.dataset().version
-                            assert (commit(state, at, at % 3) is not None) == is_newest
+                            assert (commit(state, at) is not None) == is_newest
                     case "merge":
                         merge(table)
                         merged = dict(expected)
                     case "snapshot":
-                        snapshot(table, INLINE)
+                        snapshot(table, ALWAYS)
                     case "compact":
                         table.dataset().optimize.compact_files()
                 found = details_of(table).merged_generations
@@ -212,7 +210,7 @@ class TestProgressIsNeverLowered:
         monkeypatch.setattr(snapshotting_job, "_FIRST_PAUSE_SECONDS", 0.0)
         monkeypatch.setattr(snapshotting_job, "commit", lambda *_: None)
         with pytest.raises(UnavailableError, match="others committed to it 12 times meanwhile"):
-            snapshot(table, INLINE)
+            snapshot(table, ALWAYS)
 
     def test_a_table_whose_versions_dynamodb_counts_is_refused(self):
         storage = Storage.open("s3+ddb://bucket/t.lance?ddbTableName=commits")

@@ -7,42 +7,40 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.errors import NotFoundError
-from memwal.region_snapshots import external_path, read_region_snapshots
+from memwal.region_snapshots import decode_region_snapshots
 from pipeline.lake import Lake, LakeTable
 from pipeline.merging import merge
-from pipeline.snapshotting import SnapshotPolicy, snapshot
+from pipeline.snapshotting import snapshot
 from pipeline.state import TableState
 from planner.engine import QueryEngine
 from planner.settings import SessionSettings
-from tests.pipeline.snapshotting.remembered import IN_A_FILE, INLINE, SCHEMA, details_of, rows
+from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, rows
 from tests.support.servers import GatewayProcess, connected, fetch
 from tests.support.tables import LsmTable, bucketed
 from tests.support.writer_process import WriterProcess
 
 
 class TestWhatIsRemembered:
-    @pytest.mark.parametrize("policy", [INLINE, IN_A_FILE], ids=["inline", "in a file"])
-    def test_every_region_as_its_newest_manifest_says(self, table: LakeTable, policy: SnapshotPolicy):
+    def test_every_region_as_its_newest_manifest_says(self, table: LakeTable):
         state = TableState.read(table)
         before = details_of(table)
 
-        report = snapshot(table, policy, now=lambda: 5000.5)
+        report = snapshot(table, ALWAYS, now=lambda: 5000.5)
 
         assert report.committed is not None
         assert (report.regions, report.committed.version) == (2, state.version + 1)
-        assert report.committed.is_inline == (policy is INLINE)
         details = details_of(table)
         assert (details.snapshot_ts_millis, details.num_regions) == (5_000_500, 2)
-        assert (details.inline_snapshots is not None) == (policy is INLINE)
-        remembered = {one.region_id: one.manifest for one in read_region_snapshots(table.storage, details)}
+        assert details.inline_snapshots is not None
+        remembered = {one.region_id: one.manifest for one in decode_region_snapshots(details)}
         assert remembered == {one.region_id: one.manifest for one in state.regions.values()}
         assert details.region_specs == before.region_specs
         assert details.writer_config_defaults == before.writer_config_defaults
 
     def test_columns_are_those_of_the_specification_and_more(self, table: LakeTable, tmp_path: Path):
-        snapshot(table, IN_A_FILE, now=lambda: 5.0)
-        path = Path(table.uri, external_path(5000))
+        snapshot(table, ALWAYS)
+        path = tmp_path / "index.lance"
+        path.write_bytes(details_of(table).inline_snapshots or b"")
         found = lance.file.LanceFileReader(str(path)).read_all().to_table()
         assert found.schema.names[:3] == ["shard_id", "shard_spec_id", "shard_field_bucket"]
         assert found.schema.types[:3] == [pa.string(), pa.uint32(), pa.int32()]
@@ -51,25 +49,23 @@ class TestWhatIsRemembered:
     def test_a_table_without_regions_has_none(self, root: Path, writers: WriterProcess):
         LsmTable.create(root, "t", SCHEMA.empty_table(), bucketed("id", 2, recorded=True), writers)
         table = Lake.open(str(root)).table("t")
-        assert snapshot(table, IN_A_FILE).regions == 0
-        assert read_region_snapshots(table.storage, details_of(table)) == ()
+        assert snapshot(table, ALWAYS).regions == 0
+        assert decode_region_snapshots(details_of(table)) == ()
 
     def test_lance_opens_the_table_and_writes_to_its_regions(self, table: LakeTable, written: LsmTable):
-        for policy in (INLINE, IN_A_FILE):
-            snapshot(table, policy)
+        for _ in range(2):
+            snapshot(table, ALWAYS)
             written.put(rows(3, v="again"))
             written.close_writers()
             spoken = table.dataset().mem_wal_index_details()
             assert spoken["num_shards"] == 2
             assert spoken["sharding_specs"][0]["fields"][0]["transform"] == "bucket"
 
-    @pytest.mark.parametrize("policy", [INLINE, IN_A_FILE], ids=["inline", "in a file"])
     def test_consistency_snapshot_reads_what_was_flushed_by_then(
         self,
         root: Path,
         table: LakeTable,
         written: LsmTable,
-        policy: SnapshotPolicy,
         open_engine: Callable[[Path], QueryEngine],
     ):
         engine = open_engine(root)
@@ -80,7 +76,7 @@ class TestWhatIsRemembered:
             return {row["id"]: row["v"] for row in found}
 
         assert read() == dict.fromkeys(range(10), "base")
-        snapshot(table, policy)
+        snapshot(table, ALWAYS)
         written.put(rows(8, v="later"))
         written.close_writers()
         remembered = dict.fromkeys(range(6), "first") | dict.fromkeys(range(6, 10), "base")
@@ -88,7 +84,7 @@ class TestWhatIsRemembered:
         assert read("WHERE id IN (5, 6)") == {5: "first", 6: "base"}  # Regions are pruned by it.
         merge(table)  # Gives the index another UUID.
         assert read() == remembered | {8: "later"}
-        snapshot(table, policy)
+        snapshot(table, ALWAYS)
         assert read() == remembered | {8: "later"}
 
     @pytest.mark.slow
@@ -100,20 +96,12 @@ class TestWhatIsRemembered:
                 **{"adbc.flight.sql.session.option.consistency": "snapshot"}
             )
             seen = []
-            for policy in (None, INLINE, IN_A_FILE):
-                if policy is not None:
+            for take in (False, True, True):
+                if take:
                     written.put(rows(9, v="later"))
                     written.close_writers()
-                    snapshot(table, policy)
+                    snapshot(table, ALWAYS)
                 found = fetch(connection, "SELECT v, count(*) AS n FROM t GROUP BY v ORDER BY v")
                 seen.append(dict(zip(*(one.to_pylist() for one in found.columns), strict=True)))
         remembered = {"base": 3, "first": 6, "later": 1}
         assert seen == [{"base": 10}, remembered, remembered]
-
-    def test_snapshots_that_were_cleaned_up_are_named_and_taken_anew(self, table: LakeTable):
-        snapshot(table, IN_A_FILE, now=lambda: 5.0)
-        table.storage.delete(external_path(5000))
-        with pytest.raises(NotFoundError, match=r"index.lance are gone\. Read with consistency 'flushed'"):
-            read_region_snapshots(table.storage, details_of(table))
-        assert snapshot(table, IN_A_FILE).committed is not None
-        assert len(read_region_snapshots(table.storage, details_of(table))) == 2

@@ -75,6 +75,8 @@ class DataFusionEngine:
             SessionConfig()
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
             .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
+            .set("datafusion.optimizer.join_reordering", "false")
+            .set("datafusion.optimizer.max_passes", "16")
         )
         self._context = SessionContext(config.with_target_partitions(1))
         for rule in _WRONG_RULES:

@@ -1,0 +1,268 @@
+"""Joins that DataFusion 54 plans wrongly, found in its optimised plans.
+
+    SELECT y.a FROM x RIGHT JOIN (SELECT * FROM t WHERE lower(c) = 'a') y ON x.a = y.a WHERE x.c IS NULL
+
+Physical plans know columns by name alone. A condition that stays above a RIGHT join, on a column that the
+right input has a namesake of, goes down to a filter or a union in that input, as a condition on the namesake.
+
+    SELECT x.k, y.id FROM (SELECT id, 7 AS k FROM t) x FULL JOIN u y ON x.id = y.id ORDER BY x.k
+
+What is constant in the left input of a RIGHT or FULL join is taken for constant in the result, where it is
+NULL too: such keys of ORDER BY and of windows are dropped, and groups by them are closed too early.
+
+    SELECT x.id, s.n FROM x LEFT JOIN (SELECT count(*) AS n FROM t) s ON FALSE
+
+A condition that is never true goes below the aggregate, which then counts nothing in a row that stays.
+
+Wrong answers look like right ones, so such statements are refused, with what to write in their place. What
+can't be told counts as met: a little more is refused than is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from datafusion.expr import (
+    Aggregate,
+    EmptyRelation,
+    Filter,
+    Join,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    TableScan,
+    Values,
+    WindowExpr,
+)
+from datafusion.plan import LogicalPlan
+
+from memwal.errors import UnsupportedError
+from planner.search.plan_reading import (
+    Expression,
+    columns_of,
+    conjuncts_of,
+    every_node,
+    literal_value,
+    output_name,
+)
+
+__all__ = ["may_have_such_joins", "refuse_misplanned_joins"]
+
+_Column = tuple[str | None, str]
+"""The relation that a column belongs to, None for any, and its name."""
+_Columns = frozenset[_Column]
+_ANY: Final = (None, "*")
+_NONE: Final[_Columns] = frozenset()
+_EVERYTHING: Final[_Columns] = frozenset({_ANY})
+# An aggregate below a join is in a SELECT of its own.
+_WORDS: Final = re.compile(r"\b(?:left|right|full)\b|\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL)
+# What takes over no condition from above; filters and unions do.
+_NEVER_FILTER: Final = (
+    Aggregate,
+    EmptyRelation,
+    Join,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    TableScan,
+    Values,
+    WindowExpr,
+)
+_EQUALITIES: Final = frozenset({"=", "IS NOT DISTINCT FROM"})
+
+
+def may_have_such_joins(sql: str) -> bool:
+    """Whether a plan of this text can have such a join: optimising makes no other join an outer one."""
+    return _WORDS.search(sql) is not None
+
+
+def refuse_misplanned_joins(plan: LogicalPlan) -> None:
+    """Look for such joins.
+
+    Args:
+        plan: optimised.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    _visit(plan, _NONE, _NONE, is_joined=False)
+
+
+def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns, *, is_joined: bool) -> None:
+    """Look at a node below conditions on some columns, below an order by some, and maybe below a join."""
+    node = plan.to_variant()
+    if is_joined:
+        _check_joined(plan)
+    match node:
+        case Filter():
+            conditions |= _read([node.predicate()])
+        case Projection():
+            conditions |= _sources(node, conditions)
+            keys |= _sources(node, keys)
+        case SubqueryAlias():
+            conditions |= _without_relation(conditions)
+            keys |= _without_relation(keys)
+        case Sort():
+            keys |= _read(one.expr() for one in node.sort_exprs())
+        case Aggregate():
+            keys |= _read(node.group_by_exprs())
+        case WindowExpr():
+            keys |= _keys_of_windows(node)
+        case Limit():
+            conditions = _NONE
+        case Join():
+            left, right = plan.inputs()
+            _check(str(node.join_type()), left, right, conditions, keys)
+            is_joined = True
+    for child in plan.inputs():
+        _visit(child, conditions, keys, is_joined=is_joined)
+
+
+def _check_joined(plan: LogicalPlan) -> None:
+    node = plan.to_variant()
+    if isinstance(node, Aggregate) and not node.group_by_exprs() and _is_empty(*plan.inputs()):
+        msg = (
+            "An aggregate of no rows is not offered in a join: a condition that is never true may have taken "
+            "them, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
+        )
+        raise UnsupportedError(msg)
+    if isinstance(node, TableScan) and any(one.variant_name() != "Literal" for one in _constant(node)):
+        msg = "A condition on constants alone is left in a join: write what it comes to in its place"
+        raise UnsupportedError(msg)
+
+
+def _check(kind: str, left: LogicalPlan, right: LogicalPlan, conditions: _Columns, keys: _Columns) -> None:
+    if kind not in {"Right", "Full"}:
+        return
+    if kind == "Right" and not all(isinstance(one.to_variant(), _NEVER_FILTER) for one in every_node(right)):
+        shared = _shared(_without_relation(conditions), _all_names(right))
+        if shared is not None:
+            msg = (
+                f"A condition on {shared} above a RIGHT JOIN, or a FULL JOIN that another condition makes "
+                f"one, is not offered where its right side has a column {shared} and conditions or a UNION: "
+                "write LEFT JOIN with the sides exchanged, or give the columns different names"
+            )
+            raise UnsupportedError(msg)
+    constant = _shared(keys, _constants(left))
+    if constant is not None:
+        msg = (
+            f"An order or groups by {constant} above a {kind.upper()} JOIN is not offered where {constant} "
+            "is constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
+        )
+        raise UnsupportedError(msg)
+
+
+def _is_empty(plan: LogicalPlan) -> bool:
+    """Whether a plan gives no rows, as far as can be told: or one row, of no table."""
+    match node := plan.to_variant():
+        case EmptyRelation():
+            return True
+        case TableScan():
+            return bool(_constant(node))
+        case Filter():
+            return not _read([node.predicate()]) or _is_empty(*plan.inputs())
+        case Projection() | SubqueryAlias():
+            return _is_empty(*plan.inputs())
+    return False
+
+
+def _constant(scan: TableScan) -> list[Expression]:
+    """Conditions of a scan that read no column and are not TRUE."""
+    return [one for one in scan.filters() if not _read([one]) and not _is_true(one)]
+
+
+def _is_true(expression: Expression) -> bool:
+    return expression.variant_name() == "Literal" and literal_value(expression) is True
+
+
+def _shared(some: _Columns, others: _Columns) -> str | None:
+    """The name of a column that may be in both; None where there is none."""
+    if not some or not others:
+        return None
+    if _ANY in some or _ANY in others:
+        return "a column"
+    for relation, name in sorted(some, key=str):
+        if any(name == other and (None in (relation, of) or relation == of) for of, other in others):
+            return name
+    return None
+
+
+def _read(expressions: Iterable[Expression]) -> _Columns:
+    """The columns that expressions read; any where there is a subquery in one."""
+    try:
+        return frozenset(column for one in expressions for column in columns_of(one))
+    except ValueError:
+        return _EVERYTHING
+
+
+def _output(expression: Expression) -> _Column:
+    relation = expression.to_variant().relation() if expression.variant_name() == "Column" else None
+    return relation, output_name(expression)
+
+
+def _sources(node: Projection, wanted: _Columns) -> _Columns:
+    """What the wanted outputs are made of."""
+    return _read(one for one in node.projections() if _shared(frozenset({_output(one)}), wanted))
+
+
+def _without_relation(columns: _Columns) -> _Columns:
+    return frozenset((None, name) for _, name in columns)
+
+
+def _keys_of_windows(node: WindowExpr) -> _Columns:
+    found = _NONE
+    for one in node.get_window_expr():
+        try:
+            found |= _read(node.get_partition_exprs(one))
+            found |= _read(key.expr() for key in node.get_sort_exprs(one))
+        except Exception:  # noqa: BLE001 - whatever the bindings can't tell
+            return _EVERYTHING
+    return found
+
+
+def _all_names(plan: LogicalPlan) -> _Columns:
+    """Names of columns anywhere in a plan, of any relation."""
+    found: set[_Column] = set()
+    for one in every_node(plan):
+        node = one.to_variant()
+        match node:
+            case Projection():
+                found.update(map(_output, node.projections()))
+                found |= _read(node.projections())
+            case Aggregate():
+                found |= _read(node.group_by_exprs())
+            case TableScan():
+                found.update((None, name) for _, name in node.projection())
+    return _without_relation(frozenset(found))
+
+
+def _constants(plan: LogicalPlan) -> _Columns:
+    """Columns of a plan's result that physical plans take for constant."""
+    node = plan.to_variant()
+    below = _NONE.union(*map(_constants, plan.inputs()))
+    match node:
+        case Projection():
+            return frozenset(_output(one) for one in node.projections() if _is_constant(one, below))
+        case SubqueryAlias():
+            return below if _ANY in below else frozenset((node.alias(), name) for _, name in below)
+        case Aggregate():
+            return below if node.group_by_exprs() else _EVERYTHING
+        case Values():
+            return _EVERYTHING
+        case Filter():
+            equal = [
+                one
+                for one in conjuncts_of(node.predicate())
+                if one.variant_name() == "BinaryExpr" and one.to_variant().op() in _EQUALITIES
+            ]
+            return below | _read(equal)
+    return below
+
+
+def _is_constant(expression: Expression, constants: _Columns) -> bool:
+    read = _read([expression])
+    return _ANY in constants or all(_shared(frozenset({one}), constants) for one in read)

@@ -1,0 +1,16 @@
+"""What importing does not do."""
+
+import subprocess
+import sys
+
+_IMPORTED_WITHOUT_THREADS = """
+import os, pathlib
+import gateway.server
+names = [path.joinpath("comm").read_text() for path in pathlib.Path("/proc/self/task").iterdir()]
+assert not [name for name in names if name.startswith("tokio")], names
+"""
+
+
+def test_to_import_the_gateway_starts_no_threads_of_datafusion() -> None:
+    """They would not survive a fork: whoever forks workers imports first."""
+    subprocess.run([sys.executable, "-c", _IMPORTED_WITHOUT_THREADS], check=True)

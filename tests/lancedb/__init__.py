@@ -1,0 +1,1 @@
+"""LanceDB and the gateway write one table."""

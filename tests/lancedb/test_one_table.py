@@ -1,0 +1,258 @@
+"""LanceDB and the gateway write one table: every key has one region, and no acknowledged write is lost."""
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import lancedb
+import pyarrow as pa
+import pytest
+from lancedb import LsmWriteSpec
+
+from memwal.manifest import list_regions, read_latest_manifest
+from memwal.region_rows import known_values
+from memwal.storage import Storage
+from memwal.transforms import decode_region_value
+from memwal.writing import OpenTable
+from pipeline.cleaning import CleanPolicy, clean
+from pipeline.merging import merge
+from tests.lancedb.both import KEY, KINDS, SCHEMA, TENANTS, Both, Kind
+from tests.support.ingesting import Batch, table_of
+from tests.support.tables import key_field
+
+Making = Callable[..., Both]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", ["lancedb", "gateway"])
+def test_whoever_writes_first_both_write_the_same_regions(both: Making, kind: Kind, first: str):
+    table = both(kind, rows={("ann", 0): 0, ("bob", 0): 0})
+    for turn in range(1, 3):
+        for tenant in TENANTS:
+            steps = [
+                lambda one=tenant, v=turn: table.by_lancedb(one, (1, v), (2, v), flush=v == 1),
+                lambda one=tenant, v=turn: table.insert(one, (2, 10 * v), (3, 10 * v)),
+            ]
+            for step in steps if first == "lancedb" else steps[::-1]:
+                step()
+                table.check()
+    assert len(table.regions()) == {"bucket": 2, "identity": 3, "unsharded": 1}[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gateway_updates_deletes_and_merges_what_lancedb_wrote(both: Making, kind: Kind):
+    table = both(kind)
+    for tenant in TENANTS:
+        table.by_lancedb(tenant, *((key, key) for key in range(6)))
+    table.sql("UPDATE t SET v = v + 100 WHERE tenant = 'ann' AND id = 1")
+    table.sql("DELETE FROM t WHERE tenant = 'bob' AND id IN (2, 3)")
+    table.sql("DELETE FROM t WHERE id = 5")
+    table.sql(
+        "MERGE INTO t USING (VALUES ('eve', 0, 7), ('eve', 9, 7)) AS s(tenant, id, v) "
+        "ON t.tenant = s.tenant AND t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v "
+        "WHEN NOT MATCHED THEN INSERT VALUES (s.tenant, s.id, s.v)"
+    )
+    table.acknowledged[("ann", 1)] = 101
+    for gone in (("bob", 2), ("bob", 3), *((tenant, 5) for tenant in TENANTS)):
+        del table.acknowledged[gone]
+    table.acknowledged |= {("eve", 0): 7, ("eve", 9): 7}
+    table.check()
+    table.by_lancedb("bob", (2, 22))
+    table.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_merging_and_cleaning_change_nothing(both: Making, kind: Kind):
+    table = both(kind)
+    for turn in range(3):
+        for tenant in TENANTS[: turn + 1]:
+            table.by_lancedb(tenant, (1, turn), (turn + 2, turn), flush=True)
+            table.insert(tenant, (2, 10 + turn), (turn + 5, turn))
+        table.check()
+        merge(table.lake_table)
+        table.check()
+        clean(table.lake_table, CleanPolicy(grace_seconds=0), delete=True)
+        table.check()
+    table.sql("DELETE FROM t WHERE tenant = 'ann' AND id = 1")
+    del table.acknowledged[("ann", 1)]
+    merge(table.lake_table)
+    table.check()
+    table.by_lancedb("eve", (1, 99))
+    table.insert("ann", (1, 98))
+    table.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_region_of_lancedb_is_pruned_by_its_id(both: Making, kind: Kind):
+    table = both(kind)
+    for tenant in TENANTS:
+        table.by_lancedb(tenant, (1, 1))
+    plan = table.engine.execute("EXPLAIN SELECT * FROM t WHERE tenant = 'ann'").read_all().to_pylist()
+    text = "\n".join(str(value) for row in plan for value in row.values())
+    expected = {"bucket": len(table.regions()) - 1, "identity": 2, "unsharded": 0}[kind]
+    assert text.count("excludes") == expected, text
+
+
+def test_a_region_that_anybody_named_is_not_pruned(both: Making):
+    table = both("identity")
+    table.by_lancedb("ann", (1, 1))
+    dataset = lance.dataset(table.storage.uri)
+    with dataset.mem_wal_writer("01234567-89ab-5def-8123-456789abcdef") as rival:
+        rival.put(pa.table({"tenant": ["bob"], "id": [1], "v": [5]}, schema=dataset.schema))
+    table.acknowledged[("bob", 1)] = 5
+    table.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_order_of_writes_and_jobs(both: Making, kind: Kind):
+    draw = random.Random(kind)
+    table = both(kind, rows={("ann", 0): 0, ("bob", 1): 0})
+    for number in range(40):
+        tenant, key = draw.choice(TENANTS), draw.randrange(6)
+        step = draw.choice(
+            ["lancedb"] * 4 + ["insert"] * 3 + ["update", "delete", "merge", "clean", "reopen"]
+        )
+        match step:
+            case "lancedb":
+                rows = {draw.randrange(6): number for _ in range(draw.randrange(1, 4))}
+                table.by_lancedb(tenant, *rows.items(), flush=draw.random() < 0.5)
+            case "insert":
+                table.insert(tenant, (key, number))
+            case "update":
+                table.sql(f"UPDATE t SET v = v + 100 WHERE tenant = '{tenant}' AND id >= {key}")
+                for one in [one for one in table.acknowledged if one[0] == tenant and one[1] >= key]:
+                    table.acknowledged[one] += 100
+            case "delete":
+                table.sql(f"DELETE FROM t WHERE tenant = '{tenant}' AND id <= {key}")
+                for one in [one for one in table.acknowledged if one[0] == tenant and one[1] <= key]:
+                    del table.acknowledged[one]
+            case "merge":
+                merge(table.lake_table)
+            case "clean":
+                clean(table.lake_table, CleanPolicy(grace_seconds=0), delete=True)
+            case "reopen":
+                table.close()
+        table.check()
+
+
+def test_a_table_that_the_gateway_made_is_written_by_both(both: Making):
+    table = both("bucket")
+    table.sql(
+        "CREATE TABLE u (id BIGINT PRIMARY KEY, v BIGINT) WITH (region_by = 'bucket(id, 1)')", flush=False
+    )
+    schema = lance.dataset(table.root / "u.lance").schema
+    expected = {}
+    for turn in range(3):
+        table.sql(f"INSERT INTO u VALUES (1, {turn}), ({10 + turn}, {turn})", flush=False)
+        table.engine.catalog.table("u").writer().flush()
+        merging = lancedb.connect(table.root).open_table("u").merge_insert("id")
+        merging = merging.when_matched_update_all().when_not_matched_insert_all()
+        merging.execute(pa.table({"id": [2, 20 + turn], "v": [turn, turn]}, schema=schema))
+        expected |= {1: turn, 10 + turn: turn, 2: turn, 20 + turn: turn}
+        found = table.engine.execute("SELECT id, v FROM u").read_all().to_pylist()
+        assert {one["id"]: one["v"] for one in found} == expected
+        assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_spark_find_the_regions_of_lancedb(both: Making, kind: Kind):
+    table = both(kind)
+    for tenant in TENANTS:
+        table.by_lancedb(tenant, (1, 1), (2, 2))
+    regions = table.regions()
+    rows = [{"tenant": tenant, "id": 2, "v": 7} for tenant in TENANTS]
+
+    Batch(table.lake_table, table_of(rows, SCHEMA), "job", 0).run()
+
+    assert table.regions() == regions
+    table.acknowledged |= {(tenant, 2): 7 for tenant in TENANTS}
+    table.by_lancedb("ann", (2, 8))
+    table.check()
+
+
+VALUES = [
+    *((getattr(pa, f"{sign}int{width}")(), 7) for sign in ("", "u") for width in (8, 16, 32, 64)),
+    (pa.string(), "ä"),
+    (pa.large_string(), "b"),
+    (pa.bool_(), True),
+    (pa.int64(), -1),
+    (pa.string(), ""),
+]
+
+
+@pytest.mark.parametrize("kind", ["bucket", "identity"])
+def test_ids_of_values_of_every_type_are_those_of_lancedb(root: Path, kind: str):
+    connection = lancedb.connect(root)
+    for number, (data_type, value) in enumerate(VALUES):
+        schema = pa.schema([key_field("id", pa.int64()), pa.field("c", data_type)])
+        table = connection.create_table(f"t{number}", schema=schema)
+        table.set_lsm_write_spec(
+            LsmWriteSpec.bucket("c", 100) if kind == "bucket" else LsmWriteSpec.identity("c")
+        )
+        rows = pa.table({"id": [1], "c": pa.array([value], data_type)}, schema=schema)
+        table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+        opened = OpenTable.open(f"t{number}", Storage.open(str(root / f"t{number}.lance")))
+        (region_id,) = list_regions(opened.storage)
+        manifest = read_latest_manifest(opened.storage, region_id)
+        assert manifest is not None
+        assert opened.routed(rows).region_ids == (region_id,), data_type
+        (found,) = known_values(opened.storage, opened.details.region_specs[0], manifest).values()
+        if kind == "identity":
+            decoded = decode_region_value(opened.details.region_specs[0].fields[0], found)
+            assert decoded == value, data_type
+
+
+def test_a_handle_of_lancedb_that_lost_its_region_says_so(both: Making):
+    table = both("unsharded")
+    handle = lancedb.connect(table.root).open_table("t")
+
+    def write(v: int) -> None:
+        merging = handle.merge_insert(list(KEY)).when_matched_update_all().when_not_matched_insert_all()
+        merging.execute(pa.Table.from_pylist([{"tenant": "ann", "id": 1, "v": v}], SCHEMA))
+
+    write(1)
+    table.insert("ann", (1, 2))
+    with pytest.raises(RuntimeError, match=r"fenced|epoch"):
+        write(3)
+    table.check()
+
+
+def test_lancedb_takes_a_region_over_once_the_gateway_is_idle(both: Making):
+    """Lance 13 can't replay entries of Lance 14, but its attempt takes the region from the gateway."""
+    table = both("unsharded")
+    table.insert("ann", (1, 1), flush=False)
+    with pytest.raises(RuntimeError, match="schema doesn't match MemTable schema"):
+        table.by_lancedb("ann", (1, 2))
+    (region,) = table.engine.catalog.table("t").writer()._regions.values()
+
+    region.flush(time.monotonic() + 60)  # as an idle region is; but another writer claimed it
+    assert not table.manifest(region.region_id).flushed_generations
+    assert region.may_have_left
+    region.flush_left(time.monotonic() + 60)
+
+    assert table.manifest(region.region_id).flushed_generations
+    table.by_lancedb("ann", (1, 3))
+    table.check()
+    region.flush_left(time.monotonic() + 60)
+    table.by_lancedb("ann", (1, 4))
+    table.check()
+
+
+def test_a_handle_of_lancedb_goes_on_while_its_region_is_merged_and_cleaned_up(both: Making):
+    table = both("unsharded")
+    table.by_lancedb("ann", (1, 1), (2, 1), flush=True)
+    handle = lancedb.connect(table.root).open_table("t")
+    for turn in range(2, 5):
+        merging = handle.merge_insert(list(KEY)).when_matched_update_all().when_not_matched_insert_all()
+        merging.execute(pa.Table.from_pylist([{"tenant": "ann", "id": turn, "v": turn}], SCHEMA))
+        table.acknowledged[("ann", turn)] = turn
+        merge(table.lake_table)
+        clean(table.lake_table, CleanPolicy(grace_seconds=0), delete=True)
+        table.check()
+    handle.close_lsm_writers()
+    table.check()
+    merge(table.lake_table)
+    table.check()
