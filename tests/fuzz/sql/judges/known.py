@@ -7,6 +7,7 @@ KNOWN_REFUSALS: Mapping[str, str] = MappingProxyType(
     {
         "not offered": "the gateway refuses what DataFusion 54 would answer wrongly",
         "A condition on constants alone": "as above",
+        "taken together with it wrongly": "as above",
         "SanityCheckPlan": "DataFusion 54 loses the order of rows behind DISTINCT, and says so",
         "No field named __grouping_id": "DataFusion 54 can't type GROUPING SETS beside parameters",
         "Physical plan does not support logical": "DataFusion 54 runs some subqueries only as joins",
