@@ -35,10 +35,9 @@ def run(writers: WriterProcess, seed: int, statements: int, per_lake: int) -> Re
     return report
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_some_statements(writers: WriterProcess, seed: int) -> None:
-    report = run(writers, seed, statements=150, per_lake=150)
-    assert report.tally.counts["duckdb"] > 75, str(report)
+def test_some_statements(writers: WriterProcess) -> None:
+    report = run(writers, seed=1, statements=60, per_lake=60)
+    assert report.tally.counts["duckdb"] > 25, str(report)
 
 
 @pytest.mark.slow
