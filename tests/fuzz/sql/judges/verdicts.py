@@ -179,6 +179,9 @@ class Court:
             )
             return None
         if isinstance(answer, Refused):
+            if is_known_refusal(str(answer)):
+                self.tally.add("known refusals")
+                return None
             return Verdict(f"some: {_sort_of_refusal(answer)}", str(answer)[:300])
         query = statement.query
         assert query is not None
