@@ -17,8 +17,14 @@ def column(name: str) -> str | None:
 
 def literal(value: pa.Scalar) -> str | None:
     """A constant that Lance reads back with the same type and value, or None where it has no such literal."""
-    if not value.is_valid:
+    try:
+        return _literal(value) if value.is_valid else None
+    except (OverflowError, ValueError):
+        # A date or a time before the year 1 or after 9999, which calendars of Python do not have.
         return None
+
+
+def _literal(value: pa.Scalar) -> str | None:
     kind = value.type
     if pa.types.is_boolean(kind):
         return "true" if value.as_py() else "false"

@@ -270,7 +270,9 @@ class LanceScanExec(ScanExec):
             exact: whether Lance has selected exactly the wanted keys.
         """
         if not schema.names:
-            return rows_without_columns(batch.num_rows)
+            rows = rows_without_columns(batch.num_rows)
+            # A filter that reads no columns holds for all rows or for none.
+            return rows if residual is None else rows_without_columns(residual.matches(rows).true_count)
         result = batch
         if not batch.schema.equals(schema):
             is_plain = batch.schema.names == schema.names and self.source.reads_plainly(self.columns)

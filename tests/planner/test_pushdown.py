@@ -1,5 +1,6 @@
 """Conditions that DataFusion pushes and that can't be applied there, or not together."""
 
+import datetime as dt
 from pathlib import Path
 
 import lance
@@ -67,3 +68,25 @@ def test_errors_are_told_whatever_words_they_quote(engine: QueryEngine, word: st
 def test_which_regions_an_unpushable_condition_admits_is_not_known(engine: QueryEngine) -> None:
     plan = engine.prepare("SELECT id FROM t WHERE numbers = make_array(1, 2)")
     assert plan.admitted_regions("t", (), DEFAULT_SETTINGS, RunControl()) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("extract(YEAR FROM d) > -1", [1, 2]),
+        ("extract(YEAR FROM d) < 20000", [1, 2]),
+        ("d < arrow_cast(100000000, 'Date32')", [1, 2]),
+        ("d = arrow_cast(-100000000, 'Date32')", []),
+        ("at > arrow_cast(-9000000000000000000, 'Timestamp(Microsecond, None)')", [1, 2]),
+    ],
+)
+def test_constants_that_python_has_no_dates_for_are_compared(
+    tmp_path: Path, condition: str, ids: list[int]
+) -> None:
+    day = dt.datetime(2024, 2, 29)
+    rows = {"id": [1, 2, 3], "d": pa.array([day.date(), day.date(), None]), "at": [day, day, None]}
+    lance.write_dataset(pa.table(rows), tmp_path / "t.lance")
+    engine = QueryEngine(Catalog.open(str(tmp_path)))
+    found = engine.execute(f"SELECT id FROM t WHERE {condition}").read_all()
+    assert sorted(found["id"].to_pylist()) == ids
+    engine.close()

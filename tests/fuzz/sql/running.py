@@ -13,7 +13,7 @@ from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine
 from tests.fuzz.sql.grammar.blocks import Relation, Select
 from tests.fuzz.sql.grammar.kinds import draw_value
-from tests.fuzz.sql.grammar.queries import Statement
+from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Reader, Spelled, render
 from tests.fuzz.sql.judges.answers import rows_of
 from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, Refused

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 class Family(Enum):
-    """Types that operators and functions treat alike; `OPAQUE` ones can only be selected and tested for NULL."""
+    """Types that operators and functions treat alike; `OPAQUE` ones can only be selected."""
 
     INTEGER = "integer"
     FLOAT = "float"

@@ -1,8 +1,8 @@
 """Statements whose answers check each other, without a reference.
 
 A condition parts the rows of a relation into those for which it is true, false and NULL (ternary logic
-partitioning); and as many rows pass WHERE as there are for which it is true when it is merely computed (no WHERE
-that could be optimised).
+partitioning). As many rows pass WHERE as there are for which the condition is true when it is merely
+computed, and not optimised.
 """
 
 from __future__ import annotations

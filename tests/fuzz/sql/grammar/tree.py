@@ -142,13 +142,13 @@ def render(node: Node, reader: Reader) -> tuple[str, tuple[pa.Scalar, ...]]:
 
 @dataclass(frozen=True)
 class Spelled(Node):
-    """A word that DuckDB spells otherwise; None where it has none that means the same."""
+    """Words as they stand, which DuckDB may spell otherwise; None where it has none that mean the same."""
 
     native: str
-    duck: str | None
+    duck: str | None = ""
 
     def write(self, text: Text) -> None:
-        if text.reader is not Reader.DUCKDB:
+        if text.reader is not Reader.DUCKDB or self.duck == "":
             text.put(self.native)
         elif self.duck is None:
             raise AbstainError(self.native)

@@ -27,7 +27,8 @@ def difference(left: Rows, right: Rows, *, ordered: bool) -> str | None:
     first, second = Counter(left), Counter(right)
     if first != second:
         missing, extra = list((second - first).elements()), list((first - second).elements())
-        return f"{len(left)} and {len(right)} rows; only the first has {extra[:4]}, only the second {missing[:4]}"
+        counts = f"{len(left)} and {len(right)} rows"
+        return f"{counts}; only the first has {extra[:4]}, only the second {missing[:4]}"
     if not ordered:
         return None
     number = next(i for i, (one, two) in enumerate(zip(left, right, strict=True)) if one != two)
@@ -37,8 +38,8 @@ def difference(left: Rows, right: Rows, *, ordered: bool) -> str | None:
 def type_difference(left: pa.Schema, right: pa.Schema) -> str | None:
     """Columns that have other names or types of another sort.
 
-    Views of text are text, and what may be NULL may differ. So may widths: DataFusion's plans and batches differ
-    in them, and the gateway gives what it advertised.
+    Views of text are text, and what may be NULL may differ. So may widths: DataFusion's plans and batches
+    differ in them, and the gateway gives what it advertised.
     """
     if left.names != right.names:
         return f"columns {left.names} and {right.names}"
@@ -53,6 +54,10 @@ def _sort(data_type: pa.DataType) -> object:
         return "integer"
     if pa.types.is_decimal(data_type):
         return "decimal"
+    if pa.types.is_floating(data_type):
+        return "float"
+    if pa.types.is_large_string(data_type):
+        return pa.string()
     return _plain(data_type)
 
 

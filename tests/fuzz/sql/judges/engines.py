@@ -1,5 +1,6 @@
 """Who answers: the gateway in its several ways, plain DataFusion and DuckDB over the same rows."""
 
+import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,7 +71,13 @@ class DataFusionEngine:
     name = "datafusion"
 
     def __init__(self) -> None:
-        config = SessionConfig().set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+        config = (
+            SessionConfig()
+            .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+            .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
+            .set("datafusion.optimizer.join_reordering", "false")
+            .set("datafusion.optimizer.max_passes", "16")
+        )
         self._context = SessionContext(config.with_target_partitions(1))
         for rule in _WRONG_RULES:
             self._context.remove_optimizer_rule(rule)
@@ -155,31 +162,40 @@ def _without_zone(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass
 class References:
-    """The engines that hold a copy of the rows."""
+    """The engines that hold a copy of the rows.
+
+    Attributes:
+        views: Their texts for DataFusion and DuckDB, None where the latter means something else by it.
+    """
 
     datafusion: DataFusionEngine
     duckdb: DuckEngine
+    views: Mapping[str, tuple[str, str | None]]
 
     @staticmethod
     def over(tables: Mapping[str, pa.Table], views: Mapping[str, tuple[str, str | None]]) -> "References":
         """Engines over these tables and views."""
-        references = References(DataFusionEngine(), DuckEngine())
+        references = References(DataFusionEngine(), DuckEngine(), views)
         for name, table in tables.items():
-            references.set_table(name, table)
-        for name, (native, duck) in views.items():
-            references.datafusion.set_view(name, native)
-            if duck is not None:
-                try:
-                    references.duckdb.set_view(name, duck)
-                except duckdb.Error:
-                    # It refuses what it does not know; statements over the view find none there.
-                    continue
+            references.datafusion.set_table(name, table)
+            references.duckdb.set_table(name, table)
+        references._set_views()
         return references
 
     def set_table(self, name: str, table: pa.Table) -> None:
         """Hold these rows from now on."""
         self.datafusion.set_table(name, table)
         self.duckdb.set_table(name, table)
+        self._set_views()
+
+    def _set_views(self) -> None:
+        """DataFusion's views are plans, which go on reading the rows of when they were made."""
+        for name, (native, duck) in self.views.items():
+            self.datafusion.set_view(name, native)
+            if duck is not None:
+                # DuckDB refuses what it does not know; statements over the view find none there.
+                with contextlib.suppress(duckdb.Error):
+                    self.duckdb.set_view(name, duck)
 
     def close(self) -> None:
         """Free the rows."""

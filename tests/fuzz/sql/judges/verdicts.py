@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tests.fuzz.sql.grammar.partitions import Partition
-from tests.fuzz.sql.grammar.queries import Statement
+from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.judges.answers import difference, rows_of, type_difference
 from tests.fuzz.sql.judges.engines import Engine, Refused
@@ -59,7 +59,10 @@ def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -
         if isinstance(left, Refused) and isinstance(right, Refused):
             return None
         refused = left if isinstance(left, Refused) else right
-        return f"only the {'first' if refused is left else 'second'}: {_sort_of_refusal(refused)}: {str(refused)[:300]}"
+        if is_known_refusal(str(refused)):
+            return None
+        which = "first" if refused is left else "second"
+        return f"only the {which}: {_sort_of_refusal(refused)}: {str(refused)[:300]}"
     if typed:
         found = type_difference(left.schema, right.schema)
         if found is not None:
@@ -99,15 +102,24 @@ class Court:
             self.tally.add(twin.name)
             found = compare(statement, answer, ask(twin, statement.node), typed=True)
             if found is not None:
-                return Verdict(f"gateway and {twin.name}: {_sort(found)}", found)
+                is_upstream = self._is_upstream(statement, answer)
+                return Verdict(f"gateway and {twin.name}: {_sort(found)}", found, ours=not is_upstream)
         return self._judge_reference(statement, answer)
+
+    def _is_upstream(self, statement: Statement, answer: Answer) -> bool:
+        """Whether DataFusion makes the gateway's mistake by itself, and DuckDB does not."""
+        if compare(statement, answer, ask(self.datafusion, statement.node), typed=False) is not None:
+            return False
+        third = self._third(statement)
+        return third is not None and compare(statement, answer, third, typed=False) is not None
 
     def _judge_reference(self, statement: Statement, answer: Answer) -> Verdict | None:
         reference = ask(self.datafusion, statement.node)
         self.tally.add("datafusion")
         found = compare(statement, answer, reference, typed=True)
-        if found is None and isinstance(answer, Refused):
-            self.tally.add("refused by both")
+        if found is None and (isinstance(answer, Refused) or isinstance(reference, Refused)):
+            is_known = not (isinstance(answer, Refused) and isinstance(reference, Refused))
+            self.tally.add("known refusals" if is_known else "refused by both")
             return None
         third = self._third(statement)
         if found is None:
@@ -117,17 +129,10 @@ class Court:
             if other is None:
                 return None
             return Verdict(f"gateway = datafusion, duckdb: {_sort(other)}", other, ours=False)
-        if isinstance(answer, Refused) and is_known_refusal(str(answer)):
-            self.tally.add("known refusals")
+        is_confirmed = third is not None and compare(statement, answer, third, typed=False) is None
+        if is_confirmed and (isinstance(reference, Refused) or not _types_differ(answer, reference)):
+            self.tally.add("datafusion alone is wrong")
             return None
-        if (
-            third is not None
-            and not isinstance(answer, Refused)
-            and compare(statement, answer, third, typed=False) is None
-        ):
-            if isinstance(reference, Refused) or type_difference(answer.schema, reference.schema) is None:
-                self.tally.add("datafusion alone is wrong")
-                return None
         return Verdict(f"gateway and datafusion: {_sort(found)}", found)
 
     def _third(self, statement: Statement) -> pa.Table | None:
@@ -149,7 +154,10 @@ class Court:
         self.tally.add(f"law: {partition.law.name.lower()}")
         answers = [ask(self.gateway, one) for one in (partition.whole(), *partition.parts())]
         refused = [one for one in answers if isinstance(one, Refused)]
-        if len(refused) == len(answers):
+        if len(refused) == len(answers) or any(is_known_refusal(str(one)) for one in refused):
+            self.tally.add("refused by both")
+            return None
+        if any(isinstance(ask(self.datafusion, one), Refused) for one in partition.parts()):
             self.tally.add("refused by both")
             return None
         if refused:
@@ -171,6 +179,9 @@ class Court:
             )
             return None
         if isinstance(answer, Refused):
+            if is_known_refusal(str(answer)):
+                self.tally.add("known refusals")
+                return None
             return Verdict(f"some: {_sort_of_refusal(answer)}", str(answer)[:300])
         query = statement.query
         assert query is not None
@@ -186,6 +197,10 @@ class Court:
         if extra:
             return Verdict("some: other rows", f"{list(extra.elements())[:4]} are no rows of the whole")
         return None
+
+
+def _types_differ(answer: Answer, reference: pa.Table) -> bool:
+    return isinstance(answer, pa.Table) and type_difference(answer.schema, reference.schema) is not None
 
 
 def _sort(found: str) -> str:

@@ -1,0 +1,62 @@
+"""A statement, and how its answers are compared."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.fuzz.sql.grammar.blocks import Query, Select, SetOperation, With
+from tests.fuzz.sql.grammar.kinds import Kind
+from tests.fuzz.sql.grammar.partitions import Partition
+from tests.fuzz.sql.grammar.tree import Expression, Node, Pair, Parameter, with_values
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A query, and how its answers are compared.
+
+    Attributes:
+        node: The query.
+        superset: What it returns some of, where its limit leaves a choice.
+    """
+
+    node: Node
+    superset: Node | None = None
+
+    @property
+    def query(self) -> Query | None:
+        """The outermost block, which has order and limit."""
+        node = self.node
+        while isinstance(node, With):
+            node = node.body
+        return node if isinstance(node, Query) else None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of rows is known: all output columns are sorted by."""
+        query = self.query
+        if query is None or not query.order:
+            return False
+        block: Node | None = query
+        while isinstance(block, SetOperation):
+            block = block.left
+        return isinstance(block, Select) and not block.star and len(query.order) == len(block.items)
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether last digits depend on the order in which rows are added."""
+        return any(isinstance(one, Expression) and one.inexact for one in self.node.walk())
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether values are bound."""
+        return any(isinstance(one, Parameter) for one in self.node.walk())
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """What is asked in the end."""
+        return (self.node.whole(), *self.node.parts()) if isinstance(self.node, Partition) else (self.node,)
+
+    def with_values(self, draw: Callable[[Kind], Any]) -> "Statement":
+        """The statement with other values of its parameters."""
+        node, superset = with_values(Pair(self.node, self.superset), draw).both
+        return Statement(node, superset)

@@ -1,0 +1,137 @@
+"""Random SQL over random lakes: the gateway answers as a replay of the rows does, however it is asked.
+
+`python -m tests.fuzz.sql` does the same by hand; what a failure prints says how to get it again.
+"""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from planner.catalog import Catalog
+from planner.engine import QueryEngine
+from tests.fuzz.sql.grammar.kinds import INT64, TEXT
+from tests.fuzz.sql.grammar.queries import Queries
+from tests.fuzz.sql.grammar.sources import Shape
+from tests.fuzz.sql.grammar.statement import Statement
+from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
+from tests.fuzz.sql.judges.engines import GatewayEngine, References, Refused
+from tests.fuzz.sql.judges.shrinking import shrink
+from tests.fuzz.sql.judges.verdicts import Court, Verdict
+from tests.fuzz.sql.running import Fuzzer, Report
+from tests.support.writer_process import WriterProcess
+
+SHAPE = Shape("t", (("id", INT64), ("s", TEXT)), ("id",))
+ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "s": [None, "a", "b", "ab"] * 5})
+
+
+def run(writers: WriterProcess, seed: int, statements: int, per_lake: int) -> Report:
+    """A run that must not find the gateway wrong."""
+    report = Fuzzer(seed, per_lake).run(writers, statements=statements)
+    assert not report.ours, str(report)
+    return report
+
+
+def test_some_statements(writers: WriterProcess) -> None:
+    report = run(writers, seed=1, statements=60, per_lake=60)
+    assert report.tally.counts["duckdb"] > 25, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [11, 12])
+def test_known_seeds(writers: WriterProcess, seed: int) -> None:
+    run(writers, seed, statements=1000, per_lake=500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2))
+def test_a_fresh_seed(writers: WriterProcess, part: int) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"part {part} of the statements has seed {seed}")  # noqa: T201 - shown where the test fails
+    run(writers, seed, statements=1000, per_lake=500)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", range(1000, 1050))
+def test_a_million_statements(writers: WriterProcess, seed: int) -> None:
+    """In fifty parts."""
+    run(writers, seed, statements=20_000, per_lake=1000)
+
+
+def test_statements_follow_from_their_seed() -> None:
+    texts = [
+        [render(queries.statement().node, Reader.DATAFUSION)[0] for _ in range(200)]
+        for queries in (Queries(random.Random(5), [SHAPE]) for _ in range(2))
+    ]
+    assert texts[0] == texts[1]
+    assert len(set(texts[0])) > 150
+
+
+@dataclass
+class Lying:
+    """An engine that is wrong about statements that have a word in them."""
+
+    truthful: GatewayEngine
+    word: str
+    name: str = "gateway"
+
+    def answer(self, node: Node) -> pa.Table:
+        answer = self.truthful.answer(node)
+        return answer.slice(1) if self.word in render(node, Reader.GATEWAY)[0] else answer
+
+
+@pytest.mark.parametrize("word", ["max(", "LEFT JOIN", "DISTINCT", "EXISTS", "UNION ALL"])
+def test_a_wrong_answer_is_noticed_and_made_small(root: Path, word: str) -> None:
+    lance.write_dataset(ROWS, str(root / "t.lance"))
+    references = References.over({"t": ROWS}, {})
+    engine = QueryEngine(Catalog.open(str(root)))
+    court = Court(Lying(GatewayEngine(engine), word), references.datafusion, references.duckdb)
+    queries = Queries(random.Random(3), [SHAPE])
+    try:
+        small, verdict = _first_failure(court, queries)
+    finally:
+        references.close()
+        engine.close()
+    assert verdict.ours
+    text = render(small.node, Reader.GATEWAY)[0]
+    assert word in text
+    assert len(text) < 200, text
+
+
+def _first_failure(court: Court, queries: Queries) -> tuple[Statement, Verdict]:
+    for _ in range(3000):
+        statement = queries.statement()
+        verdict = court.judge(statement)
+        if verdict is not None and verdict.ours:
+            break
+    else:
+        pytest.fail("no statement had the word, or nobody noticed")
+
+    def fails(smaller: Statement) -> bool:
+        found = court.judge(smaller)
+        return found is not None and found.judge == verdict.judge
+
+    return shrink(statement, fails), verdict
+
+
+def test_most_statements_are_answered_by_everybody() -> None:
+    """A generator whose statements are refused would find nothing."""
+    references = References.over({"t": ROWS}, {})
+    queries = Queries(random.Random(7), [SHAPE])
+    answered = agreed = 0
+    for _ in range(300):
+        node = queries.statement().node
+        try:
+            references.datafusion.answer(node)
+            answered += 1
+            references.duckdb.answer(node)
+            agreed += 1
+        except (AbstainError, Refused):
+            continue
+    references.close()
+    assert answered > 280
+    assert agreed > 200
