@@ -107,7 +107,7 @@ def test_parameters_that_are_null_are_refused_in_such_lists_alone(tmp_path: Path
     query = engine.prepare("SELECT id FROM t WHERE id IN (1, 2, 3) AND id NOT IN ($1, $2)")
     two, null = pa.scalar(2, pa.int64()), pa.scalar(None, pa.int64())
     assert query.execute([two, two]).read_all()["id"].to_pylist() == [1, 3]
-    with pytest.raises(UnsupportedError, match="leave NULL out, .* in parameters, too"):
+    with pytest.raises(UnsupportedError, match=r"leave NULL out, .* in parameters, too"):
         query.execute([two, null]).read_all()
     alone = engine.prepare("SELECT id FROM t WHERE id NOT IN ($1, 2) AND id < $2")
     assert alone.execute([null, null]).read_all().num_rows == 0
