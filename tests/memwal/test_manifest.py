@@ -166,6 +166,35 @@ class TestFindingTheNewest:
         self.commit(storage, 2, 3, 4)
         assert self.newest(storage, known) == 4
 
+    def test_directories_are_listed_only_where_nothing_leads_to_a_version(
+        self, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    ):
+        self.commit(storage, 1, 2)
+        known = read_latest_manifest(storage, REGION)
+        with monkeypatch.context() as patch:
+            patch.setattr(Storage, "list", lambda *_: pytest.fail("a directory was listed"))
+            assert self.newest(storage) == 2
+            assert self.newest(storage, known) == 2
+            self.commit(storage, 3)
+            assert self.newest(storage, known) == 3
+            assert known is not None
+            (found,) = read_latest_manifests(storage, [REGION], known={REGION: known})
+            assert found is not None
+            assert found.version == 3
+        shutil.rmtree(storage.uri)
+        assert self.newest(storage, known) is None
+
+    def test_one_version_after_a_known_one_is_read_without_looking_for_it_again(
+        self, storage: Storage, probes: list[tuple[str, ...]]
+    ):
+        self.commit(storage, 1)
+        known = read_latest_manifest(storage, REGION)
+        self.commit(storage, 2)
+        probes.clear()
+        assert self.newest(storage, known) == 2
+        paths = [manifest_path(REGION, version) for version in (1, 2, 3)]
+        assert probes == [(paths[0], paths[1]), (paths[2],)]
+
     def test_a_known_region_that_was_dropped_is_gone(self, storage: Storage):
         self.commit(storage, 1)
         known = read_latest_manifest(storage, REGION)
