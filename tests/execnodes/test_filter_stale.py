@@ -230,6 +230,14 @@ class TestPassedOn:
         assert FilterStaleExec(searches(sources, 1), Staleness.BLOOM, 1).newer == {}
 
 
+def test_its_line_names_the_way_and_each_filter_once() -> None:
+    sources = [memory_source(rows_at([1]))]
+    tail, older = Layer(frozenset(), description="tail"), Layer(frozenset(), description="older")
+    newer = {0: (tail, older), 1: (tail,)}
+    assert filtering(sources, 1, newer).describe() == "FilterStaleExec: bloom, tail, older"
+    assert filtering(sources, 1, newer, Staleness.EXACT).describe() == "FilterStaleExec: exact"
+
+
 @dataclass(frozen=True, eq=False)
 class Parts(ExecNode):
     """As many rows as the partition's number."""
