@@ -174,8 +174,8 @@ class TestFindingTheNewest:
         with monkeypatch.context() as patch:
             patch.setattr(Storage, "list", lambda *_: pytest.fail("a directory was listed"))
             assert self.newest(storage) == 2
-            assert self.newest(storage, known) == 2
             self.commit(storage, 3)
+            (Path(storage.uri) / version_hint_path(REGION)).unlink()
             assert self.newest(storage, known) == 3
             assert known is not None
             (found,) = read_latest_manifests(storage, [REGION], known={REGION: known})

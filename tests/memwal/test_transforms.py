@@ -301,6 +301,16 @@ class TestExpressions:
         spec = RegionSpec(1, (RegionField("f", (), None, "1 + 1", "int32"),))
         assert region_values(spec, {5: pa.array(["x", "y"])}) == (pa.array([2, 2], pa.int32()),)
 
+    def test_it_has_as_many_values_as_its_columns(self):
+        for field in (field_of(None, expression="col0 + 1"), field_of(None, expression="7")):
+            (first, *_) = got = transform_of(field).apply([pa.array([6, 6, 6])])
+            assert (len(got), first.as_py()) == (3, 7)
+
+    def test_without_any_column_there_is_one_row(self):
+        fields = (field_of("unsharded"), field_of("identity"))
+        assert [got.to_pylist() for got in region_values(RegionSpec(1, fields[:1]), {})] == [[0]]
+        assert [got.to_pylist() for got in region_values(RegionSpec(1, fields[1:]), {})] == [[None]]
+
     @pytest.mark.parametrize("expression", ["col0 +", "nope(col0)", "col7", "'x'"])
     def test_one_that_datafusion_rejects_is_named(self, expression: str):
         with pytest.raises(InvalidInputError, match=r"Region expression .* cannot be evaluated: .{1,250}$"):
