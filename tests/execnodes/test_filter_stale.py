@@ -137,6 +137,11 @@ class TestBloom:
         assert best(found, 2) == [(0, 0, 10), (0, 0, 11)]
         assert max(one for asked in newest.asked for one in asked) == 101
 
+    def test_rows_between_the_last_two_of_the_nearest_are_fetched(self) -> None:
+        sources = [memory_source(rows_at([0, 10, 11])), memory_source(rows_at([1, 2, 3, 4]), number=1)]
+        found = places(filtering(sources, 2, {1: (layer(1, 2),)}, queries=QUERIES[:1]))
+        assert best(found, 2) == [(0, 0, 0), (0, 1, 2)]
+
     def test_a_row_at_the_bound_needs_no_more_rows(self) -> None:
         newest = layer(*range(8))
         source = memory_source(rows_at([1, 1, 1, 1]))
