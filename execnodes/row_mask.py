@@ -126,7 +126,7 @@ class RowMask:
 
         Args:
             batch: rows of the source, in any projection.
-            addresses: their row addresses, ascending within a fragment.
+            addresses: their row addresses; those of a fragment together, in ascending order.
         """
         if not batch.num_rows or not self.fragments:
             return batch

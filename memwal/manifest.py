@@ -156,7 +156,7 @@ class RegionManifest:
         message.current_generation = self.current_generation
         message.region_spec_id = self.region_spec_id
         message.status = mem_wal_pb2.REGION_STATUS_SEALED if self.sealed else mem_wal_pb2.REGION_STATUS_ACTIVE
-        return message.SerializeToString(deterministic=True)
+        return message.SerializeToString()
 
 
 def list_regions(table: Storage) -> tuple[str, ...]:

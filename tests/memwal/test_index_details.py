@@ -3,6 +3,8 @@
 import struct
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from lance.file import LanceFileWriter
 
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.index_details import (
+    BaseManifest,
     MemWalIndexDetails,
     RegionField,
     RegionSpec,
+    read_base_manifest,
     read_index_details,
 )
 from memwal.layout import generation_directory
@@ -130,6 +134,106 @@ class TestWrittenByLance:
         details = read_index_details(Storage.open(uri), version)
         assert details is not None
         assert details.region_specs == (RegionSpec(1, (BUCKETS,)),)
+
+
+class TestBaseManifest:
+    def test_it_tells_the_table_apart_from_others_and_from_its_other_versions(
+        self, new_table: Callable[..., WrittenTable]
+    ):
+        table = new_table()
+        table.dataset.insert(table.rows(id=range(100), qty=range(100)))
+        table.dataset.create_scalar_index("qty", "BTREE")
+        version = table.dataset.version
+        manifest, before = (read_base_manifest(table.storage, one) for one in (version, version - 1))
+        assert manifest.path == f"_versions/{2**64 - 1 - version:020d}.manifest"
+        assert manifest.digest == blake2b(table.storage.read(manifest.path), digest_size=16).digest()
+        assert manifest.digest != before.digest
+        assert (manifest.index_names, before.index_names) == ({"qty_idx"}, frozenset())
+        assert manifest.details is not None
+        assert manifest.index_id == before.index_id == str(uuid.UUID(manifest.index_id))
+        assert not manifest.is_inherited
+        assert read_base_manifest(new_table(name="other").storage, 2).index_id != manifest.index_id
+
+    def test_a_table_without_mem_wal_has_a_digest_and_names_of_indexes(self, tmp_path: Path):
+        rows = pa.table({"qty": range(10)})
+        dataset = lance.write_dataset(rows, str(tmp_path / "t.lance"))
+        dataset.create_scalar_index("qty", "BTREE")
+        storage = Storage.open(dataset.uri)
+        manifest = read_base_manifest(storage, lance.dataset(dataset.uri).version)
+        digest = blake2b(storage.read(manifest.path), digest_size=16).digest()
+        assert manifest == BaseManifest(None, digest, manifest.path, None, frozenset({"qty_idx"}))
+
+    def test_the_index_of_a_clone_is_inherited(self, new_table: Callable[..., WrittenTable], tmp_path: Path):
+        table = new_table(unsharded=True)
+        clone = table.dataset.shallow_clone(str(tmp_path / "clone.lance"), reference=table.dataset.version)
+        manifest = read_base_manifest(Storage.open(clone.uri), clone.version)
+        assert manifest.is_inherited
+        assert manifest.index_id == read_base_manifest(table.storage, table.dataset.version).index_id
+
+
+class TestWireForm:
+    region = "0b0c7a52-53a9-4d6c-8f0e-5a6b1c1f0a11"
+    details = MemWalIndexDetails(
+        snapshot_ts_millis=7,
+        num_regions=4,
+        inline_snapshots=b"rows",
+        region_specs=(
+            RegionSpec(1, (BUCKETS, RegionField("e", (3, 4), None, "col0 + col1", "int64"))),
+            RegionSpec(2, ()),
+        ),
+        maintained_indexes=("a_idx", "b_idx"),
+        maintain_all_indexes=True,
+        merged_generations={region: 3, str(uuid.UUID(int=1)): 1},
+        index_catchup={"a_idx": {region: 2}, "b_idx": {}},
+        writer_config_defaults={"max_memtable_rows": "5"},
+    )
+
+    @pytest.mark.parametrize("details", [details, MemWalIndexDetails()], ids=["all fields", "none"])
+    def test_all_fields_come_back(self, details: MemWalIndexDetails):
+        data = details.encode()
+        read = MemWalIndexDetails.decode(data, source="it")
+        assert read == details
+        assert read.origin == data
+        assert [spec.fields for spec in read.region_specs] == [spec.fields for spec in details.region_specs]
+
+    def test_new_snapshots_leave_everything_else(self):
+        unknown = b"\xf2\x07\x03new"  # Field 126, three bytes.
+        read = MemWalIndexDetails.decode(self.details.encode() + unknown, source="it")
+        for snapshots in (b"others", b"", None):
+            data = read.encode_with_snapshots(8, 5, snapshots)
+            assert unknown in data
+            assert MemWalIndexDetails.decode(data, source="it") == replace(
+                self.details, snapshot_ts_millis=8, num_regions=5, inline_snapshots=snapshots
+            )
+        assert MemWalIndexDetails.decode(
+            self.details.encode_with_snapshots(8, 5, None), source="it"
+        ) == replace(self.details, snapshot_ts_millis=8, num_regions=5, inline_snapshots=None)
+
+    def test_what_was_read_is_encoded_anew_when_it_is_changed(self):
+        read = replace(MemWalIndexDetails.decode(self.details.encode(), source="it"), num_regions=9)
+        assert MemWalIndexDetails.decode(read.encode(), source="it").num_regions == 9
+
+    def test_a_message_ends_before_the_footer(self, new_table: Callable[..., WrittenTable]):
+        table = new_table()
+        version = table.dataset.version
+        path = f"_versions/{2**64 - 1 - version:020d}.manifest"
+        data = table.storage.read(path)
+        (position,) = struct.unpack("<Q", data[-16:-8])
+        (length,) = struct.unpack_from("<I", data, position)
+        assert position + 4 + length == len(data) - 16
+        for wrong in (length + 1, 2**32 - 1):
+            changed = data[:position] + struct.pack("<I", wrong) + data[position + 4 :]
+            table.storage.put(path, changed)
+            with pytest.raises(CorruptDataError, match=f"at byte {position} is said to have {wrong} bytes"):
+                read_index_details(table.storage, version)
+
+    def test_a_file_without_the_magic_bytes_is_no_manifest(self, new_table: Callable[..., WrittenTable]):
+        table = new_table()
+        version = table.dataset.version
+        path = f"_versions/{2**64 - 1 - version:020d}.manifest"
+        table.storage.put(path, table.storage.read(path)[:-4] + b"LANX")
+        with pytest.raises(CorruptDataError, match="ends with b'LANX' instead of b'LANC'"):
+            read_index_details(table.storage, version)
 
 
 class TestDamage:

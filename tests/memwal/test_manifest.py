@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memwal.errors import CorruptDataError, InvalidInputError
+from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
 from memwal.layout import bit_reversed, from_bit_reversed, manifest_path, version_hint_path
 from memwal.manifest import (
     FlushedGeneration,
@@ -166,6 +166,64 @@ class TestFindingTheNewest:
         self.commit(storage, 2, 3, 4)
         assert self.newest(storage, known) == 4
 
+    def test_directories_are_listed_only_where_nothing_leads_to_a_version(
+        self, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    ):
+        self.commit(storage, 1, 2)
+        known = read_latest_manifest(storage, REGION)
+        with monkeypatch.context() as patch:
+            patch.setattr(Storage, "list", lambda *_: pytest.fail("a directory was listed"))
+            assert self.newest(storage) == 2
+            self.commit(storage, 3)
+            (Path(storage.uri) / version_hint_path(REGION)).unlink()
+            assert self.newest(storage, known) == 3
+            assert known is not None
+            (found,) = read_latest_manifests(storage, [REGION], known={REGION: known})
+            assert found is not None
+            assert found.version == 3
+        shutil.rmtree(storage.uri)
+        assert self.newest(storage, known) is None
+
+    def test_one_version_after_a_known_one_is_read_without_looking_for_it_again(
+        self, storage: Storage, probes: list[tuple[str, ...]]
+    ):
+        self.commit(storage, 1)
+        known = read_latest_manifest(storage, REGION)
+        self.commit(storage, 2)
+        probes.clear()
+        assert self.newest(storage, known) == 2
+        paths = [manifest_path(REGION, version) for version in (1, 2, 3)]
+        assert probes == [(paths[0], paths[1]), (paths[2],)]
+
+    def test_a_version_that_is_removed_while_it_is_read_is_looked_for_again(
+        self, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    ):
+        self.commit(storage, 1, 2)
+        read, newest = Storage.read, manifest_path(REGION, 2)
+
+        def removing(self: Storage, path: str) -> bytes:
+            if path == newest:
+                (Path(storage.uri) / newest).unlink(missing_ok=True)
+            return read(self, path)
+
+        monkeypatch.setattr(Storage, "read", removing)
+        assert self.newest(storage) == 1
+
+    def test_versions_that_keep_vanishing_are_given_up(
+        self, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    ):
+        self.commit(storage, 1)
+        attempts = []
+
+        def vanished(_: Storage, path: str) -> bytes:
+            attempts.append(path)
+            raise FileNotFoundError
+
+        monkeypatch.setattr(Storage, "read", vanished)
+        with pytest.raises(UnavailableError, match=f"region {REGION} .* vanish while they are read; retry"):
+            self.newest(storage)
+        assert attempts == [version_hint_path(REGION), *[manifest_path(REGION, 1)] * 3]
+
     def test_a_known_region_that_was_dropped_is_gone(self, storage: Storage):
         self.commit(storage, 1)
         known = read_latest_manifest(storage, REGION)
@@ -207,6 +265,16 @@ class TestCommitting:
         manifest = read_latest_manifest(storage, REGION)
         assert manifest == new_manifest()
         assert storage.read(version_hint_path(REGION)) == b'{"version":1}'
+
+    def test_a_version_counts_without_its_hint(self, storage: Storage, monkeypatch: pytest.MonkeyPatch):
+        def unavailable(*_: object) -> None:
+            raise UnavailableError("no answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Storage, "put", unavailable)
+            assert commit_manifest(storage, new_manifest())
+        assert not storage.exists(version_hint_path(REGION))[0]
+        assert read_latest_manifest(storage, REGION) == new_manifest()
 
     def test_all_fields_come_back(self, storage: Storage):
         manifest = RegionManifest(

@@ -8,6 +8,7 @@ import pytest
 
 from memwal.errors import CorruptDataError, InvalidInputError, UnsupportedError
 from memwal.index_details import RegionField
+from memwal.raw_values import decode_raw, encode_raw, parse_result_type
 from memwal.transforms import decode_region_value, encode_region_value
 
 LEAP_DAY = dt.datetime(2024, 2, 29, 5, 6)
@@ -44,6 +45,28 @@ def test_values_are_raw_little_endian_bytes(result_type: str, value: object, raw
     field = identity(result_type)
     assert encode_region_value(field, value) == raw
     assert decode_region_value(field, raw) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "data_type", "raw"),
+    [
+        ("large_utf8", pa.large_string(), b"x"),
+        ("utf8", pa.string(), b"x"),
+        ("binary", pa.binary(), b"\xff"),
+        ("large_binary", pa.large_binary(), b"\xff"),
+        ("bool", pa.bool_(), b"\1"),
+        ("int8", pa.int8(), b"\1"),
+        ("date64:ms", pa.date64(), b"\0" * 8),
+        ("timestamp:us:", pa.timestamp("us"), b"\1" + b"\0" * 7),
+        ("timestamp:ms:UTC", pa.timestamp("ms", "UTC"), b"\1" + b"\0" * 7),
+    ],
+)
+def test_values_have_the_type_that_is_named(name: str, data_type: pa.DataType, raw: bytes):
+    value = decode_raw(parse_result_type(name), raw, source="it")
+    assert (value.type, value.is_valid) == (data_type, True)
+    assert encode_raw(data_type, value, source="it") == raw
+    if name.startswith(("bool", "int", "date", "timestamp")):
+        assert decode_raw(data_type, b"", source="it") == pa.scalar(None, data_type)
 
 
 def test_arrow_scalars_are_encoded_as_the_result_type():

@@ -17,7 +17,6 @@ from memwal.index_details import RegionField, RegionSpec
 from memwal.murmur3 import hash_as_lance
 from memwal.transforms import (
     TRANSFORMS,
-    Bucket,
     BucketHash,
     MultiBucket,
     Truncate,
@@ -202,6 +201,10 @@ class TestMultiBucket:
         with pytest.raises(InvalidInputError, match="'multi_bucket' takes one column or more, got none"):
             MultiBucket(4).apply([])
 
+    def test_columns_are_equally_long(self):
+        with pytest.raises(ValueError, match="shorter"):
+            MultiBucket(4).apply([pa.array([1, 2]), pa.array([1])])
+
 
 class TestDateParts:
     @pytest.mark.parametrize(
@@ -298,6 +301,16 @@ class TestExpressions:
         spec = RegionSpec(1, (RegionField("f", (), None, "1 + 1", "int32"),))
         assert region_values(spec, {5: pa.array(["x", "y"])}) == (pa.array([2, 2], pa.int32()),)
 
+    def test_it_has_as_many_values_as_its_columns(self):
+        for field in (field_of(None, expression="col0 + 1"), field_of(None, expression="7")):
+            (first, *_) = got = transform_of(field).apply([pa.array([6, 6, 6])])
+            assert (len(got), first.as_py()) == (3, 7)
+
+    def test_without_any_column_there_is_one_row(self):
+        fields = (field_of("unsharded"), field_of("identity"))
+        assert [got.to_pylist() for got in region_values(RegionSpec(1, fields[:1]), {})] == [[0]]
+        assert [got.to_pylist() for got in region_values(RegionSpec(1, fields[1:]), {})] == [[None]]
+
     @pytest.mark.parametrize("expression", ["col0 +", "nope(col0)", "col7", "'x'"])
     def test_one_that_datafusion_rejects_is_named(self, expression: str):
         with pytest.raises(InvalidInputError, match=r"Region expression .* cannot be evaluated: .{1,250}$"):
@@ -390,9 +403,12 @@ def test_an_unknown_transform_is_named_beside_the_known_ones():
     [
         (field_of("bucket"), "num_buckets is None, but must be a number"),
         (field_of("bucket", num_buckets="many"), "num_buckets is 'many'"),
-        (field_of("bucket", num_buckets=0), "num_buckets is 0, but must be 1 or more"),
-        (field_of("multi_bucket", num_buckets=-1), "num_buckets is -1"),
-        (field_of("truncate", width=0), "width is 0"),
+        (field_of("bucket", num_buckets=0), "'bucket': num_buckets is 0, but must be 1 or more"),
+        (field_of("multi_bucket", num_buckets=-1), "'multi_bucket': num_buckets is -1"),
+        (field_of("multi_bucket", num_buckets=0), "'multi_bucket': num_buckets is 0"),
+        (field_of("multi_bucket"), "num_buckets is None"),
+        (field_of("truncate", width=0), "'truncate': width is 0"),
+        (field_of("truncate"), "width is None"),
     ],
 )
 def test_a_senseless_parameter_is_named(field: RegionField, message: str):
@@ -400,9 +416,54 @@ def test_a_senseless_parameter_is_named(field: RegionField, message: str):
         transform_of(field)
 
 
-def test_transforms_of_one_column_refuse_others():
-    with pytest.raises(InvalidInputError, match="'bucket' takes one column, got 2"):
-        Bucket(4).apply([pa.array([1]), pa.array([2])])
+@pytest.mark.parametrize("name", ["identity", "year", "month", "day", "hour", "bucket", "truncate"])
+@pytest.mark.parametrize("count", [0, 2])
+def test_transforms_of_one_column_refuse_others(name: str, count: int):
+    transform = transform_of(field_of(name, num_buckets=4, width=4))
+    with pytest.raises(InvalidInputError, match=f"'{name}' takes one column, got {count}"):
+        transform.apply([pa.array([1])] * count)
+
+
+@pytest.mark.parametrize(
+    ("field", "kept"),
+    [
+        (field_of("unsharded"), set()),
+        (field_of("identity"), set(COLUMNS)),
+        (field_of("year"), {"date32", "timestamp", "timestamp_zoned"}),
+        (field_of("month"), set()),
+        (field_of("day"), set()),
+        (field_of("hour"), set()),
+        (field_of("bucket", num_buckets=1), set()),
+        (field_of("multi_bucket", num_buckets=1), set()),
+        (
+            field_of("truncate", width=1),
+            {one for one in COLUMNS if one.startswith(("int", "uint", "float", "utf8", "large"))},
+        ),
+        (field_of(None, expression="col0"), set()),
+    ],
+    ids=lambda value: getattr(value, "transform", "") or "",
+)
+def test_ranges_of_these_types_have_ranges_of_values(field: RegionField, kept: set[str]):
+    transform = transform_of(field)
+    assert {name for name, column in COLUMNS.items() if transform.preserves_order(column.type)} == kept
+    assert transform.preserves_order(pa.decimal128(9, 2)) == (field.transform in {"identity", "truncate"})
+
+
+@pytest.mark.parametrize(
+    "field", [field_of("bucket", num_buckets=4), field_of("multi_bucket", num_buckets=4)]
+)
+@pytest.mark.parametrize("reading", list(BucketHash))
+def test_buckets_are_of_32_bits(field: RegionField, reading: BucketHash):
+    for column in (COLUMNS["int64"], COLUMNS["utf8"], pa.nulls(2)):
+        assert values(field, column, reading=reading).type == pa.int32()
+
+
+def test_parts_are_of_32_bits_and_zeros_too():
+    for column in (COLUMNS["date32"], COLUMNS["timestamp"], pa.array(["2024-02-29"]), pa.nulls(2)):
+        assert values(field_of("year"), column).type == pa.int32()
+    everything = transform_of(field_of("unsharded"))
+    for given, rows, expected in (([COLUMNS["bool"]], 9, 3), ([], 9, 9), ([], 0, 0), ([], None, 1)):
+        assert everything.apply(given, rows=rows) == pa.array([0] * expected, pa.int32())
 
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
