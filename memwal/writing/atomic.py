@@ -6,8 +6,6 @@ the log before it is closed writes all of it as one entry then, in order, and fl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
@@ -21,19 +19,6 @@ _ROOM_ROWS = 100_000
 _ROOM_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class AtomicAppend:
-    """What was appended.
-
-    Attributes:
-        epoch: of the claim, which was let go.
-        position: in the log.
-    """
-
-    epoch: int
-    position: int
-
-
 def append_atomically(
     table: OpenTable,
     region_id: str,
@@ -42,7 +27,7 @@ def append_atomically(
     *,
     after_epoch: int | None,
     known: RegionManifest | None,
-) -> AtomicAppend:
+) -> int:
     """Claim a region, append all of it as one entry, flush, and let go.
 
     Args:
@@ -52,6 +37,9 @@ def append_atomically(
         deletes: keys to delete; None for none.
         after_epoch: nobody may have claimed the region since this epoch; None where that does not matter.
         known: the newest manifest read before.
+
+    Returns:
+        Epoch of the claim, which was let go.
 
     Raises:
         InDoubtError: whether it was appended must be looked up; its `epoch` is that of the claim.
@@ -90,4 +78,4 @@ def append_atomically(
     except (OSError, RuntimeError) as error:
         text = plain(error)
         raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
-    return AtomicAppend(epoch, position + 1)
+    return epoch

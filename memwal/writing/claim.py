@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from memwal.errors import InvalidInputError, UnavailableError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.manifest import RegionManifest, read_latest_manifest
 from memwal.numbering import check_not_restarted
 from memwal.wal import last_wal_position
 from memwal.writing.changes import FencedError, SealedError
-from memwal.writing.log import entry_at, unflushed
+from memwal.writing.log import entry_at, position_of, unflushed
 from memwal.writing.opened import OpenTable
 from memwal.writing.options import WriteOptions
 from memwal.writing.own_tail import HeldEntry, TailKeeper
@@ -47,7 +47,7 @@ class InDoubtError(UnavailableError):
     """An append failed, and whether the rows arrived must be looked up.
 
     Attributes:
-        position: at which they are, if they arrived.
+        position: at which they are if they arrived, or behind fences that begin there.
         epoch: with which they are there.
         by_peer: whether another writer's claim was the reason.
     """
@@ -67,7 +67,7 @@ class Claim:
         table: with which it was opened.
         region_id: UUID in its usual text form.
         epoch: fencing token.
-        position: of the newest entry in the log.
+        position: of the newest entry that it appended; before the first, of its fence.
         tail: what was appended and is not flushed.
         since: when it was claimed, in UTC.
         used_at: monotonic time of the last append.
@@ -98,9 +98,10 @@ class Claim:
         try:
             (self._writer.delete if deleted else self._writer.put)(exported(rows))
             stats = self._writer.memtable_stats()
-        except (OSError, RuntimeError) as error:
+            position = position_of(self.table.storage, self.region_id, self.position + 1, self.epoch)
+        except (OSError, RuntimeError, LanceGatewayError) as error:
             raise self._judged(error) from error
-        self.position += 1
+        self.position = position
         self.used_at = time.monotonic()
         generation = stats["generation"]
         self.tail.append(

@@ -9,7 +9,7 @@ from memwal.manifest import RegionManifest, read_latest_manifest
 from memwal.numbering import is_given_up
 from memwal.region_ids import is_retired
 from memwal.storage import Storage
-from memwal.wal import WalEntry, last_wal_position, read_wal_entry
+from memwal.wal import WalEntry, last_wal_position, read_wal_entry, wal_entry_path
 
 
 class Arrival(Enum):
@@ -94,15 +94,48 @@ def unflushed(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:
             yield entry
 
 
-def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:
-    """What became of an append of the writer with this epoch at this position; None while nothing is there.
+def position_of(storage: Storage, region_id: str, position: int, epoch: int) -> int:
+    """Where the entry is that the writer with this epoch has just appended.
 
-    Whoever appends at a position takes it for good, so another writer's entry there is an answer too.
+    It is the next one as a rule. A writer that claimed the region earlier, and lost it before it left its
+    fence in the log, may leave it in between: Lance's writers step over fences of older epochs.
+
+    Args:
+        storage: directory of the table.
+        region_id: of the region.
+        position: that follows the newest entry of the writer before.
+        epoch: of the writer.
 
     Raises:
         LanceGatewayError: the log can't be read.
     """
-    entry = entry_at(storage, region_id, position)
-    if entry is None:
-        return None
-    return Arrival.WRITTEN if entry.writer_epoch == epoch and not entry.is_fence else Arrival.NOT_WRITTEN
+    while storage.exists(wal_entry_path(region_id, position + 1))[0]:
+        entry = entry_at(storage, region_id, position)
+        if entry is not None and entry.writer_epoch == epoch and not entry.is_fence:
+            break
+        position += 1
+    return position
+
+
+def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arrival | None:
+    """What became of an append of the writer with this epoch; None while nothing tells.
+
+    Whoever appends at a position takes it for good, so the entry of a writer that claimed the region later is
+    an answer too. Fences of writers that claimed it earlier tell nothing: see `position_of`.
+
+    Args:
+        storage: directory of the table.
+        region_id: of the region.
+        position: that follows the newest entry of the writer before.
+        epoch: of the writer.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    while (entry := entry_at(storage, region_id, position)) is not None:
+        if entry.writer_epoch > epoch:
+            return Arrival.NOT_WRITTEN
+        if entry.writer_epoch == epoch and not entry.is_fence:
+            return Arrival.WRITTEN
+        position += 1
+    return None

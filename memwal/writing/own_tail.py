@@ -26,7 +26,8 @@ class OwnTail:
         writer_epoch: of the claim.
         first: position of the oldest entry that is held; `last` + 1 where none is.
         last: position of the newest durable entry.
-        entries: with rows, ascending, all those of positions `first` to `last`.
+        entries: with rows, ascending, all those of positions `first` to `last`; what lies between them are
+            fences.
     """
 
     writer_epoch: int
@@ -109,22 +110,23 @@ class TailKeeper:
     def __init__(self, epoch: int, position: int) -> None:
         self._epoch = epoch
         self._lock = threading.Lock()
-        # First position, last position, entries: replaced together, so that readers need no lock.
-        self._state: tuple[int, int, list[HeldEntry]] = (position + 1, position, [])
+        # First position, last position, entries and how many of them: replaced together, so that readers
+        # need no lock.
+        self._state: tuple[int, int, list[HeldEntry], int] = (position + 1, position, [], 0)
         self.rows = 0
         self.bytes = 0
 
     def view(self) -> OwnTail:
         """What is held now; costs the same however much that is."""
-        first, last, held = self._state
-        return OwnTail(self._epoch, first, last, _Entries(held, last - first + 1))
+        first, last, held, count = self._state
+        return OwnTail(self._epoch, first, last, _Entries(held, count))
 
     def append(self, entry: HeldEntry) -> None:
-        """Hold a durable entry; it follows the last without a gap."""
+        """Hold a durable entry; between it and the last there are none but fences."""
         with self._lock:
-            first, _, held = self._state
+            first, _, held, _ = self._state
             held.append(entry)
-            self._state = (first, entry.position, held)
+            self._state = (first, entry.position, held, len(held))
             self.rows += entry.num_rows
             self.bytes += entry.nbytes
 
@@ -133,8 +135,9 @@ class TailKeeper:
         if not self._state[2] or self._state[2][0].generation >= generation:
             return
         with self._lock:
-            first, last, held = self._state
+            _, last, held, _ = self._state
             keep = next((at for at, one in enumerate(held) if one.generation >= generation), len(held))
             self.rows -= sum(one.num_rows for one in held[:keep])
             self.bytes -= sum(one.nbytes for one in held[:keep])
-            self._state = (first + keep, last, held[keep:])
+            kept = held[keep:]
+            self._state = (kept[0].position if kept else last + 1, last, kept, len(kept))

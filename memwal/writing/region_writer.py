@@ -314,10 +314,9 @@ class RegionWriter:
             upserts = None if upserts is None else table.upserts(upserts, fill=True)
             deletes = None if deletes is None else table.deletes(deletes)
         after = None if request.holder is None else self.last_epoch
-        done = append_atomically(
+        self.last_epoch = append_atomically(
             table, self.region_id, upserts, deletes, after_epoch=after, known=self.ownership.manifest
         )
-        self.last_epoch = done.epoch
         self.counters.claims += 1
         self.counters.flushes += 1
 

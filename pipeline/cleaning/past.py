@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, UnavailableError
 from memwal.index_details import read_index_details
+from memwal.lance_errors import brief
 from pipeline.cleaning.garbage import Kind
 from pipeline.cleaning.policy import CleanPolicy
 from pipeline.lake import LakeTable
@@ -108,14 +109,23 @@ class Past:
 
 
 def list_versions(dataset: Any) -> tuple[Version, ...]:  # noqa: ANN401 (lance types)
-    """All versions of a `lance.LanceDataset`, ascending, with their tags."""
+    """All versions of a `lance.LanceDataset`, ascending, with their tags.
+
+    Raises:
+        UnavailableError: one can't be read, or is being removed by another run.
+    """
+    try:
+        tagged, listed = dataset.tags.list(), dataset.versions()
+    except (OSError, ValueError, RuntimeError) as error:
+        msg = f"{dataset.uri}: versions of the base table can't be listed: {brief(error)}; retry"
+        raise UnavailableError(msg) from error
     tags: dict[int, list[str]] = {}
-    for name, one in sorted(dataset.tags.list().items()):
+    for name, one in sorted(tagged.items()):
         if one.get("branch") is None:
             tags.setdefault(int(one["version"]), []).append(name)
     found = (
         Version(number, microseconds(one["timestamp"]), tuple(tags.get(number, ())))
-        for one in dataset.versions()
+        for one in listed
         for number in (int(one["version"]),)
     )
     return tuple(sorted(found, key=lambda one: one.number))

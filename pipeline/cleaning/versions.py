@@ -21,10 +21,15 @@ def old_versions(
 ) -> Iterator[Garbage]:
     """Versions that expired, each with the bytes of what no later version has.
 
+    Those that another run has removed by now are left out.
+
     Args:
         table: whose versions they are.
         versions: all of them, ascending.
         expired: those that go.
+
+    Raises:
+        UnavailableError: one is there and can't be read.
     """
     if not expired:
         return
@@ -39,9 +44,12 @@ def old_versions(
     seen: set[str] = set()
     for one in versions:
         if one.number not in gone:
-            seen.update(_files(newest.checkout_version(one.number)))
+            seen.update(_files(table, newest, one.number) or ())
     for one in reversed(expired):
-        own = _files(newest.checkout_version(one.number)) - seen
+        found = _files(table, newest, one.number)
+        if found is None:
+            continue
+        own = found - seen
         seen |= own
         size = manifests.get(one.number, 0)
         size += sum(sizes.get(path, of_indexes.get(path, 0)) for path in own)
@@ -65,8 +73,27 @@ def remove_versions(table: LakeTable, numbers: Sequence[int]) -> None:
         raise UnavailableError(msg) from error
 
 
-def _files(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
-    """Data files, deletion files and ids of indexes of a version."""
+def _files(table: LakeTable, newest: Any, number: int) -> set[str] | None:  # noqa: ANN401 (lance types)
+    """Data files, deletion files and ids of indexes of a version; None where it is gone.
+
+    Args:
+        table: whose version it is.
+        newest: a version of it, a `lance.LanceDataset`.
+        number: of the version.
+
+    Raises:
+        UnavailableError: it is there and can't be read.
+    """
+    try:
+        return _files_of(newest.checkout_version(number))
+    except (OSError, ValueError) as error:
+        if number not in _manifest_sizes(table.storage):
+            return None
+        msg = f"table {table.name!r}: version {number} can't be read: {brief(error)}"
+        raise UnavailableError(msg) from error
+
+
+def _files_of(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
     found: set[str] = set()
     for fragment in dataset.get_fragments():
         found.update(f"data/{one.path}" for one in fragment.metadata.files)
