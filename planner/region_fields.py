@@ -158,7 +158,7 @@ class SpecField:
                 for column, dtype in zip(zip(*rows, strict=True), self._read_types, strict=True)
             ]
             for transform in self._transforms:
-                results = transform.apply(columns, rows=len(rows)).cast(self._dtype)
+                results = transform.apply(columns).cast(self._dtype)
                 images = [known | {key} for known, key in zip(images, _keys(results), strict=True)]
         except (LanceGatewayError, pa.ArrowException) as error:
             self.trouble = f"{self.text} cannot be evaluated: {error}"

@@ -86,7 +86,7 @@ def _compared(function: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray
 
 
 def compared_floats(compare: _Compare, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
-    """Compare as Lance does: NaN equals itself and is the greatest, or the least with its sign; 0.0 is -0.0."""
+    """Compare as Lance does: NaN equals itself and is the greatest, or the least by its sign; 0.0 is -0.0."""
     hits = compare(_total_order(left), _total_order(right))
     return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), hits, pa.scalar(None, pa.bool_()))
 
