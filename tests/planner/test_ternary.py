@@ -40,7 +40,7 @@ WORDS = pa.array(["a", None]).dictionary_encode()
         (field("n") == pa.scalar(None, pa.int64()), [None, None, None]),
         (field("n").is_null(), [False, False, True]),
         (field("n").is_valid(), [True, True, False]),
-        ((field("n") == 1) & (field("k") == 1), [True, None, False]),
+        ((field("n") == 1) & (field("k") == 1), [True, False, False]),
         ((field("n") == 2) & (field("k") == 1), [False, None, False]),
         ((field("n") == 1) | (field("k") == 3), [True, None, True]),
         (field("n").isin([1, 5]), [True, False, None]),
