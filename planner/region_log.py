@@ -125,8 +125,6 @@ class RegionLog:
                 if kept == self._listed[-len(kept) :]:
                     later._rows = rows.since(kept[0][0], base)
                     later._waiting = waiting
-            else:
-                later._waiting = waiting if rows is None else []
         return later
 
     def _is_unflushed(self, generation: int | None) -> bool:

@@ -177,6 +177,7 @@ class TestReader:
     def test_entries_of_storage_are_found_as_they_come(
         self, reader: LogReader, kept: KnownState, base: BaseTable
     ) -> None:
+        assert (reader.unflushed(kept, manifest(0, 1)).positions, kept.logs[REGION].last) == ((), 0)
         state = manifest(2, 2, 1)
         write(base.storage, REGION, *(entry(at, 2, [at]) for at in (3, 4)))
         log = reader.unflushed(kept, state)
@@ -243,6 +244,8 @@ class TestReader:
         own[REGION] = OwnTail(3, 3, 5, [entry(at, 1, [at]) for at in (3, 5)])
         log = reader.unflushed_each(kept, [manifest(0, 1, epoch=3)])[REGION]
         assert (log.positions, log.last) == ((1, 2, 3, 5), 5)
+        own[REGION] = OwnTail(3, 3, 6, [entry(at, 1, [at]) for at in (3, 5, 6)])
+        assert reader.unflushed_each(kept, [manifest(0, 1, epoch=3)])[REGION].positions == (1, 2, 3, 5, 6)
         # Others than the owner's manifest say that somebody else may have written.
         own[REGION] = OwnTail(3, 6, 7, [entry(at, 1, [at]) for at in (6, 7)])
         write(base.storage, REGION, *(entry(at, 1, [10 + at]) for at in (6, 7, 8)))
