@@ -265,6 +265,19 @@ class TestReader:
         with pytest.raises(FileNotFoundError):
             reader.entry(kept, OTHER, 1)
 
+    def test_tables_that_share_a_cache_have_entries_of_their_own(
+        self, reader: LogReader, kept: KnownState, base: BaseTable, tmp_path: Path
+    ) -> None:
+        lance.write_dataset(SCHEMA.empty_table(), tmp_path / "u.lance")
+        other = open_base_table("u", Storage.open(str(tmp_path / "u.lance")), None, lance.Session())
+        others = LogReader(other.storage, reader.cache, lambda _: None, lambda: other)
+        for storage, key in ((base.storage, 1), (other.storage, 2)):
+            write(storage, REGION, entry(1, 1, [key]))
+        for one, state, key in ((reader, kept, 1), (others, KnownState(other.place, other.session), 2)):
+            rows = one.entry(state, REGION, 1).rows
+            assert rows is not None
+            assert rows.column("id").to_pylist() == [key]
+
     def remembered(self, reader: LogReader, kept: KnownState, generation: int) -> Any:
         return reader.cache.get(FlushedGenerationName(kept.place, REGION, generation))
 
@@ -285,6 +298,7 @@ class TestReader:
         assert isinstance(second, FlushedRows)
         assert (first.start, first.stop, second.start, second.stop) == (0, 4, 4, 6)
         assert first.rows is second.rows
+        assert log.rows is not None  # what is left of them is not read again
         assert first.rows.keys(4, 6).to_pylist() == [3, 4]
         assert self.remembered(reader, kept, 3) is None
         assert log.positions == (5,)
