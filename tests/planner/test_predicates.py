@@ -427,6 +427,26 @@ def test_keys_that_do_not_compare_exactly_are_not_listed(column: str, value: pa.
     assert key_values(InList(column, (value,)), [column], SCHEMA) is None
 
 
+def any_id(*values: int) -> Or:
+    return Or(tuple(Comparison("id", "=", pa.scalar(value)) for value in values))
+
+
+def test_as_many_alternatives_as_keys_are_few_enough():
+    def found(predicate: Predicate, *names: str) -> int | None:
+        keys = key_values(predicate, names, SCHEMA, 6)
+        return None if keys is None else int(keys.num_rows)
+
+    words = Or(tuple(Comparison("s", "=", pa.scalar(word)) for word in "xyz"))
+    assert found(any_id(*range(6)), "id") == 6
+    assert found(any_id(*range(7)), "id") is None
+    assert found(Or((any_id(*range(7)), any_id(1))), "id") is None
+    assert found(And((any_id(1, 2), words)), "id", "s") == 6
+    assert found(And((any_id(1, 2, 3), words)), "id", "s") is None
+    # An operand of too many alternatives narrows nothing.
+    assert found(And((any_id(*range(7)), any_id(1))), "id") == 1
+    assert found(And((any_id(1, 2, 3), any_id(3, 4, 5))), "id") == 3
+
+
 def test_no_list_and_no_key_have_no_keys():
     assert key_values(TRUE, [], SCHEMA) is None
     nothing = key_values(InList("id", ()), ["id"], SCHEMA)
