@@ -230,6 +230,11 @@ def kept(conditions: PredicateFilter | None, batch: pa.RecordBatch = BATCH) -> l
         (TableAccess(row_filter="n <= 2"), "n >= 2", [2], None),
         (TableAccess(row_filter="n <= 2"), 'tenant <> "Name"', [1, 2], None),
         (TableAccess(row_filter="n + 1 <= 3"), "n >= 2", [2, 3], None),
+        (TableAccess(row_filter='tenant <> "Name"'), None, [1, 2, 3], None),
+        (TableAccess(row_filter='tenant = "Name"'), None, [], None),
+        (TableAccess(row_filter='tenant = "Name"', masks={"n": "1"}), None, [], None),
+        (TableAccess(row_filter='tenant = "Name"', masks={"n": "1"}), "n = 1", [], [1]),
+        (TableAccess(row_filter='tenant <> "Name"', masks={"n": "1"}), "n = 1 AND id > 1", [1, 2, 3], []),
         (TableAccess(masks={"tenant": "'a'"}), "n >= 2", [2, 3], None),
         (TableAccess(masks={"tenant": "'a'"}), "tenant = 'b'", [1, 2, 3, 4], [2]),
         (TableAccess(masks={"tenant": "'a'"}), "tenant = 'b' AND n >= 2", [2, 3], [2]),
@@ -246,6 +251,8 @@ def test_which_rows_pass_below_and_above_a_policy(
     expression = None if condition is None else pushed(SCHEMA, condition)[0]
     conditions = divided(expression, policy, SCHEMA)
     assert kept(conditions.below) == below
+    if expression is None and (policy is None or policy.pushed is None):
+        assert conditions.below is None  # there is nothing to evaluate
     assert (None if conditions.above is None else kept(conditions.above)) == above
 
 
