@@ -180,11 +180,10 @@ class _Reader:
                 if column == "*":
                     selected += [(name, name) for name in self._columns]
                 else:
-                    output: str | None = column
-                    if self._words[self.at] not in {",", "FROM"}:
-                        output = self._alias_name()
-                        if not output:
-                            return None
+                    named = self._words[self.at] not in {",", "FROM"}
+                    output = self._alias_name() if named else column
+                    if not output:
+                        return None
                     selected.append((column, output))
             if self.take("FROM"):
                 break
