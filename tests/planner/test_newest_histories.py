@@ -129,6 +129,18 @@ def test_what_one_query_found_serves_the_next(
     assert set(asked) == {1}
 
 
+def test_a_region_may_have_nothing_that_is_unflushed(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    table = Follower(root, "integers", open_engine, buckets=2)
+    table.write(dict.fromkeys(range(10), 1), [])
+    table.check(table.engine)
+    table.flush()
+    for step in (2, 3):
+        table.write({0: step}, [])
+        table.check(table.engine, open_engine(root))
+
+
 def test_newest_rows_of_one_generation_are_no_tombstones(
     root: Path, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
