@@ -134,6 +134,7 @@ def test_one_step_may_have_several_cuts() -> None:
         assert np.flatnonzero(history.newest(rows)).tolist() == shown
         assert history.distinct(0, rows) == len(shown)
     assert history.distinct(2, 4) == 2
+    assert history.find(pa.array([1]), 2) is None
 
 
 def test_unknown_keys_are_in_no_row() -> None:
