@@ -49,10 +49,11 @@ def divided(expression: pc.Expression | None, policy: TablePolicy | None, schema
     statement = None if expression is None else PredicateFilter(decode(expression, schema), expression)
     if policy is None:
         return Conditions(statement)
-    if statement is None or expression is None:
+    if statement is None:
         return Conditions(_filter(policy.predicate, policy.pushed))
     if not _may_read(statement, policy.masks.keys()):
-        whole = expression if policy.pushed is None else policy.pushed & expression
+        asked = statement.expression
+        whole = asked if policy.pushed is None else policy.pushed & asked
         return Conditions(PredicateFilter(decode(whole, schema), whole))
     operands = (
         statement.predicate.operands if isinstance(statement.predicate, And) else (statement.predicate,)

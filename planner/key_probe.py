@@ -102,9 +102,8 @@ class _HashedLayers:
         self._wanted = encoded.dictionary
         codes = encoded.indices.to_numpy()
         layer_of = np.repeat(np.arange(self._layers, dtype=np.int32), [len(layer) for layer in layers])
-        order = np.argsort(codes, kind="stable")
-        self._layer_of = layer_of[order]
-        self._counts = np.bincount(codes, minlength=len(self._wanted))
+        self._layer_of = layer_of[np.argsort(codes)]
+        self._counts = np.bincount(codes)
         self._starts = np.cumsum(self._counts) - self._counts
 
     def search(self, keys: pa.Array) -> list[np.ndarray]:

@@ -48,9 +48,10 @@ class KeyQuery:
             Rows of typed key columns, without duplicates and without NULLs (which equal nothing); None when a
             value is not exactly one of the key column's type, so that DataFusion's own coercion must decide.
         """
-        fields = [schema.field(name) for name, _ in self.constants]
+        fields = pa.schema([schema.field(name) for name, _ in self.constants])
         columns = []
-        for field, (_, constants) in zip(fields, self.constants, strict=True):
+        for name, constants in self.constants:
+            field = fields.field(name)
             values: list[Any] = []
             for constant in constants:
                 given = parameters[constant] if isinstance(constant, int) else constant
@@ -65,8 +66,8 @@ class KeyQuery:
             column = pa.array(values, field.type)
             columns.append(column if len(column) < 2 else pc.unique(column))
         if not all(map(len, columns)):
-            return pa.schema(fields).empty_table()
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+            return fields.empty_table()
+        return pa.Table.from_arrays(columns, schema=fields)
 
 
 def _exact(value: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
@@ -114,7 +115,7 @@ def find_key_query(
     if text.words[0] != "SELECT" or len(set(columns)) < len(columns):
         return None
     selected = reader.select_list()
-    if selected is None or reader.at != site.first or text.words[site.first - 1] != "FROM":
+    if selected is None or reader.at != site.first:
         return None
     reader.at = site.last + 1
     if not reader.alias() or not reader.take("WHERE"):
@@ -179,11 +180,10 @@ class _Reader:
                 if column == "*":
                     selected += [(name, name) for name in self._columns]
                 else:
-                    output = column
-                    if self._words[self.at] not in {",", "FROM"}:
-                        output = self._alias_name() or ""
-                        if not output:
-                            return None
+                    named = self._words[self.at] not in {",", "FROM"}
+                    output = self._alias_name() if named else column
+                    if not output:
+                        return None
                     selected.append((column, output))
             if self.take("FROM"):
                 break
@@ -259,7 +259,7 @@ class _Reader:
         value: pa.Scalar | None = None
         if token.token_type is TokenType.NUMBER and token.text.isdecimal():
             number = -int(token.text) if negative else int(token.text)
-            value = pa.scalar(number, pa.int64()) if abs(number) <= _INT64_MAX else None
+            value = pa.scalar(number) if abs(number) <= _INT64_MAX else None
         elif negative or self._words[i + 1] == ".":
             return None
         elif token.token_type is TokenType.STRING:

@@ -149,7 +149,7 @@ class LogReader:
     ) -> Iterator[WalEntry]:
         """All entries behind a position, ascending; from memory as far as it has them."""
         held = last + 1 if own is None else own.first
-        for position in range(after + 1, min(held, last + 1)):
+        for position in range(after + 1, held):
             yield self.entry(kept, region_id, position)
         if own is not None:
             newer = list(takewhile(lambda one: one.position > after, reversed(own.entries)))

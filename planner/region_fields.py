@@ -158,7 +158,7 @@ class SpecField:
                 for column, dtype in zip(zip(*rows, strict=True), self._read_types, strict=True)
             ]
             for transform in self._transforms:
-                results = transform.apply(columns, rows=len(rows)).cast(self._dtype)
+                results = transform.apply(columns).cast(self._dtype)
                 images = [known | {key} for known, key in zip(images, _keys(results), strict=True)]
         except (LanceGatewayError, pa.ArrowException) as error:
             self.trouble = f"{self.text} cannot be evaluated: {error}"
@@ -270,16 +270,14 @@ def _samples(part: str, lowest: pa.Scalar, highest: pa.Scalar) -> pa.Array | Non
     dtype = lowest.type
     if part not in _STEPS:
         return None
-    if pa.types.is_timestamp(dtype) and dtype.tz in (None, "UTC"):
-        step, storage = _STEPS[part] * _PER_SECOND[dtype.unit], pa.int64()
-    elif pa.types.is_date32(dtype):
-        step, storage = 1, pa.int32()
-    else:
+    # Ranges of dates that are no longer than this were listed value by value.
+    if not pa.types.is_timestamp(dtype) or dtype.tz not in (None, "UTC"):
         return None
+    step = _STEPS[part] * _PER_SECOND[dtype.unit]
     low, high = order_key(lowest), order_key(highest)
     if (high - low) // step > _ALL_SAMPLES[part]:
         return None
-    return pa.array([*range(low, high, step), high], storage).cast(dtype)
+    return pa.array([*range(low, high, step), high], pa.int64()).cast(dtype)
 
 
 def _united(images: Sequence[frozenset[Any] | None]) -> FieldSet | None:

@@ -121,12 +121,15 @@ class RegionLog:
             rows = self._rows
             if kept == self._listed:
                 later._rows, later._waiting = rows, waiting
-            elif kept and rows is not None and base is not None and rows.reads_as(base):
-                if kept == self._listed[-len(kept) :]:
-                    later._rows = rows.since(kept[0][0], base)
-                    later._waiting = waiting
-            else:
-                later._waiting = waiting if rows is None else []
+            elif (
+                kept
+                and kept == self._listed[-len(kept) :]
+                and rows is not None
+                and base is not None
+                and rows.reads_as(base)
+            ):
+                later._rows = rows.since(kept[0][0], base)
+                later._waiting = waiting
         return later
 
     def _is_unflushed(self, generation: int | None) -> bool:

@@ -88,7 +88,7 @@ def _compared(function: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray
 def compared_floats(compare: _Compare, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
     """Compare as Lance does: NaN equals itself and is the greatest, signed the least; 0.0 equals -0.0."""
     hits = compare(_total_order(left), _total_order(right))
-    return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), hits, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), hits, None)
 
 
 def _total_order(column: pa.Array) -> pa.Array:
@@ -119,4 +119,4 @@ def _member(column: pa.Array, members: pa.Array) -> pa.BooleanArray | None:
         except pa.ArrowException:
             return None
     is_known = pc.and_(column.is_valid(), pa.scalar(value=len(listed) == len(members)))
-    return pc.if_else(pc.or_(hits, is_known), hits, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.or_(hits, is_known), hits, None)

@@ -19,6 +19,7 @@ SCHEMA = pa.schema(
         ("ts", pa.timestamp("us")),
         ("b", pa.bool_()),
         ("word", pa.dictionary(pa.int8(), pa.string())),
+        ("utc", pa.timestamp("us", "UTC")),
     ]
 )
 FIELD_IDS = {name: i for i, name in enumerate(SCHEMA.names)}

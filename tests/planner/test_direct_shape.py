@@ -92,6 +92,7 @@ OTHERS = [
     "SELECT count(*) AS c FROM t, (VALUES (1), (2)) AS v(a)",
     "SELECT count(*) AS c FROM (SELECT id FROM t UNION ALL SELECT 1) AS o",
     "SELECT DISTINCT c FROM (SELECT count(*) OVER () AS c FROM t) AS o",
+    "SELECT id AS n FROM t",
     "SELECT id AS n, n AS id FROM t",
     "SELECT s, id FROM t",
     "SELECT id, id AS again FROM t",
@@ -141,9 +142,15 @@ def shape_of(sql: str) -> DirectShape | None:
 def test_a_plain_scan_is_direct(sql: str) -> None:
     shape = shape_of(sql)
     assert shape is not None
-    assert not shape.counts
+    assert shape.counts is False
     assert shape.is_filtered is ("WHERE" in sql)
-    assert shape.table == "t"
+    assert (shape.table, shape.schema_name) == ("t", None)
+
+
+def test_the_schema_is_the_one_that_the_plan_names() -> None:
+    assert shape_of("SELECT id FROM public.t") == DirectShape(
+        "t", "public", ("id",), counts=False, is_filtered=False
+    )
 
 
 @pytest.mark.parametrize("sql", COUNTS)

@@ -26,6 +26,7 @@ from planner.predicates import (
     Not,
     Or,
     Predicate,
+    conjunction,
     decode,
     describe,
     key_values,
@@ -165,8 +166,17 @@ def test_what_datafusion_pushes_is_understood(condition: str, text: str):
     ("expression", "predicate"),
     [
         (None, TRUE),
+        (pa.scalar(True), TRUE),
         (pa.scalar(False), FALSE),
         (pc.scalar(True), TRUE),
+        (pc.scalar(False) | (field("id") == 5), Comparison("id", "=", pa.scalar(5))),
+        (pc.scalar(True) & (field("id") == 5), Comparison("id", "=", pa.scalar(5))),
+        (field("raw") == pa.scalar(b"x", pa.large_binary()), Comparison("raw", "=", pa.scalar(b"x"))),
+        (field("raw") == pa.scalar(b"x", pa.binary_view()), Comparison("raw", "=", pa.scalar(b"x"))),
+        (
+            field("tz") == pa.scalar(5, pa.timestamp("ms", "UTC")),
+            Comparison("tz", "=", pa.scalar(5_000_000, pa.timestamp("ns", "UTC"))),
+        ),
         (pc.scalar(False), FALSE),
         (~pc.scalar(pa.scalar(None, pa.bool_())), FALSE),
         (field("id") == pa.scalar(None, pa.int64()), FALSE),
@@ -202,6 +212,10 @@ def test_expressions_are_decoded_exactly(expression: pc.Expression | None, predi
         field("d") == pa.scalar(0, pa.timestamp("us")),
         field("missing") == 1,
         field("twice") == 1,
+        field("twice").isin([1]),
+        field("twice").is_null(),
+        field("missing").is_null(),
+        field("missing").isin([1]),
         field("deep", "id") == 1,
         field(0) == 1,
         field("id") == field("small"),
@@ -222,6 +236,30 @@ def test_what_is_not_understood_is_anything(expression: pc.Expression):
     assert decode(~expression, SCHEMA) == Anything()
     together = decode(expression & (field("id") == 3), SCHEMA)
     assert together == And((Anything(), Comparison("id", "=", pa.scalar(3)))) or together == Anything()
+
+
+def test_a_number_that_is_rounded_compares_as_another():
+    schema = pa.schema([("g", pa.float32())])
+    assert decode(field("g") == 0.5, schema) == Comparison("g", "=", pa.scalar(0.5, pa.float32()))
+    assert decode(field("g") < 0.1, schema) == Anything()
+    assert decode(field("g").isin([0.5, 0.1]), schema) == Anything()
+
+
+@pytest.mark.parametrize("kind", [pa.large_binary(), pa.binary_view(), pa.binary()], ids=str)
+def test_bytes_of_any_layout_compare_with_bytes(kind: pa.DataType):
+    schema = pa.schema([("raw", kind)])
+    expected = Comparison("raw", "=", pa.scalar(b"x", kind))
+    for other in (pa.binary(), pa.large_binary(), pa.binary_view()):
+        assert decode(field("raw") == pa.scalar(b"x", other), schema) == expected
+
+
+def test_conjunctions_are_flat():
+    one, two, three = (Comparison("id", ">", pa.scalar(number)) for number in range(3))
+    assert conjunction([And((one, two)), three]) == And((one, two, three))
+    assert conjunction([one]) == one
+    assert conjunction([TRUE, one]) == one
+    assert conjunction([one, FALSE]) == FALSE
+    assert conjunction([]) == TRUE
 
 
 def test_thousands_of_alternatives_do_not_overflow():
@@ -368,6 +406,52 @@ def test_keys_are_limited():
     assert keys_of(many & field("s").isin(["x", "y"]), "id", "s", limit=150) is None
     # What is too much in one place may be narrowed in another.
     assert keys_of(field("id").isin([1, 2]) & field("id").isin(list(range(100))), "id", limit=2) is not None
+
+
+def test_a_thousand_keys_are_few_enough():
+    for count, is_finite in ((1000, True), (1001, False)):
+        predicate = InList("id", tuple(map(pa.scalar, range(count))))
+        assert (key_values(predicate, ["id"], SCHEMA) is not None) is is_finite
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("f", pa.scalar(1.5)),
+        ("list", pa.scalar([1])),
+        ("word", pa.scalar("x")),
+        ("deep", pa.scalar({"id": 1})),
+    ],
+)
+def test_keys_that_do_not_compare_exactly_are_not_listed(column: str, value: pa.Scalar):
+    assert key_values(InList(column, (value,)), [column], SCHEMA) is None
+
+
+def any_id(*values: int) -> Or:
+    return Or(tuple(Comparison("id", "=", pa.scalar(value)) for value in values))
+
+
+def test_as_many_alternatives_as_keys_are_few_enough():
+    def found(predicate: Predicate, *names: str) -> int | None:
+        keys = key_values(predicate, names, SCHEMA, 6)
+        return None if keys is None else int(keys.num_rows)
+
+    words = Or(tuple(Comparison("s", "=", pa.scalar(word)) for word in "xyz"))
+    assert found(any_id(*range(6)), "id") == 6
+    assert found(any_id(*range(7)), "id") is None
+    assert found(Or((any_id(*range(7)), any_id(1))), "id") is None
+    assert found(And((any_id(1, 2), words)), "id", "s") == 6
+    assert found(And((any_id(1, 2, 3), words)), "id", "s") is None
+    # An operand of too many alternatives narrows nothing.
+    assert found(And((any_id(*range(7)), any_id(1))), "id") == 1
+    assert found(And((any_id(1, 2, 3), any_id(3, 4, 5))), "id") == 3
+
+
+def test_no_list_and_no_key_have_no_keys():
+    assert key_values(TRUE, [], SCHEMA) is None
+    nothing = key_values(InList("id", ()), ["id"], SCHEMA)
+    assert nothing is not None
+    assert nothing.num_rows == 0
 
 
 def test_keys_are_typed_as_the_columns():

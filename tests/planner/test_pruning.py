@@ -15,7 +15,7 @@ from memwal.index_details import RegionSpec
 from memwal.transforms import BucketHash, encode_region_value, region_values
 from planner.assignments import RegionAssignment, RegionAssignments
 from planner.predicates import FALSE, TRUE, Predicate, decode, describe
-from planner.pruning import RegionVerdict, Verdict, prune_regions
+from planner.pruning import RegionVerdict, Verdict, all_regions, prune_regions
 from tests.planner.names import context_with
 from tests.planner.recording import pushed
 from tests.planner.region_cases import COLUMNS, FIELD_IDS, SCHEMA, read_region, read_spec, region_of
@@ -52,6 +52,13 @@ def test_verdicts(case: Case):
     regions = [read_region(spec, line.partition(": ")[0]) for line in expected.split("\n")]
     verdicts = judged(predicate_of(condition), [spec], regions)
     assert "\n".join(map(shown, verdicts)) == expected
+
+
+def test_all_regions_are_kept_for_one_reason():
+    regions = RegionAssignments(tuple(RegionAssignment(name, 1, {}) for name in "ab"))
+    pruning = all_regions(regions, "shortcuts are off")
+    assert (pruning.regions, pruning.kept) == (regions, ("a", "b"))
+    assert list(map(shown, pruning.verdicts)) == ["a: kept, shortcuts are off", "b: kept, shortcuts are off"]
 
 
 def test_regions_without_a_known_spec_are_kept():
@@ -186,6 +193,7 @@ VALUES = {
     "b": [True, False],
 }
 NAMES = list(VALUES)
+FIELD_NAMES = {number: name for name, number in FIELD_IDS.items()}
 ROW_SCHEMA = pa.schema([SCHEMA.field(name) for name in NAMES])
 
 
@@ -259,6 +267,40 @@ def assert_no_matching_row_is_pruned(
             describe(predicate),
             rows.slice(row, 1).to_pylist(),
         )
+
+
+@pytest.mark.parametrize("reading", BucketHash)
+@pytest.mark.parametrize("spec", SPECS)
+def test_no_region_of_a_row_is_pruned_by_a_condition_on_it(spec: str, reading: BucketHash):
+    """Every value of each column, on its own, by each condition."""
+    columns = {name: [None, *values] for name, values in VALUES.items()}
+    longest = max(map(len, columns.values()))
+    rows = pa.Table.from_pylist(
+        [{name: values[at % len(values)] for name, values in columns.items()} for at in range(longest)],
+        schema=ROW_SCHEMA,
+    ).append_column("row", pa.array(range(longest)))
+    for name in {FIELD_NAMES[source] for one in read_spec(spec).fields for source in one.source_ids}:
+        dtype, column = ROW_SCHEMA.field(name).type, field(name)
+        ends = [pa.scalar(value, dtype) for value in VALUES[name]]
+        conditions = [
+            column.is_null(),
+            column.is_valid(),
+            column.isin(pa.array([None, ends[0].as_py()], dtype)),
+        ]
+        for at, end in enumerate(ends):
+            conditions += [
+                column == end,
+                column != end,
+                column < end,
+                column <= end,
+                column > end,
+                column >= end,
+            ]
+            conditions += [(column >= end) & (column <= other) for other in ends[at:]]
+            conditions += [column.isin(pa.array([end, other])) for other in ends[at + 1 :]]
+        for condition in conditions:
+            matching = rows.filter(condition).column("row").to_pylist()
+            assert_no_matching_row_is_pruned(decode(condition, ROW_SCHEMA), rows, matching, [spec], reading)
 
 
 @pytest.mark.slow

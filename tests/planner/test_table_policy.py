@@ -9,12 +9,13 @@ import pyarrow.compute as pc
 import pytest
 
 from execnodes import SecurityBarrierExec
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, PreconditionError
 from planner.access import TableAccess
-from planner.conditions import divided
+from planner.conditions import PolicedRows, divided
 from planner.control import RunControl
 from planner.engine import QueryEngine
 from planner.predicates import describe
+from planner.row_filter import PredicateFilter
 from planner.table_policy import plan_policy
 from tests.planner.recording import pushed
 from tests.support.principals import seeing
@@ -205,3 +206,107 @@ def test_a_filter_prunes_regions_and_finds_keys(
     (scan,) = control.scans
     assert scan.is_lookup
     assert not isinstance(scan.tree, SecurityBarrierExec)
+
+
+BATCH = pa.record_batch(
+    [[1, 2, 3, 4], ["a", "b", "a", None], ["x", "y", "z", "w"], [1, 2, 3, None]], schema=SCHEMA
+)
+
+
+def kept(conditions: PredicateFilter | None, batch: pa.RecordBatch = BATCH) -> list[int]:
+    """Ids of the rows that pass."""
+    passing = batch if conditions is None else batch.filter(conditions.matches(batch))
+    return [int(one) for one in passing.column("id").to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("access", "condition", "below", "above"),
+    [
+        (None, None, [1, 2, 3, 4], None),
+        (None, "n >= 2", [2, 3], None),
+        (TableAccess(), None, [1, 2, 3, 4], None),
+        (TableAccess(), "n >= 2", [2, 3], None),
+        (TableAccess(row_filter="n <= 2"), None, [1, 2], None),
+        (TableAccess(row_filter="n <= 2"), "n >= 2", [2], None),
+        (TableAccess(row_filter="n <= 2"), 'tenant <> "Name"', [1, 2], None),
+        (TableAccess(row_filter="n + 1 <= 3"), "n >= 2", [2, 3], None),
+        (TableAccess(row_filter='tenant <> "Name"'), None, [1, 2, 3], None),
+        (TableAccess(row_filter='tenant = "Name"'), None, [], None),
+        (TableAccess(row_filter='tenant = "Name"', masks={"n": "1"}), None, [], None),
+        (TableAccess(row_filter='tenant = "Name"', masks={"n": "1"}), "n = 1", [], [1]),
+        (TableAccess(row_filter='tenant <> "Name"', masks={"n": "1"}), "n = 1 AND id > 1", [1, 2, 3], []),
+        (TableAccess(masks={"tenant": "'a'"}), "n >= 2", [2, 3], None),
+        (TableAccess(masks={"tenant": "'a'"}), "tenant = 'b'", [1, 2, 3, 4], [2]),
+        (TableAccess(masks={"tenant": "'a'"}), "tenant = 'b' AND n >= 2", [2, 3], [2]),
+        (TableAccess(row_filter="n <= 2", masks={"tenant": "'a'"}), "tenant = 'a'", [1, 2], [1, 3]),
+        (TableAccess(row_filter="n <= 2", masks={"tenant": "'a'"}), "tenant = 'b' AND id > 1", [2], [2]),
+        (TableAccess(row_filter="n <= 2", masks={"tenant": "'a'"}), None, [1, 2], None),
+    ],
+)
+def test_which_rows_pass_below_and_above_a_policy(
+    access: TableAccess | None, condition: str | None, below: list[int], above: list[int] | None
+):
+    """What is asked of a masked column must not choose among the rows that it hides."""
+    policy = None if access is None else plan_policy(SCHEMA, access)
+    expression = None if condition is None else pushed(SCHEMA, condition)[0]
+    conditions = divided(expression, policy, SCHEMA)
+    assert kept(conditions.below) == below
+    if expression is None and (policy is None or policy.pushed is None):
+        assert conditions.below is None  # there is nothing to evaluate
+    assert (None if conditions.above is None else kept(conditions.above)) == above
+
+
+def test_a_condition_whose_columns_can_not_be_told_stays_above_masks():
+    masked, plain = (plan_policy(SCHEMA, TableAccess(masks=masks)) for masks in ({"tenant": "'a'"}, {}))
+    by_position = pc.field(0) == 1
+    for expression in (by_position, ~by_position, by_position & (pc.field("n") > 1)):
+        conditions = divided(expression, masked, SCHEMA)
+        assert conditions.above is not None
+        assert str(conditions.above.expression) == str(expression)
+        assert divided(expression, plain, SCHEMA).above is None
+
+
+def test_a_function_of_columns_that_are_not_masked_stays_below():
+    masked = plan_policy(SCHEMA, TableAccess(masks={"tenant": "'a'"}))
+    on_name, on_tenant = (pc.match_like(pc.field(name), "x%") for name in ("Name", "tenant"))
+    assert divided(on_name, masked, SCHEMA).above is None
+    conditions = divided(on_tenant & (pc.field("n") > 1), masked, SCHEMA)
+    assert (str(conditions.below), str(conditions.above)) == ("n > 1", "(not understood) AND n > 1")
+
+
+def policed(access: TableAccess, *columns: str) -> dict[str, list[object]]:
+    rows = PolicedRows("t", plan_policy(SCHEMA, access), frozenset(columns)).apply(BATCH)
+    return {name: rows.column(name).to_pylist() for name in rows.schema.names}
+
+
+def test_rows_are_shown_as_a_policy_leaves_them():
+    everything = {name: BATCH.column(name).to_pylist() for name in SCHEMA.names}
+    assert policed(TableAccess(), *SCHEMA.names) == everything
+    assert policed(TableAccess(), "n", "id") == {"id": [1, 2, 3, 4], "n": [1, 2, 3, None]}
+    computed = TableAccess(row_filter="n + 1 <= 3", masks={"Name": 'upper("Name")', "tenant": "'?'"})
+    assert policed(computed, "id", "Name", "tenant") == {
+        "id": [1, 2],
+        "Name": ["X", "Y"],
+        "tenant": ["?"] * 2,
+    }
+    assert policed(computed, "tenant") == {"tenant": ["?", "?"]}
+    assert policed(computed, "id") == {"id": [1, 2]}
+    constant = TableAccess(masks={"tenant": "NULL", "n": "7"})
+    assert policed(constant, "id", "n", "tenant") == {
+        "id": [1, 2, 3, 4],
+        "n": [7] * 4,
+        "tenant": [None] * 4,
+    }
+
+
+@pytest.mark.parametrize(
+    "access",
+    [TableAccess(row_filter="10 / (n - 2) > 1"), TableAccess(masks={"n": "10 / (n - 2)"})],
+    ids=["row filter", "mask"],
+)
+def test_a_policy_that_fails_for_a_row_shows_none(access: TableAccess, caplog: pytest.LogCaptureFixture):
+    with pytest.raises(PreconditionError, match="'t'") as caught:
+        policed(access, "id", "n")
+    # The cause may quote values.
+    assert caught.value.__cause__ is None
+    assert "access policy of table 't'" in caplog.text

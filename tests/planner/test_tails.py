@@ -119,6 +119,15 @@ def test_a_tail_stays_what_it_was_while_its_log_grows(base: Any) -> None:
     assert rest.rows.column("id").to_pylist() == [2, 1, 1]
 
 
+def test_an_entry_may_have_no_rows(base: Any) -> None:
+    log = TailRows("r", base)
+    log.append([entry(1, 1, []), entry(2, 1, [7])], base)
+    tail = log.tail()
+    assert tail is not None
+    assert (tail.positions, tail.rows.column("id").to_pylist()) == ((1, 2), [7])
+    assert tail.rows.schema.equals(base.schema.append(pa.field("_tombstone", pa.bool_())))
+
+
 def test_many_small_entries_make_few_batches(base: Any) -> None:
     log = TailRows("r", base)
     log.append([entry(position, 1, [position]) for position in range(1, 1000)], base)

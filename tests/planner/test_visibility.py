@@ -18,7 +18,7 @@ from planner.column_cache import DecodedColumns
 from planner.fresh_rows import LayerKeys
 from planner.key_column import key_column
 from planner.key_probe import KeyProbe
-from planner.masks import by_fragment
+from planner.masks import by_fragment, showing
 from planner.visibility import newest_of_layers
 
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
@@ -90,6 +90,17 @@ def test_composite_keys_are_equal_as_one_column_exactly_if_all_parts_are(
 def test_addresses_are_split_by_fragment() -> None:
     addresses = np.array([(3 << 32) | 5, 1, (3 << 32) | 2], dtype=np.uint64)
     assert {key: value.tolist() for key, value in by_fragment(addresses).items()} == {0: [1], 3: [2, 5]}
+
+
+def test_a_mask_shows_rows_at_addresses_and_no_others() -> None:
+    addresses = np.array([(3 << 32) | 1, 2], dtype=np.uint64)
+    shown = showing(addresses, {0: 3, 1: 2, 3: 2}).fragments
+    assert {key: mask.visible.to_pylist() for key, mask in shown.items()} == {
+        0: [False, False, True],
+        1: [False, False],
+        3: [False, True],
+    }
+    assert all(mask.hides_deleted is True for mask in shown.values())
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,0 +1,160 @@
+"""Histories of writes, flushes and deletes: who followed each step and who comes late see the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from memwal.writing import Changes
+from planner import layer_places, tail_masks
+from planner.engine import QueryEngine
+from planner.visibility import newest
+from tests.support.results import rows_of
+from tests.support.tables import key_field
+
+INTEGERS = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
+PAIRS = pa.schema([key_field("a", pa.string(), 1), key_field("b", pa.int32(), 2), pa.field("v", pa.int64())])
+TEXTS = pa.schema([key_field("id", pa.string()), pa.field("v", pa.int64())])
+KINDS = {
+    "integers": (INTEGERS, lambda key: {"id": key}),
+    "pairs": (PAIRS, lambda key: {"a": f"k{key % 3}", "b": key}),
+    "texts": (TEXTS, lambda key: {"id": f"t{key:02}"}),
+}
+
+
+class Follower:
+    """A table that one engine writes, what its rows must be, and engines that read it."""
+
+    def __init__(
+        self, root: Path, kind: str, open_engine: Callable[[Path], QueryEngine], buckets: int
+    ) -> None:
+        self.schema, self.key = KINDS[kind]
+        self.expected = dict.fromkeys(range(20), 0)
+        base = self.rows(self.expected)
+        # Several fragments, not in the order of keys.
+        shuffled = base.take(np.random.default_rng(1).permutation(20))
+        dataset = lance.write_dataset(shuffled, root / "t.lance", max_rows_per_file=7)
+        column = self.schema.names[-2]
+        dataset.initialize_mem_wal(bucket_column=column, num_buckets=buckets)
+        self.root, self.open_engine = root, open_engine
+        self.engine = open_engine(root)
+
+    def rows(self, values: dict[int, int]) -> pa.Table:
+        return pa.Table.from_pylist(
+            [{**self.key(key), "v": value} for key, value in values.items()], schema=self.schema
+        )
+
+    def write(self, values: dict[int, int], deleted: list[int]) -> None:
+        keys = [name for name in self.schema.names if name != "v"]
+        gone = self.rows(dict.fromkeys(deleted, 0)).select(keys)
+        writer = self.engine.catalog.table("t").writer()
+        if values:
+            writer.write(Changes(upserts=self.rows(values)))
+        if deleted:
+            writer.write(Changes(deletes=gone))
+        self.expected |= values
+        for key in deleted:
+            self.expected.pop(key, None)
+
+    def flush(self) -> None:
+        self.engine.catalog.table("t").writer().flush()
+
+    def check(self, *engines: QueryEngine) -> None:
+        wanted = sorted(rows_of(self.rows(self.expected)))
+        for engine in engines:
+            found = engine.execute("SELECT * FROM t").read_all()
+            assert sorted(rows_of(found)) == wanted
+            for key in (0, 3, 21):
+                where = " AND ".join(f"{name} = {value!r}" for name, value in self.key(key).items())
+                one = engine.execute(f"SELECT v FROM t WHERE {where}").read_all().column("v").to_pylist()
+                assert one == ([self.expected[key]] if key in self.expected else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "indexed"),
+    [("integers", False), ("integers", True), ("texts", False), ("texts", True), ("pairs", False)],
+)
+def test_every_step_is_seen(
+    root: Path, open_engine: Callable[[Path], QueryEngine], kind: str, *, indexed: bool
+) -> None:
+    table = Follower(root, kind, open_engine, buckets=2)
+    if indexed:
+        lance.dataset(root / "t.lance").create_scalar_index("id", "BTREE")
+    reader = open_engine(root)
+    rng = np.random.default_rng(7)
+    for step in range(1, 13):
+        keys = rng.integers(0, 30, 4).tolist()
+        table.write(dict.fromkeys(keys[:3], step), [keys[3]] if step % 2 else [])
+        if step % 5 == 4:
+            table.check(table.engine)  # what is flushed was seen before
+            table.flush()
+        if step % 3 == 0:
+            table.check(table.engine, reader)
+    table.check(table.engine, reader, open_engine(root))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_one_query_found_serves_the_next(
+    root: Path, open_engine: Callable[[Path], QueryEngine], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    table = Follower(root, kind, open_engine, buckets=1)
+    table.write({1: 1, 25: 1}, [2])
+    table.flush()
+    table.write({1: 2, 3: 2}, [25])
+    table.check(table.engine)
+
+    def refused(*_: object, **__: object) -> Any:
+        pytest.fail("keys were searched again")
+
+    with monkeypatch.context() as patch:
+        for module in (layer_places, tail_masks):
+            patch.setattr(module, "physical_keys", refused)
+        patch.setattr(tail_masks.TailMasks, "_grown", refused)
+        table.check(table.engine)
+    asked: list[int] = []
+    original = tail_masks.TailRows.located
+
+    def counting(self: Any, source: Any, start: int, stop: int, find: Any) -> Any:
+        asked.append(stop - start)
+        return original(self, source, start, stop, find)
+
+    monkeypatch.setattr(tail_masks.TailRows, "located", counting)
+    table.write({4: 3}, [])
+    table.check(table.engine)
+    # Only the row that came is looked for: in each of three fragments, and in the generation.
+    assert set(asked) == {1}
+
+
+def test_a_region_may_have_nothing_that_is_unflushed(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    table = Follower(root, "integers", open_engine, buckets=2)
+    table.write(dict.fromkeys(range(10), 1), [])
+    table.check(table.engine)
+    table.flush()
+    for step in (2, 3):
+        table.write({0: step}, [])
+        table.check(table.engine, open_engine(root))
+
+
+def test_newest_rows_of_one_generation_are_no_tombstones(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    table = Follower(root, "integers", open_engine, buckets=1)
+    table.write({30: 1, 31: 1}, [])
+    table.write({30: 2}, [31])
+    table.flush()
+    known = table.engine.catalog.table("t")
+    snapshot = known.snapshot(known.assignments(known.base(), "strong").region_ids)
+    (generation,) = snapshot.generations
+    keys = generation.read_keys(snapshot.base)
+    shown = newest(keys)
+    assert [key for key, is_shown in zip(keys.keys.to_pylist(), shown, strict=True) if is_shown] == [30]
+    # Rows that later ones of the same generation supersede are deleted in it.
+    assert (keys.addresses.tolist(), keys.dead.tolist()) == ([2, 3], [False, True])
+    assert (generation.rows, generation.fragment_rows) == (4, {0: 4})
+    assert keys.nbytes == keys.keys.nbytes + keys.addresses.nbytes + keys.dead.nbytes
