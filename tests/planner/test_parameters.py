@@ -216,7 +216,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
         ("SELECT id FROM t WHERE id < 0 AND id = (SELECT 1 FROM t WHERE FALSE AND b >= $1)", [True], 0),
         ("SELECT id FROM t WHERE FALSE AND id IN (SELECT id FROM t WHERE bytes IN ($1, X''))", [b"a"], 0),
         ("SELECT x FROM (SELECT id AS x, (SELECT 1 FROM t WHERE b > $1) AS y FROM t)", [True], 3),
-        ("SELECT b FROM t WHERE id IN (SELECT id FROM t WHERE b >= $1 AND id > $2) GROUP BY CUBE (b)", [True, 0], 2),
+        ("SELECT 1 FROM t WHERE id IN (SELECT 1 FROM t WHERE b = $1) GROUP BY CUBE (b)", [True], 2),
     ],
 )  # fmt: skip
 def test_types_follow_from_subqueries_that_no_row_needs(
