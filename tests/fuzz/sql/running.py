@@ -82,6 +82,7 @@ class Report:
             f"not so in {tally.disputed[words]})"
             for words, count in tally.refusals.most_common()
         ]
+        lines += [f"right all the same: {one}" for one in tally.examples.values()]
         return "\n".join(lines)
 
 

@@ -39,12 +39,14 @@ class Tally:
         refusals: How many statements the gateway refused, by the words of `CAUTIOUS`.
         needless: How many of them DataFusion alone answers as DuckDB does, with the rows that there are.
         disputed: How many of them DataFusion alone answers otherwise than DuckDB.
+        examples: The shortest statement of `needless`.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     needless: Counter[str] = field(default_factory=Counter)
     disputed: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
 
     def add(self, what: str, number: int = 1) -> None:
         """Count."""
@@ -57,7 +59,13 @@ class Tally:
 
     def copy(self) -> "Tally":
         """As it is now."""
-        return Tally(*(one.copy() for one in (self.counts, self.refusals, self.needless, self.disputed)))
+        return Tally(
+            self.counts.copy(),
+            self.refusals.copy(),
+            self.needless.copy(),
+            self.disputed.copy(),
+            self.examples,
+        )
 
     def restore(self, earlier: "Tally") -> None:
         """As it was."""
@@ -176,6 +184,9 @@ class Court:
             return
         is_right = compare(statement, reference, third, typed=False) is None
         (self.tally.needless if is_right else self.tally.disputed)[words] += 1
+        if is_right:
+            text, _ = render(statement.node, Reader.GATEWAY)
+            self.tally.examples[words] = min(text, self.tally.examples.get(words, text), key=len)
 
     def _third(self, statement: Statement) -> pa.Table | None:
         """DuckDB's answer, where it has one."""
@@ -212,7 +223,16 @@ class Court:
         whole, *parts = (rows_of(one, digits=DIGITS) for one in answers if not isinstance(one, Refused))
         if partition.holds(whole, tuple(parts)):
             return None
-        return Verdict(f"law {partition.law.name}", f"{whole[:5]} is not {[one[:5] for one in parts]}")
+        detail = f"{whole[:5]} is not {[one[:5] for one in parts]}"
+        return Verdict(f"law {partition.law.name}", detail, ours=not self._is_shared(partition, answers))
+
+    def _is_shared(self, partition: Partition, answers: list[Answer]) -> bool:
+        """Whether DataFusion alone gives all of these answers, and breaks the law by itself."""
+        statements = (partition.whole(), *partition.parts())
+        return all(
+            compare(Statement(one), answer, ask(self.datafusion, one), typed=False) is None
+            for one, answer in zip(statements, answers, strict=True)
+        )
 
     def _judge_some(self, statement: Statement, superset: Node) -> Verdict | None:
         """Rows that a limit without order leaves: as many as there must be, and all of them rows."""
