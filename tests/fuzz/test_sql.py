@@ -29,7 +29,7 @@ ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "s": [None, "a", "b", "a
 
 
 MOST_REFUSED = 0.04
-"""The part of the statements that may be refused for fear of a wrong answer, and so are compared with none."""
+"""The part of the statements that may be refused for fear of a wrong answer: they are not compared."""
 
 
 def run(writers: WriterProcess, seed: int, statements: int, per_lake: int) -> Report:

@@ -20,7 +20,7 @@ It refuses more than is wrong, so they are counted: too many of them leave nothi
 LIMITS: Mapping[str, str] = MappingProxyType(
     {
         "SanityCheckPlan": "DataFusion 54 loses the order of rows behind DISTINCT, and says so",
-        "No field named __grouping_id": "DataFusion 54 fails at equal aggregates of parameters with GROUPING SETS",
+        "No field named __grouping_id": "DataFusion 54 mistakes equal aggregates of parameters",
         "Physical plan does not support logical": "DataFusion 54 runs some subqueries only as joins",
         "null_aware anti join only supports": "DataFusion 54 has no NOT IN over several columns",
         "Invalid comparison operation": "DataFusion 54 compares unlike types without pushdown",
