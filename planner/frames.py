@@ -48,6 +48,21 @@ takes the wrong columns for keys of a GROUP BY behind computed columns. The seco
 groups, which has a row when there are no rows, of one whose groups are constants.
 """
 
+_LOSING_RULES = (
+    "simplify_expressions",
+    "eliminate_filter",
+    "eliminate_join",
+    "eliminate_limit",
+    "eliminate_outer_join",
+    "propagate_empty_relation",
+    "push_down_filter",
+    "push_down_leaf_projections",
+    "optimize_projections",
+    "common_sub_expression_eliminate",
+    "single_distinct_aggregation_to_group_by",
+)
+"""Rules that leave out what no row needs, and with it parameters, whose types would not be known."""
+
 
 class Frames:
     """Makes DataFusion's plans of statements; safe to share between threads.
@@ -269,6 +284,11 @@ class Frames:
         if self._memory_bytes is not None:
             runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
         context = SessionContext(config, runtime)
-        for rule in _WRONG_RULES if pushdown else (*_WRONG_RULES, "push_down_filter"):
+        not_applied = {
+            *_WRONG_RULES,
+            *(_LOSING_RULES if typing else ()),
+            *(() if pushdown else ("push_down_filter",)),
+        }
+        for rule in not_applied:
             context.remove_optimizer_rule(rule)
         return context

@@ -123,6 +123,26 @@ REFUSED = {
         "SELECT DISTINCT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t",
         "SELECT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t GROUP BY q.a",
     ),
+    "distinct keys beside another distinct": (
+        (
+            "SELECT DISTINCT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q "
+            "CROSS JOIN (SELECT DISTINCT id FROM t) r"
+        ),
+        (
+            "SELECT q.a FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q "
+            "CROSS JOIN (SELECT DISTINCT id FROM t) r GROUP BY q.a"
+        ),
+    ),
+    "distinct keys among the groups of a join": (
+        (
+            "SELECT DISTINCT a FROM (SELECT q.a, t.id, count(*) FROM (SELECT a, count(*) FROM u GROUP BY a) "
+            "q CROSS JOIN t GROUP BY q.a, t.id)"
+        ),
+        (
+            "SELECT a FROM (SELECT q.a, t.id, count(*) FROM (SELECT a, count(*) FROM u GROUP BY a) "
+            "q CROSS JOIN t GROUP BY q.a, t.id) GROUP BY a"
+        ),
+    ),
     "distinct numbers of rows": (
         "SELECT DISTINCT q.n FROM (SELECT row_number() OVER (ORDER BY id) AS n FROM u) q CROSS JOIN t",
         "SELECT q.n FROM (SELECT row_number() OVER (ORDER BY id) AS n FROM u) q CROSS JOIN t GROUP BY q.n",
@@ -175,6 +195,11 @@ def test_what_is_planned_wrongly_is_refused(
         f"SELECT y.id, x.k FROM {CONSTANT} x RIGHT JOIN t y ON x.id = y.id ORDER BY y.id",
         "SELECT DISTINCT x.a FROM t x JOIN u y ON x.id = y.id",
         "SELECT DISTINCT q.n FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q JOIN t ON t.a = q.a",
+        "SELECT DISTINCT x.a FROM t x JOIN u y ON x.id = y.id WHERE x.a < 0 AND FALSE",
+        "SELECT DISTINCT q.a, t.id FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t",
+        "SELECT DISTINCT a FROM (SELECT x.a, count(*) AS n FROM t x JOIN u y ON x.id = y.id GROUP BY x.a)",
+        "SELECT DISTINCT x.a FROM t x JOIN (SELECT c, count(*) AS n FROM u GROUP BY c) q ON x.c = q.c",
+        "SELECT x.a FROM t x JOIN u y ON x.id = y.id UNION SELECT a FROM (SELECT a FROM u GROUP BY a)",
         "SELECT a, count(c) FROM (SELECT DISTINCT x.a, y.c FROM t x JOIN u y ON x.a = y.a) GROUP BY a",
         "SELECT n FROM (SELECT count(*) AS n FROM t WHERE FALSE)",
         "SELECT DISTINCT a FROM (SELECT a, count(*) AS n FROM u GROUP BY a)",

@@ -2,13 +2,17 @@
 
 import datetime as dt
 import decimal
+from collections.abc import Iterator
 
+import lance
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from planner.catalog import Catalog
+from planner.engine import QueryEngine
 from planner.parameters import parameter_types, sql_literal
 from tests.planner.names import TABLES, bound, context, context_with
 
@@ -187,6 +191,42 @@ def expected_types(sql: str) -> list[str]:
 )  # fmt: skip
 def test_types_follow_from_use(sql: str, types: list[str]):
     assert expected_types(sql) == types
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryEngine]:
+    root = tmp_path_factory.mktemp("typed")
+    rows = {
+        "id": [1, 2, 3],
+        "b": [True, None, False],
+        "bytes": pa.array([b"", b"a", None], pa.large_binary()),
+    }
+    lance.write_dataset(pa.table(rows), root / "t.lance")
+    engine = QueryEngine(Catalog.open(str(root)))
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "expected"),
+    [
+        ("SELECT id FROM t WHERE id NOT IN (SELECT id FROM t WHERE b >= $1 AND FALSE)", [True], 3),
+        ("SELECT id FROM t WHERE NULL AND id NOT IN (SELECT id FROM t WHERE b >= $1)", [True], 0),
+        ("SELECT id FROM t WHERE TRUE OR EXISTS (SELECT 1 FROM t WHERE b >= $1)", [True], 3),
+        ("SELECT id FROM t WHERE id < 0 AND id = (SELECT 1 FROM t WHERE FALSE AND b >= $1)", [True], 0),
+        ("SELECT id FROM t WHERE FALSE AND id IN (SELECT id FROM t WHERE bytes IN ($1, X''))", [b"a"], 0),
+        ("SELECT x FROM (SELECT id AS x, (SELECT 1 FROM t WHERE b > $1) AS y FROM t)", [True], 3),
+        ("SELECT 1 FROM t WHERE id IN (SELECT 1 FROM t WHERE b = $1) GROUP BY CUBE (b)", [True], 2),
+    ],
+)  # fmt: skip
+def test_types_follow_from_subqueries_that_no_row_needs(
+    engine: QueryEngine, sql: str, values: list[object], expected: int
+):
+    prepared = engine.prepare(sql)
+    kinds = {bool: pa.bool_(), bytes: pa.large_binary(), int: pa.int64()}
+    scalars = [pa.scalar(value, kinds[type(value)]) for value in values]
+    assert prepared.parameter_schema.types == [one.type for one in scalars]
+    assert prepared.execute(scalars).read_all().num_rows == expected
 
 
 @pytest.mark.parametrize(

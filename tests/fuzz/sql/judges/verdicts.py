@@ -11,7 +11,7 @@ from tests.fuzz.sql.grammar.statement import Statement
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.judges.answers import difference, rows_of, type_difference
 from tests.fuzz.sql.judges.engines import Engine, Refused
-from tests.fuzz.sql.judges.known import is_known_refusal
+from tests.fuzz.sql.judges.known import CAUTIOUS, known_refusal
 
 DIGITS = 10
 _WORD = re.compile(r"\b[A-Za-z]{2,}\b")
@@ -33,13 +33,44 @@ class Verdict:
 
 @dataclass
 class Tally:
-    """How many statements each judge has heard."""
+    """How many statements each judge has heard.
+
+    Attributes:
+        refusals: How many statements the gateway refused, by the words of `CAUTIOUS`.
+        needless: How many of them DataFusion alone answers as DuckDB does, with the rows that there are.
+        disputed: How many of them DataFusion alone answers otherwise than DuckDB.
+        examples: The shortest statement of `needless`.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    needless: Counter[str] = field(default_factory=Counter)
+    disputed: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
 
     def add(self, what: str, number: int = 1) -> None:
         """Count."""
         self.counts[what] += number
+
+    @property
+    def refused_share(self) -> float:
+        """The part of the statements that the gateway refused out of caution."""
+        return self.refusals.total() / max(1, self.counts["statements"])
+
+    def copy(self) -> "Tally":
+        """As it is now."""
+        return Tally(
+            self.counts.copy(),
+            self.refusals.copy(),
+            self.needless.copy(),
+            self.disputed.copy(),
+            self.examples,
+        )
+
+    def restore(self, earlier: "Tally") -> None:
+        """As it was."""
+        self.counts, self.refusals = earlier.counts, earlier.refusals
+        self.needless, self.disputed = earlier.needless, earlier.disputed
 
 
 Answer = pa.Table | Refused
@@ -59,7 +90,7 @@ def compare(statement: Statement, left: Answer, right: Answer, *, typed: bool) -
         if isinstance(left, Refused) and isinstance(right, Refused):
             return None
         refused = left if isinstance(left, Refused) else right
-        if is_known_refusal(str(refused)):
+        if known_refusal(str(refused)) is not None:
             return None
         which = "first" if refused is left else "second"
         return f"only the {which}: {_sort_of_refusal(refused)}: {str(refused)[:300]}"
@@ -116,6 +147,8 @@ class Court:
     def _judge_reference(self, statement: Statement, answer: Answer) -> Verdict | None:
         reference = ask(self.datafusion, statement.node)
         self.tally.add("datafusion")
+        if isinstance(answer, Refused) and self._note_refusal(answer):
+            self._judge_refusal(statement, answer, reference)
         found = compare(statement, answer, reference, typed=True)
         if found is None and (isinstance(answer, Refused) or isinstance(reference, Refused)):
             is_known = not (isinstance(answer, Refused) and isinstance(reference, Refused))
@@ -134,6 +167,26 @@ class Court:
             self.tally.add("datafusion alone is wrong")
             return None
         return Verdict(f"gateway and datafusion: {_sort(found)}", found)
+
+    def _note_refusal(self, refused: Refused) -> bool:
+        """Count a refusal out of caution; returns whether it is one."""
+        words = known_refusal(str(refused))
+        if words not in CAUTIOUS:
+            return False
+        self.tally.refusals[words] += 1
+        return True
+
+    def _judge_refusal(self, statement: Statement, refused: Refused, reference: Answer) -> None:
+        """Whether DataFusion would have been right. Over few rows a wrong plan may be right by chance."""
+        words = known_refusal(str(refused))
+        third = None if words is None or isinstance(reference, Refused) else self._third(statement)
+        if words is None or third is None:
+            return
+        is_right = compare(statement, reference, third, typed=False) is None
+        (self.tally.needless if is_right else self.tally.disputed)[words] += 1
+        if is_right:
+            text, _ = render(statement.node, Reader.GATEWAY)
+            self.tally.examples[words] = min(text, self.tally.examples.get(words, text), key=len)
 
     def _third(self, statement: Statement) -> pa.Table | None:
         """DuckDB's answer, where it has one."""
@@ -154,7 +207,12 @@ class Court:
         self.tally.add(f"law: {partition.law.name.lower()}")
         answers = [ask(self.gateway, one) for one in (partition.whole(), *partition.parts())]
         refused = [one for one in answers if isinstance(one, Refused)]
-        if len(refused) == len(answers) or any(is_known_refusal(str(one)) for one in refused):
+        known = next((one for one in refused if known_refusal(str(one)) is not None), None)
+        if known is not None:
+            self._note_refusal(known)
+            self.tally.add("known refusals")
+            return None
+        if len(refused) == len(answers):
             self.tally.add("refused by both")
             return None
         if any(isinstance(ask(self.datafusion, one), Refused) for one in partition.parts()):
@@ -165,7 +223,16 @@ class Court:
         whole, *parts = (rows_of(one, digits=DIGITS) for one in answers if not isinstance(one, Refused))
         if partition.holds(whole, tuple(parts)):
             return None
-        return Verdict(f"law {partition.law.name}", f"{whole[:5]} is not {[one[:5] for one in parts]}")
+        detail = f"{whole[:5]} is not {[one[:5] for one in parts]}"
+        return Verdict(f"law {partition.law.name}", detail, ours=not self._is_shared(partition, answers))
+
+    def _is_shared(self, partition: Partition, answers: list[Answer]) -> bool:
+        """Whether DataFusion alone gives all of these answers, and breaks the law by itself."""
+        statements = (partition.whole(), *partition.parts())
+        return all(
+            compare(Statement(one), answer, ask(self.datafusion, one), typed=False) is None
+            for one, answer in zip(statements, answers, strict=True)
+        )
 
     def _judge_some(self, statement: Statement, superset: Node) -> Verdict | None:
         """Rows that a limit without order leaves: as many as there must be, and all of them rows."""
@@ -179,7 +246,8 @@ class Court:
             )
             return None
         if isinstance(answer, Refused):
-            if is_known_refusal(str(answer)):
+            if known_refusal(str(answer)) is not None:
+                self._note_refusal(answer)
                 self.tally.add("known refusals")
                 return None
             return Verdict(f"some: {_sort_of_refusal(answer)}", str(answer)[:300])
