@@ -155,7 +155,8 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
         begin, end = text.start(subject), text.end(membership.first - 1)
         yield begin, begin, [Piece("nullif(", begin, verbatim=False)]
         yield end, end, [Piece(", NULL)", end, verbatim=False)]
-    yield first, last, [Piece(f" {operator} ", first, verbatim=False)]
+    if text.words[membership.first : membership.last + 1] != tuple(operator.split()):
+        yield first, last, [Piece(f" {operator} ", first, verbatim=False)]
 
 
 def _reads_columns(text: SqlText, tokens: range) -> bool:
