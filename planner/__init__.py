@@ -5,9 +5,9 @@ A statement passes through these modules, in this order:
 ==========================================  =================================================================
 `dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
 `fetch_clause`, `recursive_columns`,        what DataFusion does not read, leaves out or gets wrong, put in
-`quantified`, `misread_clauses`,            other words or refused, in texts and in plans; statements that
-`misplanned_joins`, `dropped_distinct`,     are no queries
-`statement_kinds`
+`quantified`, `truth_position`,             other words or refused, in texts and in plans; statements that
+`misread_clauses`, `misplanned_joins`,      are no queries
+`dropped_keys`, `statement_kinds`
 `settings`, `shortcuts`                     what a session may choose, and which shortcuts it may switch off
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
 `numbering`                                 parameters, and which value each of them gets

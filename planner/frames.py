@@ -14,7 +14,7 @@ from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
-from planner.dropped_distinct import may_drop_distinct, refuse_dropped_distinct
+from planner.dropped_keys import may_drop_keys, refuse_dropped_keys
 from planner.leaf import DeclaredLeaf, TableLeaf
 from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
 from planner.misread_clauses import refuse_mixed_nulls
@@ -163,8 +163,8 @@ class Frames:
                 refuse_mixed_nulls(text, nulls)
             if not untyped and may_have_such_joins(text):
                 refuse_misplanned_joins(frame.optimized_logical_plan())
-            if not untyped and may_drop_distinct(text):
-                refuse_dropped_distinct(frame)
+            if not untyped and may_drop_keys(text):
+                refuse_dropped_keys(frame, text)
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -230,7 +230,7 @@ class Frames:
         }
         frame = bound.frame(self._context(typing=False, pushdown=pushdown), relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
-        refuse_dropped_distinct(frame)
+        refuse_dropped_keys(frame, None)
         return frame
 
     def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:

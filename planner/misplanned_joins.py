@@ -14,6 +14,10 @@ NULL too: such keys of ORDER BY and of windows are dropped, and groups by them a
 
 A condition that is never true goes below the aggregate, which then counts nothing in a row that stays.
 
+    SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE g < n)
+
+NULLs of all rows count, and not those that belong to a row.
+
 Wrong answers look like right ones, so such statements are refused, with what to write in their place. What
 can't be told counts as met: a little more is refused than is wrong.
 """
@@ -116,6 +120,7 @@ def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns, *, is_joined
             conditions = _NONE
         case Join():
             left, right = plan.inputs()
+            _check_membership(node)
             _check(str(node.join_type()), left, right, conditions, keys)
             is_joined = True
     for child in plan.inputs():
@@ -133,6 +138,22 @@ def _check_joined(plan: LogicalPlan) -> None:
     if isinstance(node, TableScan) and any(one.variant_name() != "Literal" for one in _constant(node)):
         msg = "A condition on constants alone is left in a join: write what it comes to in its place"
         raise UnsupportedError(msg)
+
+
+def _check_membership(join: Join) -> None:
+    """Look whether a NOT IN, which `planner.quantified` has marked, depends on the row around it."""
+    if join.filter() is None:
+        return
+    for key, _ in join.on():
+        if key.variant_name() != "ScalarFunction" or key.rex_call_operator() != "nullif":
+            continue
+        of_what = key.rex_call_operands()[-1]
+        if of_what.variant_name() == "Literal" and literal_value(of_what) is None:
+            msg = (
+                "NOT IN with a subquery that reads columns of the row around it is offered where they can be "
+                "told: write the relation before the column, as in NOT IN (SELECT k FROM u WHERE g < t.n)"
+            )
+            raise UnsupportedError(msg)
 
 
 def _check(kind: str, left: LogicalPlan, right: LogicalPlan, conditions: _Columns, keys: _Columns) -> None:

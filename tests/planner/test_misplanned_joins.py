@@ -147,6 +147,28 @@ REFUSED = {
         "SELECT DISTINCT q.n FROM (SELECT row_number() OVER (ORDER BY id) AS n FROM u) q CROSS JOIN t",
         "SELECT q.n FROM (SELECT row_number() OVER (ORDER BY id) AS n FROM u) q CROSS JOIN t GROUP BY q.n",
     ),
+    "distinct columns that are computed before keys": (
+        "SELECT DISTINCT n FROM (SELECT count(*) * 2 AS n, a FROM t GROUP BY a)",
+        "SELECT n FROM (SELECT count(*) * 2 AS n, a FROM t GROUP BY a) GROUP BY n",
+    ),
+    "groups by what is computed before keys": (
+        "SELECT count(*) FROM (SELECT count(*) % 2 AS n, a FROM t GROUP BY a) GROUP BY n, a",
+        "SELECT count(*) FROM (SELECT a, count(*) % 2 AS n FROM t GROUP BY a) GROUP BY n, a",
+    ),
+    "the same behind an alias and a condition": (
+        (
+            "SELECT count(*) FROM (SELECT n AS x, a AS y FROM (SELECT 1 + 1 AS n, a FROM (SELECT DISTINCT a "
+            "FROM t)) WHERE a > 1) q GROUP BY x, y"
+        ),
+        (
+            "SELECT count(*) FROM (SELECT a AS y, n AS x FROM (SELECT a, 1 + 1 AS n FROM (SELECT DISTINCT a "
+            "FROM t)) WHERE a > 1) q GROUP BY x, y"
+        ),
+    ),
+    "what becomes computed before keys": (
+        "SELECT count(*) FROM (SELECT n, a FROM (SELECT a, 1 + 1 AS n FROM t GROUP BY a)) GROUP BY n, a",
+        "SELECT count(*) FROM (SELECT a, 1 + 1 AS n FROM t GROUP BY a) GROUP BY n, a",
+    ),
     "conditions of constants that are left over": (
         (
             "SELECT x.id, y.a FROM u x LEFT JOIN (SELECT id, 7 AS a, c FROM u) y "
@@ -202,6 +224,10 @@ def test_what_is_planned_wrongly_is_refused(
         "SELECT x.a FROM t x JOIN u y ON x.id = y.id UNION SELECT a FROM (SELECT a FROM u GROUP BY a)",
         "SELECT a, count(c) FROM (SELECT DISTINCT x.a, y.c FROM t x JOIN u y ON x.a = y.a) GROUP BY a",
         "SELECT n FROM (SELECT count(*) AS n FROM t WHERE FALSE)",
+        "SELECT n, count(*) FROM (SELECT count(*) * 2 AS n, a FROM t GROUP BY a) GROUP BY n",
+        "SELECT n, a, count(*) FROM (SELECT count(*) AS n, a FROM t GROUP BY a) GROUP BY n, a",
+        "SELECT n, max(a) FROM (SELECT a % 2 AS n, a FROM (SELECT a FROM t GROUP BY a)) GROUP BY n",
+        "SELECT v.a FROM (SELECT DISTINCT x.a FROM t x JOIN u y ON x.id = y.id WHERE FALSE) v",
         "SELECT DISTINCT a FROM (SELECT a, count(*) AS n FROM u GROUP BY a)",
         "SELECT count(DISTINCT x.a) FROM t x LEFT JOIN u y ON x.id = y.id",
         # Two inputs with known row counts, which would be swapped.

@@ -8,7 +8,7 @@ from tests.fuzz.sql.grammar.blocks import Item, Select
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import Family
 from tests.fuzz.sql.grammar.sources import Source, Sources
-from tests.fuzz.sql.grammar.tree import Column, Expression, Literal, Node
+from tests.fuzz.sql.grammar.tree import Expression, Literal, Node
 
 _KEYED = (Family.INTEGER, Family.TEXT, Family.DATE)
 """Families that subqueries are correlated and compared by."""
@@ -40,11 +40,8 @@ class Subqueries:
             return None
         column = self.rng.choice(columns)
         subject = self.expressions.leaf(scope, column.family)
-        # With a constant subject or a correlated subquery, DataFusion 54 forgets NULLs, or refuses NOT IN.
-        may_deny = isinstance(subject, Column)
-        operator = self.rng.choice((" IN (", " IN (", " = ANY (", *([" NOT IN ("] * 2 if may_deny else [])))
-        correlated = 0.0 if operator == " NOT IN (" else 0.5
-        where = self._condition(inner, depth, scope, correlated=correlated)
+        operator = self.rng.choice((" IN (", " IN (", " = ANY (", " NOT IN (", " NOT IN ("))
+        where = self._condition(inner, depth, scope, correlated=0.4)
         select = Select(items=(Item(column, "one"),), source=inner.node, where=where)
         return Expression(Family.TRUTH, ("(", subject, operator, select, "))"))
 
