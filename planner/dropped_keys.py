@@ -20,10 +20,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Final
 
-from datafusion import DataFrame
-from datafusion.expr import Aggregate, Distinct, Join, Projection, WindowExpr
+from datafusion import DataFrame, SessionContext
+from datafusion.expr import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    WindowExpr,
+)
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
@@ -42,14 +53,40 @@ _ENDS: Final = frozenset(
 )
 
 
+# DataFusion decides about DISTINCT before it applies these, and in its first pass.
+_LATER_RULES: Final = (
+    "eliminate_join",
+    "decorrelate_predicate_subquery",
+    "scalar_subquery_to_join",
+    "decorrelate_lateral_join",
+    "extract_equijoin_predicate",
+    "eliminate_duplicated_expr",
+    "eliminate_filter",
+    "eliminate_cross_join",
+    "eliminate_limit",
+    "propagate_empty_relation",
+    "filter_null_join_keys",
+    "eliminate_outer_join",
+    "push_down_limit",
+    "push_down_filter",
+    "single_distinct_aggregation_to_group_by",
+    "eliminate_group_by_constant",
+    "common_sub_expression_eliminate",
+    "extract_leaf_expressions",
+    "push_down_leaf_projections",
+    "optimize_projections",
+    "unions_to_filter",
+)
+# What keeps rows unique that are unique below.
+_KEEPS_UNIQUE: Final = (Filter, Limit, Projection, Sort, SubqueryAlias)
+
+
 class _Uniqueness(IntEnum):
     """What DataFusion believes of the rows of a plan."""
 
     UNKNOWN = 0
     KNOWN = 1
-    JOINED = 2
-    """What is unique in an input of a join counts as unique."""
-    SHIFTED = 3
+    SHIFTED = 2
     """Other columns than those that are unique count as unique."""
 
 
@@ -71,7 +108,13 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
     """
     written = frame.logical_plan()
     nodes = [(one, one.to_variant()) for one in every_node(written)]
-    distinct = sum(isinstance(node, Distinct) and _below(one) > _Uniqueness.KNOWN for one, node in nodes)
+    if any(isinstance(node, Distinct) and _is_dropped_wrongly(one) for one, node in nodes):
+        msg = (
+            "SELECT DISTINCT of what is unique in one input of a join, or of columns that are computed "
+            "before keys, is not offered, since DataFusion would leave DISTINCT out: write GROUP BY with the same "
+            "columns in its place"
+        )
+        raise UnsupportedError(msg)
     grouped = [
         list(map(_without_aliases, node.group_by_exprs()))
         for one, node in nodes
@@ -80,16 +123,9 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
     counts = None if sql is None or not grouped else _key_counts(tokenize(sql))
     keys = [one[: _own_keys(len(one), counts)] for one in grouped]
     keys = [one for one in keys if len(one) > 1]
-    if not (distinct or keys):
+    if not keys:
         return
     optimized = _groups(frame.optimized_logical_plan())
-    if distinct and len(optimized) < len(_groups(written)) + distinct:
-        msg = (
-            "SELECT DISTINCT of what is unique in one input of a join, or of columns that are computed before "
-            "keys, is not offered, since DataFusion would leave DISTINCT out: write GROUP BY with the same "
-            "columns in its place"
-        )
-        raise UnsupportedError(msg)
     for wanted in keys:
         names = {output_name(one) for one in wanted if one.variant_name() == "Column"}
         if not any(len(one) >= len(wanted) and names <= set(map(output_name, one)) for one in optimized):
@@ -99,6 +135,41 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
                 "(SELECT a, count(*) * 2 AS c FROM t GROUP BY a)"
             )
             raise UnsupportedError(msg)
+
+
+def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
+    (source,) = distinct.inputs()
+    is_shifted = _below(distinct) is _Uniqueness.SHIFTED
+    if not (is_shifted or any(isinstance(one.to_variant(), Join) for one in every_node(source))):
+        return False
+    return _aggregates(distinct) == _aggregates(source) and (is_shifted or not _is_unique(source, distinct))
+
+
+def _is_unique(plan: LogicalPlan, distinct: LogicalPlan) -> bool:
+    """Whether the rows have all keys of a GROUP BY, of which a dropped DISTINCT has no fewer columns."""
+    node = plan.to_variant()
+    if isinstance(node, _KEEPS_UNIQUE):
+        return _is_unique(plan.inputs()[0], distinct)
+    if not isinstance(node, Aggregate):
+        return False
+    keys = node.group_by_exprs()
+    columns = _planner().create_dataframe_from_logical_plan(distinct).schema()
+    return len(keys) == len(columns) and all(one.variant_name() != "GroupingSet" for one in keys)
+
+
+def _aggregates(plan: LogicalPlan) -> int:
+    """How many aggregates there are, as a DISTINCT becomes one that is not left out."""
+    planned = _planner().create_dataframe_from_logical_plan(plan).optimized_logical_plan()
+    return sum(isinstance(one.to_variant(), Aggregate) for one in every_node(planned))
+
+
+@cache
+def _planner() -> SessionContext:
+    """Plans as far as to the decision about DISTINCT."""
+    context = SessionContext()
+    for rule in _LATER_RULES:
+        context.remove_optimizer_rule(rule)
+    return context
 
 
 def _below(plan: LogicalPlan) -> _Uniqueness:
@@ -127,8 +198,6 @@ def _belief(plan: LogicalPlan) -> _Belief:
     match node:
         case Aggregate() | Distinct() | WindowExpr():
             return _Belief(max(uniqueness, _Uniqueness.KNOWN))
-        case Join() if uniqueness is not _Uniqueness.UNKNOWN:
-            return _Belief(max(uniqueness, _Uniqueness.JOINED), computed)
         case Projection():
             outputs = [(output_name(one), _is_computed(one, computed)) for one in node.projections()]
             flags = [flag for _, flag in outputs]
