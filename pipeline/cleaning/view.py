@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from memwal.layout import region_directory
 from memwal.manifest import RegionManifest
@@ -23,6 +22,7 @@ class RegionView:
         directories: names in the region's directory, listed before its manifests: what is not listed by them
             was not listed by any of that time.
         history: its manifests.
+        log: what is in the directory of the log, listed after its manifests.
         settled: the manifest that was the newest a grace ago, which readers may still go by; None where there
             was none, or it can't be read.
         base: the base table.
@@ -34,6 +34,7 @@ class RegionView:
     region_id: str
     directories: tuple[str, ...]
     history: RegionHistory
+    log: tuple[Entry, ...]
     settled: RegionManifest | None
     base: Base
     policy: CleanPolicy
@@ -51,7 +52,8 @@ class RegionView:
         if history is None:
             return None
         settled = history.at(now - policy.grace)
-        return RegionView(storage, region_id, directories, history, settled, base, policy, now)
+        log = storage.list(_log_directory(region_id))
+        return RegionView(storage, region_id, directories, history, log, settled, base, policy, now)
 
     @property
     def newest(self) -> RegionManifest:
@@ -71,9 +73,8 @@ class RegionView:
     @property
     def log_directory(self) -> str:
         """Below the table's."""
-        return f"{self.directory}/wal"
+        return _log_directory(self.region_id)
 
-    @cached_property
-    def log(self) -> tuple[Entry, ...]:
-        """What is in the directory of the log."""
-        return self.storage.list(self.log_directory)
+
+def _log_directory(region_id: str) -> str:
+    return f"{region_directory(region_id)}/wal"

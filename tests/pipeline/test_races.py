@@ -196,6 +196,16 @@ def test_all_happens_before_another_job_writes(tmp_path: Path, scenario: Scenari
         _meanwhile(scenario, tmp_path / str(number), job, _everything, number)
 
 
+def test_another_cleaner_comes_while_a_cleaner_looks(tmp_path: Path, scenario: Scenario):
+    """Between the list of versions and the versions; and while a region is looked at, by threads of both."""
+    calls = _calls(scenario, tmp_path / "whole", _clean)
+    log = next(
+        at for at, one in enumerate(calls) if one.name.startswith("list") and one.name.endswith("/wal")
+    )
+    for number in (1, log):
+        _meanwhile(scenario, tmp_path / str(number), _clean, _unchanged(_clean), number)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
