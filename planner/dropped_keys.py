@@ -111,8 +111,8 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
     if any(isinstance(node, Distinct) and _is_dropped_wrongly(one) for one, node in nodes):
         msg = (
             "SELECT DISTINCT of what is unique in one input of a join, or of columns that are computed "
-            "before keys, is not offered, since DataFusion would leave DISTINCT out: write GROUP BY with the same "
-            "columns in its place"
+            "before keys, is not offered, since DataFusion would leave DISTINCT out: write GROUP BY with the "
+            "same columns in its place"
         )
         raise UnsupportedError(msg)
     grouped = [
