@@ -85,9 +85,9 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
     optimized = _groups(frame.optimized_logical_plan())
     if distinct and len(optimized) < len(_groups(written)) + distinct:
         msg = (
-            "SELECT DISTINCT of what is unique in one input of a join, or of columns that are computed before "
-            "keys, is not offered, since DataFusion would leave DISTINCT out: write GROUP BY with the same "
-            "columns in its place"
+            "SELECT DISTINCT of what is unique in one input of a join, or of columns computed before keys, "
+            "is not offered, since DataFusion would leave DISTINCT out: write GROUP BY with the same columns "
+            "in its place"
         )
         raise UnsupportedError(msg)
     for wanted in keys:
