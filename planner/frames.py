@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -62,6 +63,12 @@ _LOSING_RULES = (
     "single_distinct_aggregation_to_group_by",
 )
 """Rules that leave out what no row needs, and with it parameters, whose types would not be known."""
+_UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
+"""What may sort a UNION.
+
+DataFusion 54 sorts its parts without the keys that are constant in each, and the first rows of one part by
+the other keys keep out those of another.
+"""
 
 
 class Frames:
@@ -131,7 +138,8 @@ class Frames:
             return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
-        context = self._context(typing=untyped, pushdown=pushdown)
+        sorts_whole = _UNITED_ORDER.search(text) is not None
+        context = self._context(typing=untyped, pushdown=pushdown, sorts_whole=sorts_whole)
         tables = list(dict.fromkeys((reference.table, reference.as_of) for reference in bound.references))
         leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:
@@ -228,7 +236,8 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        frame = bound.frame(self._context(typing=False, pushdown=pushdown), relations)
+        context = self._context(typing=False, pushdown=pushdown, sorts_whole=True)
+        frame = bound.frame(context, relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
         refuse_dropped_keys(frame, None)
         return frame
@@ -257,12 +266,13 @@ class Frames:
             context.register_view(quote(name), frame)
             context.deregister_table(f"{name}#view")
 
-    def _context(self, *, typing: bool, pushdown: bool) -> SessionContext:
+    def _context(self, *, typing: bool, pushdown: bool, sorts_whole: bool) -> SessionContext:
         """A context of the statement's own.
 
         Args:
             typing: whether the plan is to tell the types of parameters, those in subqueries too.
             pushdown: whether leaves are handed their conjuncts.
+            sorts_whole: whether rows are sorted in one partition.
         """
         config = (
             SessionConfig()
@@ -277,6 +287,8 @@ class Frames:
             # As many as change something: comparisons of constants that are left go to leaves as Python's.
             .set("datafusion.optimizer.max_passes", "16")
         )
+        if sorts_whole:
+            config = config.set("datafusion.optimizer.repartition_sorts", "false")
         if typing:
             # Plans subqueries as joins, where parameters show.
             config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")

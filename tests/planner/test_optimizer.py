@@ -38,6 +38,11 @@ def engine(root: Path, open_engine: Callable[[Path], QueryEngine]) -> QueryEngin
         ("SELECT count(DISTINCT 'x') AS n FROM t", [(1,)]),
         ("SELECT max(id) AS n FROM t WHERE id < 0 GROUP BY 'a' || 'b'", []),
         ("SELECT count(*) AS n FROM t GROUP BY 1 + 1", [(7,)]),
+        ("SELECT 2 AS n, id FROM t UNION ALL SELECT 1, id FROM t ORDER BY n, id LIMIT 1", [(1, 0)]),
+        (
+            "SELECT * FROM (SELECT 2 AS n, s FROM t UNION ALL SELECT 1, s FROM t) ORDER BY n, s DESC LIMIT 3",
+            [(1, None), (1, "e"), (1, "d")],
+        ),
         ("SELECT DISTINCT (s = 'b') IS TRUE AS is_b FROM t ORDER BY is_b", [(False,), (True,)]),
     ],
 )

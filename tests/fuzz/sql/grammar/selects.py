@@ -76,8 +76,7 @@ class Selects:
         member = self._subqueries.membership(scope, depth)
         if member is None:
             return self._expressions.condition(scope, depth)
-        # DataFusion 54 would apply another condition on the same column to the rows of NOT IN, also to NULLs.
-        if chance < 0.06 or " NOT IN (" in member.parts:
+        if chance < 0.04:
             return member
         found = conjunction([member, self._expressions.condition(scope, depth)])
         assert found is not None
@@ -91,8 +90,7 @@ class Selects:
             else:
                 expression = self._in_items(scope, self._expressions.family(), depth)
             items.append(Item(expression, self._name(number)))
-        # As in `_aggregated`: the relation may be a query with groups.
-        return tuple(sorted(items, key=lambda item: not isinstance(item.expression, Column)))
+        return tuple(items)
 
     def _in_items(self, scope: Scope, family: Family, depth: int) -> Expression:
         """Without EXISTS, which DataFusion refuses among output columns."""
@@ -145,9 +143,8 @@ class Selects:
         is_table = source.shape is not None and bool(source.shape.key)
         grouping = self._grouping(keys, may_total=is_table) if keys else None
         if not families:
-            # Keys come first: DataFusion 54 takes the column for a key that has its place among plain ones,
-            # and then sorts and groups by it alone.
             items = [Item(key, f"g{number}") for number, key in enumerate(keys)] + items
+            rng.shuffle(items)
         return Select(items=tuple(items), source=source.node, where=where, grouping=grouping, having=having)
 
     def _grouping(self, keys: Sequence[Expression], *, may_total: bool) -> Grouping:
@@ -186,9 +183,6 @@ class Selects:
         if chance > 0.4 or not isinstance(block, Select) or block.star:
             return query
         if not all(item.expression.family in _SORTABLE for item in block.items):
-            return query
-        if isinstance(query, SetOperation) and _has_constants(query):
-            # DataFusion 54 takes a column for constant that is so in each part of a union.
             return query
         directions = ("", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST")
         names = list(range(len(block.items)))
@@ -230,11 +224,3 @@ class Selects:
 
     def _name(self, number: int) -> str:
         return f"{self._rng.choice(_ODD_NAMES)}{number or ''}" if self._rng.random() < 0.03 else f"o{number}"
-
-
-def _has_constants(node: Node | None) -> bool:
-    """Whether a part of a set operation has an output column that follows from no column."""
-    if isinstance(node, SetOperation):
-        return _has_constants(node.left) or _has_constants(node.right)
-    assert isinstance(node, Select)
-    return not all(any(isinstance(one, Column) for one in item.walk()) for item in node.items)

@@ -33,7 +33,7 @@ class Subqueries:
         return found if self.rng.random() < 0.6 else Expression(Family.TRUTH, ("(NOT ", found, ")"))
 
     def membership(self, scope: Scope, depth: int) -> Expression | None:
-        """IN, NOT IN or ANY, for a conjunct of WHERE: elsewhere DataFusion 54 takes its NULL for false."""
+        """IN, NOT IN or ANY, for a conjunct of WHERE."""
         inner = self._inner()
         columns = inner.scope.of(*_KEYED)
         if not columns:

@@ -25,6 +25,7 @@ LIMITS: Mapping[str, str] = MappingProxyType(
         "null_aware anti join only supports": "DataFusion 54 has no NOT IN over several columns",
         "Invalid comparison operation": "DataFusion 54 compares unlike types without pushdown",
         "Schema contains duplicate": "constants have one name in DataFusion, and parameters several",
+        "is declared as non-nullable": "DataFusion 54 takes TRY_CAST of a constant for never NULL",
         "Input field name": "DataFusion 54 loses the name of a subquery's column over rows in memory",
     }
 )
