@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from datafusion import DataFrame, SessionContext
-from datafusion.expr import Aggregate, Distinct, Filter, Join, Limit, Projection, Sort, SubqueryAlias
+from datafusion.expr import Aggregate, Distinct, Filter, Join, Limit, Projection, Sort, SubqueryAlias, Union
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
@@ -73,6 +73,8 @@ def refuse_dropped_distinct(frame: DataFrame) -> None:
 
 def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
     (source,) = distinct.inputs()
+    if isinstance(source.to_variant(), Union):
+        return False  # the rows of a UNION never count as unique
     if not any(isinstance(one.to_variant(), Join) for one in every_node(source)):
         return False
     return _aggregates(distinct) == _aggregates(source) and not _is_unique(source, distinct)
