@@ -33,6 +33,7 @@ from datafusion.expr import (
     Projection,
     Sort,
     SubqueryAlias,
+    Union,
     WindowExpr,
 )
 from datafusion.plan import LogicalPlan
@@ -139,6 +140,8 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
 
 def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
     (source,) = distinct.inputs()
+    if isinstance(source.to_variant(), Union):
+        return False  # the rows of a UNION never count as unique
     is_shifted = _below(distinct) is _Uniqueness.SHIFTED
     if not (is_shifted or any(isinstance(one.to_variant(), Join) for one in every_node(source))):
         return False

@@ -221,6 +221,7 @@ def test_what_is_planned_wrongly_is_refused(
         "SELECT DISTINCT q.a, t.id FROM (SELECT a, count(*) AS n FROM u GROUP BY a) q CROSS JOIN t",
         "SELECT DISTINCT a FROM (SELECT x.a, count(*) AS n FROM t x JOIN u y ON x.id = y.id GROUP BY x.a)",
         "SELECT DISTINCT x.a FROM t x JOIN (SELECT c, count(*) AS n FROM u GROUP BY c) q ON x.c = q.c",
+        "SELECT DISTINCT x.a FROM t x JOIN u y ON x.id = y.id UNION SELECT a FROM u",
         "SELECT x.a FROM t x JOIN u y ON x.id = y.id UNION SELECT a FROM (SELECT a FROM u GROUP BY a)",
         "SELECT a, count(c) FROM (SELECT DISTINCT x.a, y.c FROM t x JOIN u y ON x.a = y.a) GROUP BY a",
         "SELECT n FROM (SELECT count(*) AS n FROM t WHERE FALSE)",

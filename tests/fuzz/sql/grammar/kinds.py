@@ -112,7 +112,9 @@ UINT64 = _integer("uint64", pa.uint64(), 64, signed=False, sql="")
 FLOAT32 = Kind(
     "float32", Family.FLOAT, pa.float32(), _FLOATS, (math.nan, math.inf, -math.inf), "REAL", pa.float32()
 )
-FLOAT64 = Kind("float64", Family.FLOAT, pa.float64(), _FLOATS, (math.nan,), "DOUBLE", pa.float64())
+FLOAT64 = Kind(
+    "float64", Family.FLOAT, pa.float64(), _FLOATS, (math.nan, math.inf, -math.inf), "DOUBLE", pa.float64()
+)
 DECIMAL = Kind(
     "decimal", Family.DECIMAL, pa.decimal128(10, 2), _DECIMALS, (), "DECIMAL(10, 2)", pa.decimal128(10, 2)
 )
@@ -144,6 +146,10 @@ INSTANT = Kind(
     "instant", Family.INSTANT, pa.timestamp("us", "UTC"),
     tuple(one.replace(tzinfo=dt.UTC) for one in _moments("us")), (), "", _TIMESTAMP,
 )  # fmt: skip
+# Not compared: DataFusion 54 takes TIMESTAMPTZ for a time of the day in Berlin.
+INSTANT_BERLIN = Kind(
+    "instant_berlin", Family.OPAQUE, pa.timestamp("us", "Europe/Berlin"), INSTANT.values,
+)  # fmt: skip
 CLOCK = Kind(
     "time64", Family.CLOCK, pa.time64("us"),
     (dt.time(0), dt.time(12, 30), dt.time(23, 59, 59, 999_999)), (), "", pa.time64("us"),
@@ -161,8 +167,8 @@ VECTOR = Kind("vector", Family.OPAQUE, pa.list_(pa.float32(), 2), ([0.0, 1.0], [
 
 KINDS = (
     INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, DECIMAL, MONEY, TRUTH, TEXT,
-    LARGE_TEXT, BYTES, LARGE_BYTES, DATE, DATE64, MOMENT, MOMENT_S, MOMENT_MS, MOMENT_NS, INSTANT, CLOCK,
-    DURATION, LIST, WORDS, STRUCT, VECTOR,
+    LARGE_TEXT, BYTES, LARGE_BYTES, DATE, DATE64, MOMENT, MOMENT_S, MOMENT_MS, MOMENT_NS, INSTANT,
+    INSTANT_BERLIN, CLOCK, DURATION, LIST, WORDS, STRUCT, VECTOR,
 )  # fmt: skip
 CANONICAL = {
     Family.INTEGER: INT64, Family.FLOAT: FLOAT64, Family.DECIMAL: DECIMAL, Family.TEXT: TEXT,

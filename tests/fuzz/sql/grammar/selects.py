@@ -38,6 +38,7 @@ class Selects:
         self._begin(parametrised=False)
 
     def _begin(self, *, parametrised: bool) -> None:
+        self._may_total = True
         self._expressions = Expressions(self._rng, parametrised)
         self._sources = Sources(self._rng, self._shapes, self._expressions, self._derive)
         self._subqueries = Subqueries(self._rng, self._expressions, self._sources)
@@ -151,7 +152,11 @@ class Selects:
         """Plain, or with totals, but over what may be constant: DataFusion 54 does not sort totals there."""
         sets = tuple(GroupingSet((key,), is_bare=True) for key in keys)
         chance = self._rng.random()
-        if chance < 0.7 or not may_total or not all(isinstance(one, Column) for one in keys):
+        if (
+            chance < 0.7
+            or not (may_total and self._may_total)
+            or not all(isinstance(one, Column) for one in keys)
+        ):
             return Grouping(sets)
         if chance < 0.83:
             return Grouping(sets, "ROLLUP")

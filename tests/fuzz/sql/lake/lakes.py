@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from pipeline.lake import LakeTable
 from pipeline.merging import MergePolicy, merge
+from tests.fuzz.sql.grammar.kinds import Family
 from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.grammar.sources import Shape
 from tests.fuzz.sql.grammar.tree import AbstainError, Node, Reader, render
 from tests.fuzz.sql.lake.tables import Key, TableSpec
+from tests.support.hand_made import append, base_at, fragment, make_table
 from tests.support.tables import LsmTable, Row
 from tests.support.writer_process import WriterProcess
 
@@ -156,7 +158,10 @@ def _written(rng: random.Random, root: Path, spec: TableSpec, process: WriterPro
     rows = pa.Table.from_pylist(base, spec.schema)
     path = root / f"{spec.name}.lance"
     if spec.flavour is None:
-        lance.write_dataset(rows, path, max_rows_per_file=rng.choice((8, 1000)))
+        if rng.random() < 0.4 and all(kind.family is not Family.OPAQUE for _, kind in spec.columns):
+            _write_in_two_bases(root, spec.name, rows)
+        else:
+            lance.write_dataset(rows, path, max_rows_per_file=rng.choice((8, 1000)))
         held = HeldTable(spec, path, None)
         held.take(base)
         return held
@@ -171,6 +176,14 @@ def _written(rng: random.Random, root: Path, spec: TableSpec, process: WriterPro
     for _ in range(rng.randint(0, 4) if size else 0):
         _happen(rng, held, rng.choice(_EVENTS))
     return held
+
+
+def _write_in_two_bases(root: Path, name: str, rows: pa.Table) -> None:
+    """Two files of the same name, which those of other such tables have as well: one in a base elsewhere."""
+    path, elsewhere = root / f"{name}.lance", root / f"{name}-elsewhere"
+    half = rows.num_rows // 2
+    make_table(path, rows.slice(0, half), bases=[base_at(elsewhere, 1)])
+    append(path, fragment(elsewhere, rows.slice(half), base_id=1))
 
 
 def _put(rng: random.Random, held: HeldTable) -> None:
