@@ -35,8 +35,6 @@ _AFTER_CONDITIONS = _SIDES | frozenset(
     | {"FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN", "INNER", "FULL", "CROSS", "NATURAL", "ON"}
     | {"THEN", "WHEN", "ELSE", "RETURNING", "ASC", "DESC", "NULLS"}
 )
-_UNKNOWN = frozenset({")", '"'})
-"""Ends of operands whose columns are not looked for."""
 _PLAIN = frozenset({"TRUE", "FALSE", "CAST", "TRY_CAST", "AS"})
 _AFTER_LOCKS = frozenset({"", "OF", "NOWAIT", "SKIP", ")"})
 
@@ -81,7 +79,7 @@ def _compared_with_more(words: _Words, i: int) -> bool:
     return False
 
 
-def _mixed(words: _Words, i: int) -> bool:
+def _mixed(text: SqlText, words: _Words, i: int) -> bool:
     """Whether a list holds more than plain literals, and may meet another condition on its operand.
 
     Of two lists for one operand, the simplifier makes one, and compares elements by what is written: NULL is
@@ -90,14 +88,13 @@ def _mixed(words: _Words, i: int) -> bool:
     """
     if not _is_list(words, i) or not _is_computed(words, i + 2):
         return False
-    operand = _operand(words, i)
-    for k, word in enumerate(words):
-        if k != i and word == "IN" and _is_list(words, k):
-            other = _operand(words, k)
-            if operand == other or not _UNKNOWN.isdisjoint((operand, other)):
-                return True
-    equalities = sum(word == operand and "=" in words[max(k - 1, 0) : k + 2] for k, word in enumerate(words))
-    return equalities > 1 and "OR" in words
+    operand = _operand(text, words, i)
+    others = (k for k, word in enumerate(words) if k != i and word == "IN" and _is_list(words, k))
+    if any(not operand.isdisjoint(_operand(text, words, k)) for k in others):
+        return True
+    compared = [k for k, word in enumerate(words) if word == "=" or words[k - 1] == "="]
+    beside = [k for k in (*compared, *(k - 1 for k in compared)) if text.is_name(k)]
+    return "OR" in words and sum(text.name(k) in operand for k in frozenset(beside)) > 1
 
 
 def _is_list(words: _Words, i: int) -> bool:
@@ -105,15 +102,23 @@ def _is_list(words: _Words, i: int) -> bool:
     return words[i + 1] == "(" and words[i + 2] not in {"SELECT", "WITH", "VALUES", "TABLE"}
 
 
-def _operand(words: _Words, i: int) -> str:
-    """The last word of what stands before [NOT] IN."""
-    return words[i - 2] if words[i - 1] == "NOT" else words[i - 1]
+def _operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
+    """The last name before [NOT] IN, those in brackets at its end, or the word that is none."""
+    end = i - 2 if words[i - 1] == "NOT" else i - 1
+    start, depth = end, 0
+    while words[end] == ")" and start >= 0:
+        depth += (words[start] == ")") - (words[start] == "(")
+        if depth == 0:
+            break
+        start -= 1
+    names = frozenset(text.name(k) for k in range(max(start, 0), end + 1) if text.is_name(k))
+    return names or frozenset({words[end]})
 
 
 def _is_computed(words: _Words, start: int) -> bool:
     """Whether anything in a list, up to its closing bracket, is no plain literal."""
     depth = 0
-    for k in range(start, len(words)):
+    for k in range(start, len(words) - 1):
         word = words[k]
         depth += (word == "(") - (word == ")")
         if depth < 0:
@@ -142,13 +147,6 @@ _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxy
             _compared_with_more,
             "AND and OR behind IS DISTINCT FROM would belong to its right side: write (a IS DISTINCT FROM b)",
         ),
-        "IN": (
-            _mixed,
-            (
-                "A list with NULL, or what is computed, beside another condition on its operand would be "
-                "taken together with it wrongly: leave NULL out, and write computed values as a = x OR a = y"
-            ),
-        ),
         "ILIKE": (
             lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},
             "* ILIKE is not offered: name the columns",
@@ -161,6 +159,10 @@ _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxy
             ),
         ),
     }
+)
+_MIXED = (
+    "A list with NULL, or what is computed, beside another condition on its operand would be taken together "
+    "with it wrongly: leave NULL out, and write computed values as a = x OR a = y"
 )
 
 
@@ -175,6 +177,8 @@ def refuse_misread(text: SqlText) -> None:
         found = _MISREAD.get(word)
         if found is not None and words[i - 1] != "." and found[0](words, i):
             raise UnsupportedError(at_position(text.sql, text.start(i), f"{found[1]}; it stands"))
+        if word == "IN" and _mixed(text, words, i):
+            raise UnsupportedError(at_position(text.sql, text.start(i), f"{_MIXED}; it stands"))
 
 
 def refuse_mixed_nulls(sql: str, nulls: Collection[str]) -> None:
@@ -192,5 +196,5 @@ def refuse_mixed_nulls(sql: str, nulls: Collection[str]) -> None:
     for i, word in enumerate(text.words[1:], 1):
         if word == "0" and words[i - 1] == "$" and text.tokens[i].text in nulls:
             words[i] = "NULL"
-    if any(word == "IN" and _mixed(tuple(words), i) for i, word in enumerate(text.words)):
-        raise UnsupportedError(f"{_MISREAD['IN'][1]}, in parameters, too")
+    if any(word == "IN" and _mixed(text, tuple(words), i) for i, word in enumerate(text.words)):
+        raise UnsupportedError(f"{_MIXED}, in parameters, too")
