@@ -282,6 +282,8 @@ class Frames:
             .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
             # DataFusion 54 takes `x IS TRUE` for what may be NULL in one place and not in another.
             .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
+            # Without it, now() and zoned literals have no zone, and zoned columns read them as times of day.
+            .set("datafusion.execution.time_zone", "+00:00")
             # Swapped inputs take filters above an outer join for filters of the other side.
             .set("datafusion.optimizer.join_reordering", "false")
             # As many as change something: comparisons of constants that are left go to leaves as Python's.

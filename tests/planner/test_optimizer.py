@@ -1,5 +1,6 @@
 """What DataFusion's optimizer would get wrong, or refuse, is kept from it."""
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,3 +51,25 @@ def test_orders_and_groups_with_constants(
     engine: QueryEngine, sql: str, rows: list[tuple[object, ...]], shortcuts: Shortcuts
 ) -> None:
     assert rows_of(engine.execute(sql, SessionSettings(shortcuts=shortcuts)).read_all()) == rows
+
+
+@pytest.mark.parametrize("shortcuts", [ALL_SHORTCUTS, NO_SHORTCUTS], ids=["all", "none"])
+def test_instants_are_compared_as_instants_in_every_zone(
+    root: Path, open_engine: Callable[[Path], QueryEngine], shortcuts: Shortcuts
+) -> None:
+    noon = dt.datetime(2025, 1, 1, 12, tzinfo=dt.UTC)
+    soon = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=30)
+    stored = pa.array([noon, soon], pa.timestamp("us", "Europe/Berlin"))
+    lance.write_dataset(pa.table({"id": [1, 2], "ts": stored}), str(root / "berlin.lance"))
+    engine = open_engine(root)
+
+    def ids(condition: str) -> list[int]:
+        query = engine.prepare(
+            f"SELECT id FROM berlin WHERE {condition}", SessionSettings(shortcuts=shortcuts)
+        )
+        return query.execute().read_all()["id"].to_pylist()
+
+    assert ids("ts = TIMESTAMPTZ '2025-01-01 12:00:00+00:00'") == [1]
+    assert ids("ts = TIMESTAMPTZ '2025-01-01 13:00:00+01:00'") == [1]
+    assert ids("ts > now()") == [2]
+    assert ids("ts > now() + INTERVAL '31 minutes'") == []
