@@ -83,9 +83,13 @@ def _flipped(draw: Draw, column: Column, name: str) -> str:
 
 def _in_list(draw: Draw, column: Column, name: str) -> str:
     items = [drawn_literal(draw, column) for _ in range(draw(st.integers(1, 5)))]
-    if draw(st.integers(0, 4)) == 0:
-        items.append("NULL")
-    return f"{name} {draw(st.sampled_from(('IN', 'IN', 'NOT IN')))} ({', '.join(items)})"
+    has_null = draw(st.integers(0, 4)) == 0
+    operator = draw(st.sampled_from(("IN", "IN", "NOT IN")))
+    listed = f"{name} {operator} ({', '.join(items)})"
+    if not has_null:
+        return listed
+    # What NULL in the list means: in a list, it is refused beside other lists for the column.
+    return f"({listed} {'OR' if operator == 'IN' else 'AND'} CAST(NULL AS BOOLEAN))"
 
 
 def _between(draw: Draw, column: Column, name: str) -> str:
