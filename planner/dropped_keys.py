@@ -129,7 +129,7 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
     optimized = _groups(frame.optimized_logical_plan())
     for wanted in keys:
         names = {output_name(one) for one in wanted if one.variant_name() == "Column"}
-        if not any(len(one) >= len(wanted) and names <= set(map(output_name, one)) for one in optimized):
+        if not any(names <= set(map(output_name, one)) for one in optimized):
             msg = (
                 "GROUP BY of columns that are computed before keys of another GROUP BY is not offered, since "
                 "DataFusion would leave keys out: select the keys before what is computed, as in "

@@ -10,6 +10,7 @@ CAUTIOUS: Mapping[str, str] = MappingProxyType(
         "above a RIGHT JOIN, or a FULL JOIN": "it is applied to a namesake in the other side",
         "An order or groups by": "what may be NULL is taken for constant",
         "SELECT DISTINCT of what is unique": "DISTINCT is left out",
+        "GROUP BY of columns that are computed": "keys are left out",
         "taken together with it wrongly": "two lists are made one",
     }
 )
