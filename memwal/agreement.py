@@ -87,13 +87,15 @@ def _of_time(part: str, value: pa.Scalar) -> tuple[Row, ...] | None:
     per_second = _PER_SECOND[data_type.unit]
     if value.value // per_second not in _SECONDS:
         return None
-    if not _is_in_named_zone(data_type):
+    if data_type.tz in {None, "UTC"}:
         return ((value,),)
-    if part == "hour":
-        return None
     shift = _WIDEST_OFFSET_SECONDS * per_second
     shifted = [value.value + by for by in (-shift, 0, shift)]  # No day lies between two of them.
     if not all(one in _INT64 for one in shifted):
+        return None  # The time of the day overflows in some.
+    if not _is_in_named_zone(data_type):
+        return ((value,),)
+    if part == "hour":
         return None
     utc = pa.timestamp(data_type.unit, "UTC")
     return tuple((pa.scalar(one, pa.int64()).cast(utc),) for one in shifted)

@@ -33,7 +33,7 @@ def on_own_thread(step: Callable[[], T]) -> T:
 
 def policy_context() -> SessionContext:
     """A context in which rows keep their order, and text its type."""
-    config = SessionConfig().with_target_partitions(1)
+    config = SessionConfig().with_target_partitions(1).set("datafusion.execution.time_zone", "+00:00")
     return SessionContext(config.set("datafusion.sql_parser.map_string_types_to_utf8view", "false"))
 
 

@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow.compute import field
 
@@ -85,6 +85,7 @@ def in_python(part: str, seconds: int, zone: str | None) -> int | None:
     ),
     st.integers(0, 60 * 24 * 3600),
 )
+@example(part="year", zone="+05:30", unit="ns", seconds=9_223_352_237, span=0)
 @settings(deadline=None, max_examples=250)
 def test_parts_of_instants(part: str, zone: str | None, unit: str, seconds: int, span: int):
     raw = [one * UNITS[unit] for one in (seconds, seconds + span)]
