@@ -315,6 +315,9 @@ def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdow
     have columns of the same name, and physical plans take one for the other.
 
     Args:
+        context: of the statement.
+        name: as it stands in the statement.
+        leaf: what is read.
         pushdown: whether the leaf is handed its conjuncts; otherwise they are applied just above it.
     """
     context.register_dataset(name, leaf)
