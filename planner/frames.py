@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
 from datafusion.catalog import Schema
 
@@ -63,6 +64,8 @@ _LOSING_RULES = (
     "single_distinct_aggregation_to_group_by",
 )
 """Rules that leave out what no row needs, and with it parameters, whose types would not be known."""
+_EVERY_ROW = (1 << 63) - 1
+"""A LIMIT that DataFusion keeps in its plans; no table has more rows."""
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """What may sort a UNION.
 
@@ -139,7 +142,7 @@ class Frames:
         untyped = parameters is None and bound.parameter_count > 0
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
         sorts_whole = _UNITED_ORDER.search(text) is not None
-        context = self._context(typing=untyped, pushdown=pushdown, sorts_whole=sorts_whole)
+        context = self._context(typing=untyped, sorts_whole=sorts_whole)
         tables = list(dict.fromkeys((reference.table, reference.as_of) for reference in bound.references))
         leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:
@@ -157,11 +160,11 @@ class Frames:
                 if bound.kind is StatementKind.DESCRIBE:
                     kind = DeclaredLeaf
                 leaf = kind(run, catalog.table(*named), self.partitions + marker)
-            context.register_dataset(reference.private_name, leaf)
+            _register(context, reference.private_name, leaf, pushdown=pushdown)
             leaves[reference.private_name] = leaf
             run.columns[bound.sql, reference.private_name] = leaf.schema
         if bound.system_tables or bound.lists_tables:
-            self._add_system_tables(context, run, catalog)
+            self._add_system_tables(context, run, catalog, pushdown=pushdown)
         if bound.lists_tables:
             self._describe_everything(context, run, catalog)
         register_distances(context, bound.distances, run)
@@ -236,17 +239,19 @@ class Frames:
             name: self.plan(statement, run, None, catalog, pushdown=pushdown)
             for name, statement in bound.relations.items()
         }
-        context = self._context(typing=False, pushdown=pushdown, sorts_whole=True)
+        context = self._context(typing=False, sorts_whole=True)
         frame = bound.frame(context, relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
         refuse_dropped_keys(frame, None)
         return frame
 
-    def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
+    def _add_system_tables(
+        self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool
+    ) -> None:
         context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())
         for name in catalog.system_tables():
             leaf = SystemLeaf(run, catalog.system_table(name), catalog.access)
-            context.register_dataset(f"{SYSTEM_SCHEMA}.{quote(name)}", leaf)
+            _register(context, f"{SYSTEM_SCHEMA}.{quote(name)}", leaf, pushdown=pushdown)
 
     def _describe_everything(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         """Let DataFusion's information_schema list all tables and views that can be read."""
@@ -266,12 +271,11 @@ class Frames:
             context.register_view(quote(name), frame)
             context.deregister_table(f"{name}#view")
 
-    def _context(self, *, typing: bool, pushdown: bool, sorts_whole: bool) -> SessionContext:
+    def _context(self, *, typing: bool, sorts_whole: bool) -> SessionContext:
         """A context of the statement's own.
 
         Args:
             typing: whether the plan is to tell the types of parameters, those in subqueries too.
-            pushdown: whether leaves are handed their conjuncts.
             sorts_whole: whether rows are sorted in one partition.
         """
         config = (
@@ -298,11 +302,27 @@ class Frames:
         if self._memory_bytes is not None:
             runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
         context = SessionContext(config, runtime)
-        not_applied = {
-            *_WRONG_RULES,
-            *(_LOSING_RULES if typing else ()),
-            *(() if pushdown else ("push_down_filter",)),
-        }
-        for rule in not_applied:
+        for rule in (*_WRONG_RULES, *(_LOSING_RULES if typing else ())):
             context.remove_optimizer_rule(rule)
         return context
+
+
+def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdown: bool) -> None:
+    """Give a leaf its name in a context.
+
+    DataFusion's bindings hand a leaf all conditions that can be said in Arrow's language, and no condition
+    goes below a LIMIT. Without the rule that moves conditions they would stay above joins, whose inputs may
+    have columns of the same name, and physical plans take one for the other.
+
+    Args:
+        context: of the statement.
+        name: as it stands in the statement.
+        leaf: what is read.
+        pushdown: whether the leaf is handed its conjuncts; otherwise they are applied just above it.
+    """
+    context.register_dataset(name, leaf)
+    if pushdown:
+        return
+    rows = context.sql(f"SELECT * FROM {name} LIMIT {_EVERY_ROW}")  # noqa: S608 (a name of our own)
+    context.deregister_table(name)
+    context.register_view(name, rows)

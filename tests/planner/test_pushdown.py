@@ -1,6 +1,7 @@
 """Conditions that DataFusion pushes and that can't be applied there, or not together."""
 
 import datetime as dt
+from collections.abc import Iterator
 from pathlib import Path
 
 import lance
@@ -11,7 +12,9 @@ from memwal.errors import InvalidInputError
 from planner.catalog import Catalog
 from planner.control import RunControl
 from planner.engine import QueryEngine
-from planner.settings import DEFAULT_SETTINGS
+from planner.settings import DEFAULT_SETTINGS, SessionSettings
+from planner.shortcuts import ALL_SHORTCUTS, Shortcut
+from tests.support.results import rows_of
 
 UNPUSHABLE = [
     ("numbers = make_array(1, 2)", [1]),
@@ -34,6 +37,17 @@ def engine(tmp_path: Path) -> QueryEngine:
     )
     lance.write_dataset(rows, tmp_path / "t.lance")
     return QueryEngine(Catalog.open(str(tmp_path)), partitions=2)
+
+
+@pytest.fixture
+def joined(tmp_path: Path) -> Iterator[QueryEngine]:
+    left = {"id": [1, 2, 3], "s": ["a", "b", None], "numbers": [[1, 2], [1, 2], None]}
+    right = {"id": [1, 2, 3], "s": ["b", "c", None], "k": [5, 1, 7]}
+    lance.write_dataset(pa.table(left), tmp_path / "t.lance")
+    lance.write_dataset(pa.table(right), tmp_path / "u.lance")
+    engine = QueryEngine(Catalog.open(str(tmp_path)), partitions=2)
+    yield engine
+    engine.close()
 
 
 @pytest.mark.parametrize(("condition", "ids"), UNPUSHABLE)
@@ -90,3 +104,44 @@ def test_constants_that_python_has_no_dates_for_are_compared(
     found = engine.execute(f"SELECT id FROM t WHERE {condition}").read_all()
     assert sorted(found["id"].to_pylist()) == ids
     engine.close()
+
+
+NAMESAKES = "SELECT b.id FROM t a JOIN u b ON b.k < 9 WHERE (a.s IS NOT DISTINCT FROM b.s)"
+NONE_BESIDE_FULL = """
+    SELECT c.id FROM t a JOIN u b ON FALSE
+    FULL JOIN (SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.id = t.id AND u.k >= 9)) c ON TRUE
+    WHERE b.k IS NOT NULL
+"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (NAMESAKES, [(1,), (3,)]),
+        (NAMESAKES.replace("JOIN u b ON", "CROSS JOIN u b WHERE").replace("WHERE (", "AND ("), [(1,), (3,)]),
+        (NONE_BESIDE_FULL, []),
+        ("SELECT '' FROM (SELECT DISTINCT s FROM t WHERE id > 1 UNION ALL SELECT s FROM u)", [("",)] * 5),
+        ("SELECT count(*) FROM t a LEFT JOIN u b ON a.s = b.s WHERE b.k IS NULL AND a.id < 3", [(1,)]),
+        ("SELECT min(id) FROM t HAVING count(*) > 0 ORDER BY 1 LIMIT 0", []),
+        ("SELECT id FROM t WHERE id > 1 ORDER BY id DESC LIMIT 1", [(3,)]),
+        ("SELECT count(*) FROM (SELECT id FROM t OFFSET 1)", [(2,)]),
+        ("SELECT count(*) FROM (SELECT id FROM t LIMIT 2 OFFSET 2)", [(1,)]),
+        ("SELECT DISTINCT table_name FROM system.tables WHERE table_name > 't'", [("u",)]),
+    ],
+)
+@pytest.mark.parametrize("off", [(), (Shortcut.PUSHDOWN,), tuple(Shortcut)], ids=["none", "pushdown", "all"])
+def test_conditions_are_kept_without_pushdown(
+    joined: QueryEngine, sql: str, rows: list[tuple[object, ...]], off: tuple[Shortcut, ...]
+) -> None:
+    settings = SessionSettings(shortcuts=ALL_SHORTCUTS.difference(off))
+    assert sorted(rows_of(joined.execute(sql, settings).read_all())) == rows
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [("a.numbers = make_array(1, 2)", [(1,)]), ("((9 BETWEEN NULL AND a.id) OR a.id > 2)", [(3,)])],
+)
+def test_conditions_above_joins_are_kept_beside_unpushable_ones(
+    joined: QueryEngine, condition: str, rows: list[tuple[object, ...]]
+) -> None:
+    assert sorted(rows_of(joined.execute(f"{NAMESAKES} AND {condition}").read_all())) == rows

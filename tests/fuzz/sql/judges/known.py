@@ -24,7 +24,6 @@ LIMITS: Mapping[str, str] = MappingProxyType(
         "No field named __grouping_id": "DataFusion 54 mistakes equal aggregates of parameters",
         "Physical plan does not support logical": "DataFusion 54 runs some subqueries only as joins",
         "null_aware anti join only supports": "DataFusion 54 has no NOT IN over several columns",
-        "Invalid comparison operation": "DataFusion 54 compares unlike types without pushdown",
         "Schema contains duplicate": "constants have one name in DataFusion, and parameters several",
         "is declared as non-nullable": "DataFusion 54 takes TRY_CAST of a constant for never NULL",
         "Input field name": "DataFusion 54 loses the name of a subquery's column over rows in memory",

@@ -12,9 +12,7 @@ from tests.fuzz.sql.judges.verdicts import Court, Tally
 from tests.fuzz.sql.lake.access import Rights
 from tests.fuzz.sql.lake.lakes import Lake
 
-# Without its rule for filters, DataFusion 54 answers some joins wrongly; see docs/sql.md.
-_PUSHDOWN = frozenset({Shortcut.PUSHDOWN})
-WITHOUT_SHORTCUTS = SessionSettings(shortcuts=NO_SHORTCUTS | _PUSHDOWN)
+WITHOUT_SHORTCUTS = SessionSettings(shortcuts=NO_SHORTCUTS)
 
 
 @dataclass
@@ -63,7 +61,7 @@ class World:
         if chance < 0.12:
             return (gateway.with_settings("shortcuts = none", WITHOUT_SHORTCUTS),)
         if chance < 0.18:
-            some = _PUSHDOWN | frozenset(one for one in Shortcut if rng.random() < 0.5)
+            some = frozenset(one for one in Shortcut if rng.random() < 0.5)
             return (gateway.with_settings("shortcuts, some", SessionSettings(shortcuts=some)),)
         if chance < 0.24:
             return (replace(gateway, engine=self.engines[1], name="another gateway"),)
