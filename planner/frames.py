@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
 from datafusion.catalog import Schema
+from datafusion.expr import Join
+from datafusion.plan import LogicalPlan
 
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, UnsupportedError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
 from planner.dropped_keys import may_drop_keys, refuse_dropped_keys
+from planner.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.leaf import DeclaredLeaf, TableLeaf
 from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
 from planner.misread_clauses import refuse_mixed_nulls
@@ -27,6 +30,7 @@ from planner.search.call import SearchCall
 from planner.search.distance_functions import register_distances
 from planner.search.leaf import search_leaf
 from planner.search.nearest_leaf import NearestLeaf
+from planner.search.plan_reading import every_node
 from planner.search.subquery import check_vectors, query_vectors
 from planner.search.telling import tell_leaves
 from planner.settings import SessionSettings
@@ -173,6 +177,13 @@ class Frames:
                 refuse_misplanned_joins(frame.optimized_logical_plan())
             if not untyped and may_drop_keys(text):
                 refuse_dropped_keys(frame, text)
+            if pushdown and not (typing or untyped) and may_empty_aggregates(text) and self._empties(frame):
+                searches = any(reference.search is not None for reference in bound.references)
+                plan = frame.optimized_logical_plan()
+                if searches or any(isinstance(one.to_variant(), Join) for one in every_node(plan)):
+                    # Without the rule that moves conditions, DataFusion answers some joins wrongly.
+                    raise UnsupportedError(EMPTIED)
+                return self.plan(bound, run, parameters, catalog, pushdown=False)
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -240,7 +251,16 @@ class Frames:
         frame = bound.frame(context, relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
         refuse_dropped_keys(frame, None)
+        if pushdown and self._empties(frame):
+            raise UnsupportedError(EMPTIED)
         return frame
+
+    def _empties(self, frame: DataFrame) -> bool:
+        def unmoved() -> LogicalPlan:
+            context = self._context(typing=False, pushdown=False, sorts_whole=False)
+            return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
+
+        return empties_aggregates(frame.optimized_logical_plan(), unmoved)
 
     def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())

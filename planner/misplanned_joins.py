@@ -10,10 +10,6 @@ right input has a namesake of, goes down to a filter or a union in that input, a
 What is constant in the left input of a RIGHT or FULL join is taken for constant in the result, where it is
 NULL too: such keys of ORDER BY and of windows are dropped, and groups by them are closed too early.
 
-    SELECT x.id, s.n FROM x LEFT JOIN (SELECT count(*) AS n FROM t) s ON FALSE
-
-A condition that is never true goes below the aggregate, which then counts nothing in a row that stays.
-
     SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE g < n)
 
 NULLs of all rows count, and not those that belong to a row.
@@ -129,12 +125,6 @@ def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns, *, is_joined
 
 def _check_joined(plan: LogicalPlan) -> None:
     node = plan.to_variant()
-    if isinstance(node, Aggregate) and not node.group_by_exprs() and _is_empty(*plan.inputs()):
-        msg = (
-            "An aggregate of no rows is not offered in a join: a condition that is never true may have taken "
-            "them, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
-        )
-        raise UnsupportedError(msg)
     if isinstance(node, TableScan) and any(one.variant_name() != "Literal" for one in _constant(node)):
         msg = "A condition on constants alone is left in a join: write what it comes to in its place"
         raise UnsupportedError(msg)
@@ -175,20 +165,6 @@ def _check(kind: str, left: LogicalPlan, right: LogicalPlan, conditions: _Column
             "is constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
         )
         raise UnsupportedError(msg)
-
-
-def _is_empty(plan: LogicalPlan) -> bool:
-    """Whether a plan gives no rows, as far as can be told: or one row, of no table."""
-    match node := plan.to_variant():
-        case EmptyRelation():
-            return True
-        case TableScan():
-            return bool(_constant(node))
-        case Filter():
-            return not _read([node.predicate()]) or _is_empty(*plan.inputs())
-        case Projection() | SubqueryAlias():
-            return _is_empty(*plan.inputs())
-    return False
 
 
 def _constant(scan: TableScan) -> list[Expression]:
