@@ -65,9 +65,7 @@ def empties_aggregates(plan: LogicalPlan, unmoved: Callable[[], LogicalPlan]) ->
         return False
     own = _conditions_below(unmoved())
     return any(
-        below.conditions > own[name].conditions or below.nothing > own[name].nothing
-        if name in own
-        else True
+        below.conditions > own[name].conditions or below.nothing > own[name].nothing if name in own else True
         for name, below in found.items()
     )
 

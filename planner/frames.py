@@ -21,7 +21,6 @@ from planner.dropped_keys import may_drop_keys, refuse_dropped_keys
 from planner.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.leaf import DeclaredLeaf, TableLeaf
 from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
-from planner.misread_clauses import refuse_mixed_nulls
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -33,6 +32,7 @@ from planner.search.nearest_leaf import NearestLeaf
 from planner.search.plan_reading import every_node
 from planner.search.subquery import check_vectors, query_vectors
 from planner.search.telling import tell_leaves
+from planner.separate_lists import separated
 from planner.settings import SessionSettings
 from planner.shortcuts import Shortcut
 from planner.statement import BoundStatement, TableReference
@@ -170,9 +170,9 @@ class Frames:
             self._describe_everything(context, run, catalog)
         register_distances(context, bound.distances, run)
         try:
-            frame = context.sql(text, param_values=values or None)
             if not typing and (nulls := [name for name, value in values.items() if not value.is_valid]):
-                refuse_mixed_nulls(text, nulls)
+                text = separated(text, nulls)
+            frame = context.sql(text, param_values=values or None)
             if not untyped and may_have_such_joins(text):
                 refuse_misplanned_joins(frame.optimized_logical_plan())
             if not untyped and may_drop_keys(text):

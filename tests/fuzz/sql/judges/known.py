@@ -11,7 +11,6 @@ CAUTIOUS: Mapping[str, str] = MappingProxyType(
         "An order or groups by": "what may be NULL is taken for constant",
         "SELECT DISTINCT of what is unique": "DISTINCT is left out",
         "GROUP BY of columns that are computed": "keys are left out",
-        "taken together with it wrongly": "two lists are made one",
     }
 )
 """Words of what the gateway refuses since DataFusion 54 may answer it wrongly, and how it would.
