@@ -14,9 +14,22 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
-from datafusion.expr import Aggregate, EmptyRelation, Filter, Join, TableScan
+from datafusion.expr import (
+    Aggregate,
+    EmptyRelation,
+    Filter,
+    Join,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    TableScan,
+    Union,
+    WindowExpr,
+)
 from datafusion.plan import LogicalPlan
 
 from planner.search.plan_reading import (
@@ -42,10 +55,15 @@ _WORDS: Final = re.compile(r"\bhaving\b|\bselect\b.*\bselect\b", re.IGNORECASE |
 
 @dataclass(slots=True)
 class _Below:
-    """What takes rows away from aggregates of one name, whatever the rows are."""
+    """What is below the aggregates of one name.
 
+    Attributes:
+        empty: how many of them certainly get no rows.
+        conditions: that read no columns, below the others.
+    """
+
+    empty: int = 0
     conditions: int = 0
-    nothing: int = 0
 
 
 def may_empty_aggregates(sql: str) -> bool:
@@ -60,31 +78,59 @@ def empties_aggregates(plan: LogicalPlan, unmoved: Callable[[], LogicalPlan]) ->
         plan: optimised.
         unmoved: gives the same plan optimised without the rule that moves conditions.
     """
-    found = _conditions_below(plan)
-    if not found:
+    found = _aggregates(plan)
+    if not any(below.empty or below.conditions for below in found.values()):
         return False
-    own = _conditions_below(unmoved())
+    own = _aggregates(unmoved())
+    none = _Below()
     return any(
-        below.conditions > own[name].conditions or below.nothing > own[name].nothing if name in own else True
+        below.empty > own.get(name, none).empty or below.conditions > own.get(name, none).conditions
         for name, below in found.items()
     )
 
 
-def _conditions_below(plan: LogicalPlan) -> Mapping[tuple[str, ...], _Below]:
-    """By the names of aggregates without groups, what is below those that have anything such below them."""
+def _aggregates(plan: LogicalPlan) -> Mapping[tuple[str, ...], _Below]:
+    """Aggregates without groups, by their names."""
     found: defaultdict[tuple[str, ...], _Below] = defaultdict(_Below)
     for part in (plan, *subquery_plans(plan)):
         for one in every_node(part):
             node = one.to_variant()
             if not isinstance(node, Aggregate) or node.group_by_exprs():
                 continue
-            name = tuple(map(output_name, node.aggregate_exprs()))
-            for below in every_node(one.inputs()[0]):
-                inner = below.to_variant()
-                if isinstance(inner, EmptyRelation):
-                    found[name].nothing += 1
-                found[name].conditions += sum(map(_reads_nothing, _conditions(inner)))
-    return {name: below for name, below in found.items() if below.conditions or below.nothing}
+            below = found[tuple(map(output_name, node.aggregate_exprs()))]
+            (source,) = one.inputs()
+            if _is_empty(source):
+                below.empty += 1
+            else:
+                inner = (each.to_variant() for each in every_node(source))
+                below.conditions += sum(map(_reads_nothing, chain.from_iterable(map(_conditions, inner))))
+    return found
+
+
+def _is_empty(plan: LogicalPlan) -> bool:
+    """Whether a plan certainly gives no rows."""
+    node = plan.to_variant()
+    inputs = plan.inputs()
+    is_never = any(map(_is_never_true, _conditions(node)))
+    match node:
+        case EmptyRelation():
+            return not node.produce_one_row()
+        case Join():
+            kind = str(node.join_type())
+            left, right = map(_is_empty, inputs)
+            return {
+                "Inner": left or right or is_never,
+                "LeftSemi": left or right or is_never,
+                "RightSemi": left or right or is_never,
+                "Full": left and right,
+            }.get(kind, right if kind.startswith("Right") else left)
+        case Aggregate() if not node.group_by_exprs():
+            return False
+        case Aggregate() | Projection() | Sort() | SubqueryAlias() | Union() | Limit() | WindowExpr():
+            return all(map(_is_empty, inputs))
+        case Filter():
+            return is_never or all(map(_is_empty, inputs))
+    return is_never
 
 
 def _conditions(node: object) -> Iterator[Expression]:
@@ -98,10 +144,12 @@ def _conditions(node: object) -> Iterator[Expression]:
 
 
 def _reads_nothing(expression: Expression) -> bool:
-    """Whether a condition reads no column, as far as can be told, and is not TRUE."""
-    if expression.variant_name() == "Literal":
-        return literal_value(expression) is not True
-    return not _reads_columns(expression)
+    """Whether a condition reads no column, as far as can be told, and is no literal."""
+    return expression.variant_name() != "Literal" and not _reads_columns(expression)
+
+
+def _is_never_true(expression: Expression) -> bool:
+    return expression.variant_name() == "Literal" and literal_value(expression) is not True
 
 
 def _reads_columns(expression: Expression) -> bool:

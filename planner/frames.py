@@ -176,13 +176,8 @@ class Frames:
             if not untyped and may_have_such_joins(text):
                 refuse_misplanned_joins(frame.optimized_logical_plan())
             if not untyped and may_drop_keys(text):
-                refuse_dropped_keys(frame, text)
-            if pushdown and not (typing or untyped) and may_empty_aggregates(text) and self._empties(frame):
-                searches = any(reference.search is not None for reference in bound.references)
-                plan = frame.optimized_logical_plan()
-                if searches or any(isinstance(one.to_variant(), Join) for one in every_node(plan)):
-                    # Without the rule that moves conditions, DataFusion answers some joins wrongly.
-                    raise UnsupportedError(EMPTIED)
+                refuse_dropped_keys(frame, text, lambda: self._without("optimize_projections", frame))
+            if pushdown and not (typing or untyped) and self._must_not_move(frame, text, bound):
                 return self.plan(bound, run, parameters, catalog, pushdown=False)
             if not (typing or untyped):
                 tell_leaves(
@@ -250,17 +245,36 @@ class Frames:
         context = self._context(typing=False, pushdown=pushdown, sorts_whole=True)
         frame = bound.frame(context, relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
-        refuse_dropped_keys(frame, None)
+        refuse_dropped_keys(frame, None, lambda: self._without("optimize_projections", frame))
         if pushdown and self._empties(frame):
             raise UnsupportedError(EMPTIED)
         return frame
 
-    def _empties(self, frame: DataFrame) -> bool:
-        def unmoved() -> LogicalPlan:
-            context = self._context(typing=False, pushdown=False, sorts_whole=False)
-            return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
+    def _must_not_move(self, frame: DataFrame, text: str, bound: BoundStatement) -> bool:
+        """Whether a statement is answered rightly only where conditions stay where they are.
 
-        return empties_aggregates(frame.optimized_logical_plan(), unmoved)
+        Raises:
+            UnsupportedError: it is not answered rightly there, either: DataFusion then takes columns of one
+                side of a join for those of the other, and searches need the conditions.
+        """
+        if not (may_empty_aggregates(text) and self._empties(frame)):
+            return False
+        nodes = every_node(frame.optimized_logical_plan())
+        if any(isinstance(one.to_variant(), Join) for one in nodes) or any(
+            reference.search is not None for reference in bound.references
+        ):
+            raise UnsupportedError(EMPTIED)
+        return True
+
+    def _empties(self, frame: DataFrame) -> bool:
+        plan = frame.optimized_logical_plan()
+        return empties_aggregates(plan, lambda: self._without("push_down_filter", frame))
+
+    def _without(self, rule: str, frame: DataFrame) -> LogicalPlan:
+        """The optimised plan of a statement, without a rule."""
+        context = self._context(typing=False, pushdown=True, sorts_whole=False)
+        context.remove_optimizer_rule(rule)
+        return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         context.catalog(CATALOG).register_schema(SYSTEM_SCHEMA, Schema.memory_schema())

@@ -5,9 +5,9 @@
     WHERE b IN (0, 1) AND b IN (a, 1)
 ->  WHERE b IN (0, 1) AND nullif(b, NULL) IN (a, 1)
 
-Of two lists for one operand, the simplifier makes one, and compares elements by what is written: NULL is lost,
-and a column equals itself alone. Equalities joined with OR become lists. Lists for different operands stay
-apart, and it can't tell that these are equal. Conditions of different clauses may meet while a plan is
+Of two lists for one operand, the simplifier makes one, and compares elements by what is written: NULL is
+lost, and a column equals itself alone. Equalities joined with OR become lists. Lists for different operands
+stay apart, and it can't tell that these are equal. Conditions of different clauses may meet while a plan is
 optimised, so where they stand is not looked at.
 """
 
@@ -74,7 +74,7 @@ def separated(sql: str, nulls: Collection[str] = ()) -> str:
     edits = sorted(separate_lists(tokenize(sql), nulls), key=lambda edit: edit[0])
     places = [0, *(place for place, _, _ in edits), len(sql)]
     parts = [sql[begin:end] for begin, end in pairwise(places)]
-    added = ["".join(str(piece.text) for piece in pieces) for _, _, pieces in edits]
+    added = ["".join(piece.text for piece in pieces if isinstance(piece, Piece)) for _, _, pieces in edits]
     return "".join(part + more for part, more in zip(parts, [*added, ""], strict=True))
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnsupportedError
+from planner.access import TableAccess
 from planner.engine import QueryEngine
 from planner.separate_lists import separated
 from planner.table_policy import plan_policy
-from planner.access import TableAccess
 
 ROWS = pa.table(
     {
