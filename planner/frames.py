@@ -173,10 +173,8 @@ class Frames:
             if not typing and (nulls := [name for name, value in values.items() if not value.is_valid]):
                 text = separated(text, nulls)
             frame = context.sql(text, param_values=values or None)
-            if not untyped and may_have_such_joins(text):
-                refuse_misplanned_joins(frame.optimized_logical_plan())
-            if not untyped and may_drop_keys(text):
-                refuse_dropped_keys(frame, text, lambda: self._without("optimize_projections", frame))
+            if not untyped:
+                self._refuse_wrong_plans(frame, text)
             if pushdown and not (typing or untyped) and self._must_not_move(frame, text, bound):
                 return self.plan(bound, run, parameters, catalog, pushdown=False)
             if not (typing or untyped):
@@ -249,6 +247,12 @@ class Frames:
         if pushdown and self._empties(frame):
             raise UnsupportedError(EMPTIED)
         return frame
+
+    def _refuse_wrong_plans(self, frame: DataFrame, text: str) -> None:
+        if may_have_such_joins(text):
+            refuse_misplanned_joins(frame.optimized_logical_plan())
+        if may_drop_keys(text):
+            refuse_dropped_keys(frame, text, lambda: self._without("optimize_projections", frame))
 
     def _must_not_move(self, frame: DataFrame, text: str, bound: BoundStatement) -> bool:
         """Whether a statement is answered rightly only where conditions stay where they are.
