@@ -273,16 +273,16 @@ def test_they_are_refused_beside_joins(answered: Callable[[str], tuple[Rows, Row
         # Rows that an aggregate gets none of by its own conditions.
         "SELECT x.id, (SELECT max(id) FROM t WHERE t.id = x.id AND 1 > 2) AS m FROM u x",
         "SELECT x.id, s.n FROM u x LEFT JOIN (SELECT count(*) AS n FROM t WHERE a = NULL) s ON TRUE",
-        "SELECT x.id FROM u x JOIN (SELECT count(*) n FROM t WHERE (SELECT max(id) FROM u) < 0) s ON n < x.id",
+        "SELECT id FROM u x JOIN (SELECT count(*) n FROM t WHERE (SELECT max(id) FROM u) < 0) s ON n < id",
         "SELECT count(*) FROM (SELECT id FROM t WHERE a = NULL AND c = 'x') x LEFT JOIN u y ON x.id = y.id",
         # What is not constant, or not in the key alone.
-        "SELECT x.k, y.id FROM (VALUES (1, 7), (2, 7)) x(id, k) FULL JOIN t y ON x.id = y.id ORDER BY k, y.id",
+        "SELECT k, y.id FROM (VALUES (1, 7), (2, 7)) x(id, k) FULL JOIN t y ON x.id = y.id ORDER BY k, y.id",
         f"SELECT x.k + y.id AS s FROM {CONSTANT} x RIGHT JOIN t y ON x.id = y.id ORDER BY x.k + y.id",
         (
             "SELECT x.a, y.id FROM (SELECT id, a FROM u WHERE id = a + 2) x RIGHT JOIN t y ON x.id = y.id "
             "ORDER BY x.a, y.id"
         ),
-        f"SELECT max(x.k) k, y.a FROM {CONSTANT} x RIGHT JOIN t y ON x.id = y.id GROUP BY y.a ORDER BY k, y.a",
+        f"SELECT max(k) k, y.a FROM {CONSTANT} x RIGHT JOIN t y ON x.id = y.id GROUP BY y.a ORDER BY k, y.a",
         (
             "SELECT q.k, y.id FROM (SELECT a.id, b.k FROM t a JOIN (SELECT id, 7 AS k FROM u) b "
             "ON a.id = b.id) q FULL JOIN t y ON q.id = y.id ORDER BY q.k, y.id"
