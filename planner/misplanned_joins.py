@@ -300,7 +300,9 @@ def _constants(plan: LogicalPlan) -> _Columns:
         case SubqueryAlias():
             return below if _ANY in below else frozenset((node.alias(), name) for _, name in below)
         case Aggregate():
-            return below if node.group_by_exprs() else _EVERYTHING
+            if node.group_by_exprs():
+                return below
+            return frozenset((None, output_name(one)) for one in node.aggregate_exprs())
         case WindowExpr():
             windows = [one for one in node.get_window_expr() if not _window_keys(node, one)]
             return below | frozenset((None, output_name(one)) for one in windows)
@@ -326,7 +328,14 @@ def _is_constant(expression: Expression, constants: _Columns) -> bool:
         read = frozenset(columns_of(expression))
     except ValueError:
         return False  # a subquery
-    return not read or _is_all_constant(read, constants)
+    return _is_all_constant(read, constants) if read else not _is_null(expression)
+
+
+def _is_null(expression: Expression) -> bool:
+    """Whether an expression is NULL, as all is in rows that a join adds."""
+    while expression.variant_name() in {"Alias", "Cast"}:
+        (expression,) = expression.rex_call_operands()
+    return expression.variant_name() == "Literal" and literal_value(expression) is None
 
 
 def _is_all_constant(columns: _Columns, constants: _Columns) -> bool:

@@ -287,6 +287,8 @@ def test_they_are_refused_beside_joins(answered: Callable[[str], tuple[Rows, Row
             "SELECT q.k, y.id FROM (SELECT a.id, b.k FROM t a JOIN (SELECT id, 7 AS k FROM u) b "
             "ON a.id = b.id) q FULL JOIN t y ON q.id = y.id ORDER BY q.k, y.id"
         ),
+        "SELECT k, y.id FROM (SELECT id, NULL AS k FROM u) x FULL JOIN t y ON x.id = y.id ORDER BY k, y.id",
+        f"SELECT y.c, count(*) FROM {COUNTED} x RIGHT JOIN t y ON x.m = y.id GROUP BY y.c",
         # Conditions that reach a join by no column with a namesake.
         f"SELECT y.id FROM u x RIGHT JOIN {LOWERED} y ON x.a = y.a AND y.a > 100 WHERE x.c IS NULL",
         # Groups of which nothing is left.
