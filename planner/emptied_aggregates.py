@@ -10,6 +10,7 @@ conditions, it is right: so the plan is compared with one that is made without t
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -49,8 +50,8 @@ EMPTIED: Final = (
     "searches, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
 )
 """What is said where such a statement is refused."""
-# A condition on an aggregate follows it, or stands around it.
-_WORDS: Final = re.compile(r"\bhaving\b|\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL)
+_SELECT: Final = re.compile(r"\bselect\b", re.IGNORECASE)
+_HAVING: Final = re.compile(r"\bhaving\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -66,22 +67,32 @@ class _Below:
     conditions: int = 0
 
 
-def may_empty_aggregates(sql: str) -> bool:
-    """Whether a text can have a condition above an aggregate at all."""
-    return _WORDS.search(sql) is not None
+def may_empty_aggregates(sql: str, written: LogicalPlan) -> bool:
+    """Whether a statement can have a condition above an aggregate without groups at all.
+
+    Args:
+        sql: its text.
+        written: its plan as it is written, without the plans of subqueries.
+    """
+    if len(_SELECT.findall(sql)) > 1:
+        return True
+    return _HAVING.search(sql) is not None and any(map(_is_whole, every_node(written)))
 
 
-def empties_aggregates(plan: LogicalPlan, unmoved: Callable[[], LogicalPlan]) -> bool:
+def empties_aggregates(plan: LogicalPlan, sql: str | None, unmoved: Callable[[], LogicalPlan]) -> bool:
     """Whether conditions that read no columns have come below an aggregate without groups.
 
     Args:
         plan: optimised.
+        sql: its text; None if there is none.
         unmoved: gives the same plan optimised without the rule that moves conditions.
     """
-    found = _aggregates(plan)
+    # In a subquery, the condition follows the aggregate, or stands around a subquery of its own.
+    is_deep = sql is None or _HAVING.search(sql) is not None or len(_SELECT.findall(sql)) > 2
+    found = _aggregates(plan, is_deep=is_deep)
     if not any(below.empty or below.conditions for below in found.values()):
         return False
-    own = _aggregates(unmoved())
+    own = _aggregates(unmoved(), is_deep=is_deep)
     none = _Below()
     return any(
         below.empty > own.get(name, none).empty or below.conditions > own.get(name, none).conditions
@@ -89,15 +100,21 @@ def empties_aggregates(plan: LogicalPlan, unmoved: Callable[[], LogicalPlan]) ->
     )
 
 
-def _aggregates(plan: LogicalPlan) -> Mapping[tuple[str, ...], _Below]:
+def _is_whole(plan: LogicalPlan) -> bool:
+    """Whether a node is an aggregate without groups."""
+    node = plan.to_variant()
+    return isinstance(node, Aggregate) and not node.group_by_exprs()
+
+
+def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...], _Below]:
     """Aggregates without groups, by their names."""
     found: defaultdict[tuple[str, ...], _Below] = defaultdict(_Below)
-    for part in (plan, *subquery_plans(plan)):
-        for one in every_node(part):
-            node = one.to_variant()
-            if not isinstance(node, Aggregate) or node.group_by_exprs():
-                continue
-            below = found[tuple(map(output_name, node.aggregate_exprs()))]
+    parts = [plan]
+    with contextlib.suppress(Exception):  # some that no row needs have become nothing that can be planned
+        parts += subquery_plans(plan) if is_deep else ()
+    for part in parts:
+        for one in filter(_is_whole, every_node(part)):
+            below = found[tuple(map(output_name, one.to_variant().aggregate_exprs()))]
             (source,) = one.inputs()
             if _is_empty(source):
                 below.empty += 1

@@ -244,7 +244,7 @@ class Frames:
         frame = bound.frame(context, relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
         refuse_dropped_keys(frame, None, lambda: self._without("optimize_projections", frame))
-        if pushdown and self._empties(frame):
+        if pushdown and self._empties(frame, None):
             raise UnsupportedError(EMPTIED)
         return frame
 
@@ -261,7 +261,7 @@ class Frames:
             UnsupportedError: it is not answered rightly there, either: DataFusion then takes columns of one
                 side of a join for those of the other, and searches need the conditions.
         """
-        if not (may_empty_aggregates(text) and self._empties(frame)):
+        if not (may_empty_aggregates(text, frame.logical_plan()) and self._empties(frame, text)):
             return False
         nodes = every_node(frame.optimized_logical_plan())
         if any(isinstance(one.to_variant(), Join) for one in nodes) or any(
@@ -270,9 +270,9 @@ class Frames:
             raise UnsupportedError(EMPTIED)
         return True
 
-    def _empties(self, frame: DataFrame) -> bool:
+    def _empties(self, frame: DataFrame, text: str | None) -> bool:
         plan = frame.optimized_logical_plan()
-        return empties_aggregates(plan, lambda: self._without("push_down_filter", frame))
+        return empties_aggregates(plan, text, lambda: self._without("push_down_filter", frame))
 
     def _without(self, rule: str, frame: DataFrame) -> LogicalPlan:
         """The optimised plan of a statement, without a rule."""
