@@ -67,7 +67,7 @@ _CALLED: Final = {
     "WindowFunction": "a window function",
 }
 _LEAVES: Final = frozenset({"Column", "Literal"})
-_ROUTINES: Final = "SELECT DISTINCT routine_name, is_deterministic FROM information_schema.routines"
+_ROUTINES: Final = "SELECT routine_name, is_deterministic FROM information_schema.routines"
 
 
 @cache
@@ -75,7 +75,8 @@ def _routines() -> tuple[frozenset[str], frozenset[str]]:
     """DataFusion's functions, aliases included: those that are deterministic, and the others."""
 
     def read() -> tuple[frozenset[str], frozenset[str]]:
-        config = datafusion.SessionConfig().with_information_schema(enabled=True)
+        # One partition and nothing to divide: DataFusion's own threads may all be waiting for this one.
+        config = datafusion.SessionConfig().with_information_schema(enabled=True).with_target_partitions(1)
         rows = datafusion.SessionContext(config).sql(_ROUTINES).to_pylist()
         unstable = {row["routine_name"] for row in rows if not row["is_deterministic"]}
         return frozenset(row["routine_name"] for row in rows) - unstable, frozenset(unstable)

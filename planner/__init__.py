@@ -6,8 +6,9 @@ A statement passes through these modules, in this order:
 `dialects`, `dialect_*`                     the statement in DataFusion's SQL, where it speaks another
 `fetch_clause`, `recursive_columns`,        what DataFusion does not read, leaves out or gets wrong, put in
 `quantified`, `truth_position`,             other words or refused, in texts and in plans; statements that
-`misread_clauses`, `misplanned_joins`,      are no queries
-`dropped_keys`, `statement_kinds`
+`misread_clauses`, `separate_lists`,        are no queries
+`misplanned_joins`, `dropped_keys`,
+`emptied_aggregates`, `statement_kinds`
 `settings`, `shortcuts`                     what a session may choose, and which shortcuts it may switch off
 `tokens`, `references`, `views`, `binding`  every table reference gets a private name, views are expanded
 `numbering`                                 parameters, and which value each of them gets

@@ -34,6 +34,7 @@ from planner.search.call import SearchCall, SearchFunction, read_call
 from planner.search.distance_functions import is_vector_type
 from planner.search.distance_operators import called_distances, distance_edits, vector_names
 from planner.search.subquery import subquery_text, without_subqueries
+from planner.separate_lists import separate_lists
 from planner.statement import (
     VECTOR,
     BoundStatement,
@@ -214,6 +215,7 @@ class _Binder:
         edits.extend(fetched_rows(text))
         edits.extend(recursive_columns(text))
         edits.extend(quantified_comparisons(text, found.aliases))
+        edits.extend(separate_lists(text))
         replaced = [(call.first, call.closing) for call, _ in searches]
         edits.extend(
             distance_edits(text, lambda: vector_names(text, self._columns()), self._keep_vector, replaced)
@@ -224,7 +226,8 @@ class _Binder:
         edits = [
             edit for edit in edits if not any(begin < edit[0] and edit[1] <= end for begin, end in called)
         ]
-        edits.sort(key=lambda edit: edit[0])
+        # What is put before a name stands before what replaces it.
+        edits.sort(key=lambda edit: edit[:2])
         pieces, position = [], 0
         for begin, end, replacement in edits:
             if begin > position:

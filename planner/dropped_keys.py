@@ -17,7 +17,7 @@ Such statements are refused, with what to write in their place.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -96,13 +96,15 @@ def may_drop_keys(sql: str) -> bool:
     return _WORDS.search(sql) is not None
 
 
-def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
+def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[], LogicalPlan]) -> None:
     """Look whether a DISTINCT, or a key of GROUP BY, has become nothing.
 
     Args:
         frame: the statement's.
         sql: its text, which tells keys that DataFusion has added to those that stand there; None if there is
             none, and the plan has no others.
+        unpruned: gives the same plan optimised without the rule that leaves keys out, together with columns
+            that nobody reads.
 
     Raises:
         UnsupportedError: one has.
@@ -127,6 +129,8 @@ def refuse_dropped_keys(frame: DataFrame, sql: str | None) -> None:
     if not keys:
         return
     optimized = _groups(frame.optimized_logical_plan())
+    if sum(map(len, optimized)) >= sum(map(len, _groups(unpruned()))):
+        return
     for wanted in keys:
         names = {output_name(one) for one in wanted if one.variant_name() == "Column"}
         if not any(names <= set(map(output_name, one)) for one in optimized):

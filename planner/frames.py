@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
 from datafusion.catalog import Schema
+from datafusion.expr import Join
+from datafusion.plan import LogicalPlan
 
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, UnsupportedError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
 from planner.dropped_keys import may_drop_keys, refuse_dropped_keys
+from planner.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.leaf import DeclaredLeaf, TableLeaf
 from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
-from planner.misread_clauses import refuse_mixed_nulls
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -28,8 +30,10 @@ from planner.search.call import SearchCall
 from planner.search.distance_functions import register_distances
 from planner.search.leaf import search_leaf
 from planner.search.nearest_leaf import NearestLeaf
+from planner.search.plan_reading import every_node
 from planner.search.subquery import check_vectors, query_vectors
 from planner.search.telling import tell_leaves
+from planner.separate_lists import separated
 from planner.settings import SessionSettings
 from planner.shortcuts import Shortcut
 from planner.statement import BoundStatement, TableReference
@@ -66,6 +70,7 @@ _LOSING_RULES = (
 """Rules that leave out what no row needs, and with it parameters, whose types would not be known."""
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""
+_MOVING_RULE = "push_down_filter"
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """What may sort a UNION.
 
@@ -122,6 +127,7 @@ class Frames:
         catalog: VisibleCatalog,
         *,
         pushdown: bool = True,
+        moving: bool = True,
         typing: bool = False,
     ) -> DataFrame:
         """The statement as DataFusion plans it.
@@ -132,6 +138,7 @@ class Frames:
             parameters: their values; None leaves placeholders in place.
             catalog: with which the statement's names were resolved.
             pushdown: whether leaves are handed their conjuncts.
+            moving: whether conditions go below other operators.
             typing: whether the plan is for its types alone, and the values stand for their types.
 
         Raises:
@@ -143,6 +150,8 @@ class Frames:
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
         sorts_whole = _UNITED_ORDER.search(text) is not None
         context = self._context(typing=untyped, sorts_whole=sorts_whole)
+        if not moving:
+            context.remove_optimizer_rule(_MOVING_RULE)
         tables = list(dict.fromkeys((reference.table, reference.as_of) for reference in bound.references))
         leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:
@@ -169,13 +178,13 @@ class Frames:
             self._describe_everything(context, run, catalog)
         register_distances(context, bound.distances, run)
         try:
-            frame = context.sql(text, param_values=values or None)
             if not typing and (nulls := [name for name, value in values.items() if not value.is_valid]):
-                refuse_mixed_nulls(text, nulls)
-            if not untyped and may_have_such_joins(text):
-                refuse_misplanned_joins(frame.optimized_logical_plan())
-            if not untyped and may_drop_keys(text):
-                refuse_dropped_keys(frame, text)
+                text = separated(text, nulls)
+            frame = context.sql(text, param_values=values or None)
+            if not untyped:
+                self._refuse_wrong_plans(frame, text)
+            if moving and not (typing or untyped) and self._must_not_move(frame, text, bound):
+                return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -242,8 +251,42 @@ class Frames:
         context = self._context(typing=False, sorts_whole=True)
         frame = bound.frame(context, relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
-        refuse_dropped_keys(frame, None)
+        refuse_dropped_keys(frame, None, lambda: self._without("optimize_projections", frame))
+        if self._empties(frame, None):
+            raise UnsupportedError(EMPTIED)
         return frame
+
+    def _refuse_wrong_plans(self, frame: DataFrame, text: str) -> None:
+        if may_have_such_joins(text):
+            refuse_misplanned_joins(frame.optimized_logical_plan())
+        if may_drop_keys(text):
+            refuse_dropped_keys(frame, text, lambda: self._without("optimize_projections", frame))
+
+    def _must_not_move(self, frame: DataFrame, text: str, bound: BoundStatement) -> bool:
+        """Whether a statement is answered rightly only where conditions stay where they are.
+
+        Raises:
+            UnsupportedError: it is not answered rightly there, either: DataFusion then takes columns of one
+                side of a join for those of the other, and searches need the conditions.
+        """
+        if not (may_empty_aggregates(text, frame.logical_plan()) and self._empties(frame, text)):
+            return False
+        nodes = every_node(frame.optimized_logical_plan())
+        if any(isinstance(one.to_variant(), Join) for one in nodes) or any(
+            reference.search is not None for reference in bound.references
+        ):
+            raise UnsupportedError(EMPTIED)
+        return True
+
+    def _empties(self, frame: DataFrame, text: str | None) -> bool:
+        plan = frame.optimized_logical_plan()
+        return empties_aggregates(plan, text, lambda: self._without(_MOVING_RULE, frame))
+
+    def _without(self, rule: str, frame: DataFrame) -> LogicalPlan:
+        """The optimised plan of a statement, without a rule."""
+        context = self._context(typing=False, sorts_whole=False)
+        context.remove_optimizer_rule(rule)
+        return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _add_system_tables(
         self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog, *, pushdown: bool

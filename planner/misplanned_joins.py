@@ -10,10 +10,6 @@ right input has a namesake of, goes down to a filter or a union in that input, a
 What is constant in the left input of a RIGHT or FULL join is taken for constant in the result, where it is
 NULL too: such keys of ORDER BY and of windows are dropped, and groups by them are closed too early.
 
-    SELECT x.id, s.n FROM x LEFT JOIN (SELECT count(*) AS n FROM t) s ON FALSE
-
-A condition that is never true goes below the aggregate, which then counts nothing in a row that stays.
-
     SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE g < n)
 
 NULLs of all rows count, and not those that belong to a row.
@@ -25,7 +21,10 @@ can't be told counts as met: a little more is refused than is wrong.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from datafusion.expr import (
@@ -38,6 +37,7 @@ from datafusion.expr import (
     Sort,
     SubqueryAlias,
     TableScan,
+    Union,
     Values,
     WindowExpr,
 )
@@ -77,6 +77,12 @@ _NEVER_FILTER: Final = (
     WindowExpr,
 )
 _EQUALITIES: Final = frozenset({"=", "IS NOT DISTINCT FROM"})
+_LEAST: Final = frozenset({">", ">="})
+_MOST: Final = frozenset({"<", "<="})
+_OPPOSITE: Final = MappingProxyType(
+    {">": "<", "<": ">", ">=": "<=", "<=": ">="} | {one: one for one in _EQUALITIES}
+)
+_OF_RIGHT_ROWS: Final = frozenset({"RightSemi", "RightAnti", "RightMark"})
 
 
 def may_have_such_joins(sql: str) -> bool:
@@ -93,48 +99,74 @@ def refuse_misplanned_joins(plan: LogicalPlan) -> None:
     Raises:
         UnsupportedError: there is one.
     """
-    _visit(plan, _NONE, _NONE, is_joined=False)
+    _visit(plan, _Above(), is_joined=False)
 
 
-def _visit(plan: LogicalPlan, conditions: _Columns, keys: _Columns, *, is_joined: bool) -> None:
-    """Look at a node below conditions on some columns, below an order by some, and maybe below a join."""
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """What the nodes above one do with its columns.
+
+    Attributes:
+        conditions: columns of conditions.
+        misled: columns that a condition on a namesake may be applied to.
+        keys: for each key of an order, a group or a window the columns that it is made of.
+    """
+
+    conditions: _Columns = _NONE
+    misled: _Columns = _NONE
+    keys: frozenset[_Columns] = frozenset()
+
+
+def _visit(plan: LogicalPlan, above: _Above, *, is_joined: bool) -> None:
+    """Look at a node below others, and maybe below a join."""
     node = plan.to_variant()
     if is_joined:
         _check_joined(plan)
     match node:
         case Filter():
-            conditions |= _read([node.predicate()])
+            above = replace(above, conditions=above.conditions | _read([node.predicate()]))
         case Projection():
-            conditions |= _sources(node, conditions)
-            keys |= _sources(node, keys)
+            above = _below_projection(node, above)
         case SubqueryAlias():
-            conditions |= _without_relation(conditions)
-            keys |= _without_relation(keys)
+            above = _Above(
+                _without_relation(above.conditions),
+                _without_relation(above.misled),
+                frozenset(map(_without_relation, above.keys)),
+            )
         case Sort():
-            keys |= _read(one.expr() for one in node.sort_exprs())
+            above = replace(above, keys=above.keys | {_read([one.expr()]) for one in node.sort_exprs()})
         case Aggregate():
-            keys |= _read(node.group_by_exprs())
+            above = replace(above, keys=frozenset(_read([one]) for one in node.group_by_exprs()))
         case WindowExpr():
-            keys |= _keys_of_windows(node)
+            above = replace(above, keys=above.keys | _keys_of_windows(node))
         case Limit():
-            conditions = _NONE
+            above = _Above(keys=above.keys)
         case Join():
             left, right = plan.inputs()
             _check_membership(node)
-            _check(str(node.join_type()), left, right, conditions, keys)
+            if any(key.variant_name() != "Column" for pair in node.on() for key in pair):
+                # Physically, a projection of both sides stands above.
+                above = replace(above, misled=above.misled | above.conditions)
+            _check(str(node.join_type()), left, right, above)
             is_joined = True
     for child in plan.inputs():
-        _visit(child, conditions, keys, is_joined=is_joined)
+        _visit(child, above, is_joined=is_joined)
+
+
+def _below_projection(node: Projection, above: _Above) -> _Above:
+    """What is done with the columns below. Of several outputs of one name, a condition may get any."""
+    outputs = Counter(output_name(one) for one in node.projections())
+    shared = frozenset((None, name) for _, name in above.conditions if outputs[name] > 1)
+    misled = shared | above.misled | (above.conditions & _EVERYTHING)
+    return _Above(
+        _sources(node, above.conditions),
+        _sources(node, misled),
+        frozenset(_sources(node, key) for key in above.keys),
+    )
 
 
 def _check_joined(plan: LogicalPlan) -> None:
     node = plan.to_variant()
-    if isinstance(node, Aggregate) and not node.group_by_exprs() and _is_empty(*plan.inputs()):
-        msg = (
-            "An aggregate of no rows is not offered in a join: a condition that is never true may have taken "
-            "them, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
-        )
-        raise UnsupportedError(msg)
     if isinstance(node, TableScan) and any(one.variant_name() != "Literal" for one in _constant(node)):
         msg = "A condition on constants alone is left in a join: write what it comes to in its place"
         raise UnsupportedError(msg)
@@ -156,11 +188,11 @@ def _check_membership(join: Join) -> None:
             raise UnsupportedError(msg)
 
 
-def _check(kind: str, left: LogicalPlan, right: LogicalPlan, conditions: _Columns, keys: _Columns) -> None:
+def _check(kind: str, left: LogicalPlan, right: LogicalPlan, above: _Above) -> None:
     if kind not in {"Right", "Full"}:
         return
     if kind == "Right" and not all(isinstance(one.to_variant(), _NEVER_FILTER) for one in every_node(right)):
-        shared = _shared(_without_relation(conditions), _all_names(right))
+        shared = _shared(_without_relation(above.misled), _all_names(right))
         if shared is not None:
             msg = (
                 f"A condition on {shared} above a RIGHT JOIN, or a FULL JOIN that another condition makes "
@@ -168,27 +200,15 @@ def _check(kind: str, left: LogicalPlan, right: LogicalPlan, conditions: _Column
                 "write LEFT JOIN with the sides exchanged, or give the columns different names"
             )
             raise UnsupportedError(msg)
-    constant = _shared(keys, _constants(left))
-    if constant is not None:
-        msg = (
-            f"An order or groups by {constant} above a {kind.upper()} JOIN is not offered where {constant} "
-            "is constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
-        )
-        raise UnsupportedError(msg)
-
-
-def _is_empty(plan: LogicalPlan) -> bool:
-    """Whether a plan gives no rows, as far as can be told: or one row, of no table."""
-    match node := plan.to_variant():
-        case EmptyRelation():
-            return True
-        case TableScan():
-            return bool(_constant(node))
-        case Filter():
-            return not _read([node.predicate()]) or _is_empty(*plan.inputs())
-        case Projection() | SubqueryAlias():
-            return _is_empty(*plan.inputs())
-    return False
+    constants = _constants(left)
+    for key in above.keys:
+        if _is_all_constant(key, constants):
+            name = "a column" if _ANY in key | constants else min(name for _, name in key)
+            msg = (
+                f"An order or groups by {name} above a {kind.upper()} JOIN is not offered where {name} "
+                "is constant in its left side: exchange the sides, and write LEFT JOIN for RIGHT JOIN"
+            )
+            raise UnsupportedError(msg)
 
 
 def _constant(scan: TableScan) -> list[Expression]:
@@ -234,15 +254,17 @@ def _without_relation(columns: _Columns) -> _Columns:
     return frozenset((None, name) for _, name in columns)
 
 
-def _keys_of_windows(node: WindowExpr) -> _Columns:
-    found = _NONE
-    for one in node.get_window_expr():
-        try:
-            found |= _read(node.get_partition_exprs(one))
-            found |= _read(key.expr() for key in node.get_sort_exprs(one))
-        except Exception:  # noqa: BLE001 - whatever the bindings can't tell
-            return _EVERYTHING
-    return found
+def _keys_of_windows(node: WindowExpr) -> frozenset[_Columns]:
+    return frozenset(_read([key]) for one in node.get_window_expr() for key in _window_keys(node, one) or [])
+
+
+def _window_keys(node: WindowExpr, function: Expression) -> list[Expression] | None:
+    """What a window divides and orders rows by; None where the bindings can't tell."""
+    try:
+        keys = list(node.get_partition_exprs(function))
+        return keys + [key.expr() for key in node.get_sort_exprs(function)]
+    except Exception:  # noqa: BLE001 - whatever the bindings say
+        return None
 
 
 def _all_names(plan: LogicalPlan) -> _Columns:
@@ -264,26 +286,58 @@ def _all_names(plan: LogicalPlan) -> _Columns:
 def _constants(plan: LogicalPlan) -> _Columns:
     """Columns of a plan's result that physical plans take for constant."""
     node = plan.to_variant()
-    below = _NONE.union(*map(_constants, plan.inputs()))
+    inputs = plan.inputs()
+    if isinstance(node, Join):
+        # What is constant on the right is forgotten.
+        return _constants(inputs[str(node.join_type()) in _OF_RIGHT_ROWS])
+    each = [_constants(one) for one in inputs]
+    if isinstance(node, Union):
+        return _without_relation(each[0]) if all(each) else _NONE
+    below = _NONE.union(*each)
     match node:
         case Projection():
             return frozenset(_output(one) for one in node.projections() if _is_constant(one, below))
         case SubqueryAlias():
             return below if _ANY in below else frozenset((node.alias(), name) for _, name in below)
         case Aggregate():
-            return below if node.group_by_exprs() else _EVERYTHING
-        case Values():
-            return _EVERYTHING
+            if node.group_by_exprs():
+                return below
+            return frozenset((None, output_name(one)) for one in node.aggregate_exprs())
+        case WindowExpr():
+            windows = [one for one in node.get_window_expr() if not _window_keys(node, one)]
+            return below | frozenset((None, output_name(one)) for one in windows)
         case Filter():
-            equal = [
-                one
-                for one in conjuncts_of(node.predicate())
-                if one.variant_name() == "BinaryExpr" and one.to_variant().op() in _EQUALITIES
-            ]
-            return below | _read(equal)
+            return _constants_of(list(conjuncts_of(node.predicate())), below)
     return below
 
 
+def _constants_of(conjuncts: list[Expression], constants: _Columns) -> _Columns:
+    """Columns that are constant below, or have one value by conditions: equal to one, or between two."""
+    binary = [one.to_variant() for one in conjuncts if one.variant_name() == "BinaryExpr"]
+    sides = [(one.op(), _read([one.left()]), _read([one.right()])) for one in binary]
+    sides += [(_OPPOSITE[op], right, left) for op, left, right in sides if op in _OPPOSITE]
+    for _ in sides:
+        fixed = [(op, left) for op, left, right in sides if _is_all_constant(right, constants) or not right]
+        least, most = (_NONE.union(*(left for op, left in fixed if op in ops)) for ops in (_LEAST, _MOST))
+        constants |= (least & most) | _NONE.union(*(left for op, left in fixed if op in _EQUALITIES))
+    return constants
+
+
 def _is_constant(expression: Expression, constants: _Columns) -> bool:
-    read = _read([expression])
-    return _ANY in constants or all(_shared(frozenset({one}), constants) for one in read)
+    try:
+        read = frozenset(columns_of(expression))
+    except ValueError:
+        return False  # a subquery
+    return _is_all_constant(read, constants) if read else not _is_null(expression)
+
+
+def _is_null(expression: Expression) -> bool:
+    """Whether an expression is NULL, as all is in rows that a join adds."""
+    while expression.variant_name() in {"Alias", "Cast"}:
+        (expression,) = expression.rex_call_operands()
+    return expression.variant_name() == "Literal" and literal_value(expression) is None
+
+
+def _is_all_constant(columns: _Columns, constants: _Columns) -> bool:
+    """Whether all of some columns, and there are any, may be among constants."""
+    return bool(columns) and all(_shared(frozenset({one}), constants) for one in columns)

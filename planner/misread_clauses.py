@@ -4,21 +4,19 @@
     SELECT sum(n) FROM t GROUP BY k WITH ROLLUP      no totals
     SELECT k FROM t EXCEPT ALL SELECT k FROM u       no duplicates
     WHERE a IS DISTINCT FROM b AND c                 a IS DISTINCT FROM (b AND c)
-    WHERE a IN (1, 2) AND a NOT IN (NULL, 2)         a IN (1)
-    WHERE b IN (0, 1) AND b IN (a, 1)                b IN (1)
 
 A wrong answer looks like a right one, so they are refused, with what to write in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from memwal.errors import UnsupportedError
-from planner.tokens import SqlText, at_position, tokenize
+from planner.tokens import SqlText, at_position
 
-__all__ = ["refuse_misread", "refuse_mixed_nulls"]
+__all__ = ["refuse_misread"]
 
 _Words = tuple[str, ...]
 _TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
@@ -35,7 +33,6 @@ _AFTER_CONDITIONS = _SIDES | frozenset(
     | {"FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN", "INNER", "FULL", "CROSS", "NATURAL", "ON"}
     | {"THEN", "WHEN", "ELSE", "RETURNING", "ASC", "DESC", "NULLS"}
 )
-_PLAIN = frozenset({"TRUE", "FALSE", "CAST", "TRY_CAST", "AS"})
 _AFTER_LOCKS = frozenset({"", "OF", "NOWAIT", "SKIP", ")"})
 
 
@@ -79,56 +76,6 @@ def _compared_with_more(words: _Words, i: int) -> bool:
     return False
 
 
-def _mixed(text: SqlText, words: _Words, i: int) -> bool:
-    """Whether a list holds more than plain literals, and may meet another condition on its operand.
-
-    Of two lists for one operand, the simplifier makes one, and compares elements by what is written: NULL is
-    lost, and a column equals itself alone. Equalities joined with OR become lists. Conditions of different
-    clauses may meet while a plan is optimised, so where they stand is not looked at.
-    """
-    if not _is_list(words, i) or not _is_computed(words, i + 2):
-        return False
-    operand = _operand(text, words, i)
-    others = (k for k, word in enumerate(words) if k != i and word == "IN" and _is_list(words, k))
-    if any(not operand.isdisjoint(_operand(text, words, k)) for k in others):
-        return True
-    compared = [k for k, word in enumerate(words) if word == "=" or words[k - 1] == "="]
-    beside = [k for k in (*compared, *(k - 1 for k in compared)) if text.is_name(k)]
-    return "OR" in words and sum(text.name(k) in operand for k in frozenset(beside)) > 1
-
-
-def _is_list(words: _Words, i: int) -> bool:
-    """Whether IN is followed by values, and not by a subquery."""
-    return words[i + 1] == "(" and words[i + 2] not in {"SELECT", "WITH", "VALUES", "TABLE"}
-
-
-def _operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
-    """The last name before [NOT] IN, those in brackets at its end, or the word that is none."""
-    end = i - 2 if words[i - 1] == "NOT" else i - 1
-    start, depth = end, 0
-    while words[end] == ")" and start >= 0:
-        depth += (words[start] == ")") - (words[start] == "(")
-        if depth == 0:
-            break
-        start -= 1
-    names = frozenset(text.name(k) for k in range(max(start, 0), end + 1) if text.is_name(k))
-    return names or frozenset({words[end]})
-
-
-def _is_computed(words: _Words, start: int) -> bool:
-    """Whether anything in a list, up to its closing bracket, is no plain literal."""
-    depth = 0
-    for k in range(start, len(words) - 1):
-        word = words[k]
-        depth += (word == "(") - (word == ")")
-        if depth < 0:
-            return False
-        is_type = words[k - 1] in {"::", "AS"} or words[k + 1] == "'"
-        if (word == '"' or word.isidentifier()) and word not in _PLAIN and not is_type:
-            return True
-    return False
-
-
 _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
     {
         "TABLESAMPLE": (_sampled, "Sampling is not offered: use WHERE random() < 0.1"),
@@ -160,10 +107,6 @@ _MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxy
         ),
     }
 )
-_MIXED = (
-    "A list with NULL, or what is computed, beside another condition on its operand would be taken together "
-    "with it wrongly: leave NULL out, and write computed values as a = x OR a = y"
-)
 
 
 def refuse_misread(text: SqlText) -> None:
@@ -177,24 +120,3 @@ def refuse_misread(text: SqlText) -> None:
         found = _MISREAD.get(word)
         if found is not None and words[i - 1] != "." and found[0](words, i):
             raise UnsupportedError(at_position(text.sql, text.start(i), f"{found[1]}; it stands"))
-        if word == "IN" and _mixed(text, words, i):
-            raise UnsupportedError(at_position(text.sql, text.start(i), f"{_MIXED}; it stands"))
-
-
-def refuse_mixed_nulls(sql: str, nulls: Collection[str]) -> None:
-    """Looks for lists that hold NULL by their parameters, and may meet other conditions on their operands.
-
-    Args:
-        sql: a statement that `refuse_misread` lets pass.
-        nulls: names of the parameters that are NULL, without "$".
-
-    Raises:
-        UnsupportedError: there is one.
-    """
-    text = tokenize(sql)
-    words = [*text.words, "", ""]
-    for i, word in enumerate(text.words[1:], 1):
-        if word == "0" and words[i - 1] == "$" and text.tokens[i].text in nulls:
-            words[i] = "NULL"
-    if any(word == "IN" and _mixed(text, tuple(words), i) for i, word in enumerate(text.words)):
-        raise UnsupportedError(f"{_MIXED}, in parameters, too")

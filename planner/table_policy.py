@@ -27,6 +27,7 @@ from planner.direct_shape import direct_shape
 from planner.misread_clauses import refuse_misread
 from planner.predicates import Predicate, decode
 from planner.row_expressions import evaluate, on_own_thread, policy_context
+from planner.separate_lists import separated
 from planner.tokens import tokenize
 
 __all__ = ["Mask", "TablePolicy", "plan_policy"]
@@ -112,6 +113,8 @@ def _planned(
             refuse_misread(tokenize(text))
         except LanceGatewayError as error:
             raise _unusable(f"{what} {text!r}", error) from error
+    row_filter = None if row_filter is None else separated(row_filter)
+    masks = tuple((column, separated(expression)) for column, expression in masks)
     fitted = {column: _mask(schema, column, expression) for column, expression in masks}
     visible = pa.schema([field for field in schema if field.name not in hidden])
     pushed, condition, columns = _row_filter(schema, row_filter)

@@ -28,7 +28,7 @@ SHAPE = Shape("t", (("id", INT64), ("s", TEXT)), ("id",))
 ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "s": [None, "a", "b", "ab"] * 5})
 
 
-MOST_REFUSED = 0.1
+MOST_REFUSED = 0.01
 """The part of the statements that may be refused for fear of a wrong answer: they are not compared."""
 
 
@@ -46,7 +46,7 @@ def test_some_statements(writers: WriterProcess) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [11, 12, 14, 15])
+@pytest.mark.parametrize("seed", [11, 12, 13, 14, 15])
 def test_known_seeds(writers: WriterProcess, seed: int) -> None:
     """The same statements in every run: what fails here is due to what was changed."""
     run(writers, seed, statements=1000, per_lake=250)

@@ -1,5 +1,9 @@
 """Expressions that follow from their row alone, and those that do not."""
 
+import os
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 from datafusion import Expr, SessionContext, col, udf
@@ -108,3 +112,32 @@ def test_functions_have_listed_names_in_expressions() -> None:
             called += 1
             assert set(unstable_parts(expression)) <= {"an aggregate", "a window function"}, name
     assert called > len(deterministic_functions())
+
+
+INSIDE_OF_DATAFUSION = """
+import pyarrow as pa
+from datafusion import SessionContext, udf
+from memwal.expressions import evaluate_expression
+
+def successor(column):
+    return evaluate_expression("col0 + 1", [column], len(column))
+
+context = SessionContext()
+context.register_udf(udf(successor, [pa.int64()], pa.int64(), "volatile", name="successor"))
+context.register_record_batches("t", [[pa.record_batch({"a": pa.array([1, 2], pa.int64())})]])
+# Two parts, which DataFusion reads on its own threads.
+print(context.sql("SELECT successor(a) AS b FROM t UNION ALL SELECT successor(a) FROM t").to_pydict())
+"""
+
+
+def test_functions_are_told_while_all_threads_of_datafusion_wait_for_it() -> None:
+    """As when the first statement of a process reads regions that an expression divides."""
+    done = subprocess.run(
+        [sys.executable, "-c", INSIDE_OF_DATAFUSION],
+        env={**os.environ, "TOKIO_WORKER_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "{'b': [2, 3, 2, 3]}\n"

@@ -5,13 +5,12 @@ from types import MappingProxyType
 
 CAUTIOUS: Mapping[str, str] = MappingProxyType(
     {
-        "An aggregate of no rows is not offered in a join": "a condition takes away the row of an aggregate",
+        "A condition that reads no columns, above": "a condition takes away the row of an aggregate",
         "A condition on constants alone": "it is applied to the wrong side",
         "above a RIGHT JOIN, or a FULL JOIN": "it is applied to a namesake in the other side",
         "An order or groups by": "what may be NULL is taken for constant",
         "SELECT DISTINCT of what is unique": "DISTINCT is left out",
         "GROUP BY of columns that are computed": "keys are left out",
-        "taken together with it wrongly": "two lists are made one",
     }
 )
 """Words of what the gateway refuses since DataFusion 54 may answer it wrongly, and how it would.
