@@ -14,6 +14,7 @@ from datafusion.catalog import Schema
 from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
+from planner.coarse_instants import may_lose_fractions, refuse_lost_fractions
 from planner.control import RunControl
 from planner.dropped_keys import may_drop_keys, refuse_dropped_keys
 from planner.leaf import DeclaredLeaf, TableLeaf
@@ -166,13 +167,18 @@ class Frames:
             self._describe_everything(context, run, catalog)
         register_distances(context, bound.distances, run)
         try:
-            frame = context.sql(text, param_values=values or None)
+            if bound.is_mended:
+                frame = _mended(context, bound, None if untyped else parameters or (), (text, values))
+            else:
+                frame = context.sql(text, param_values=values or None)
             if not typing and (nulls := [name for name, value in values.items() if not value.is_valid]):
                 refuse_mixed_nulls(text, nulls)
             if not untyped and may_have_such_joins(text):
                 refuse_misplanned_joins(frame.optimized_logical_plan())
             if not untyped and may_drop_keys(text):
                 refuse_dropped_keys(frame, text)
+            if not untyped and may_lose_fractions(text, (leaf.schema for leaf in leaves.values())):
+                refuse_lost_fractions(frame)
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -306,3 +312,28 @@ class Frames:
         for rule in not_applied:
             context.remove_optimizer_rule(rule)
         return context
+
+
+def _mended(
+    context: SessionContext,
+    bound: BoundStatement,
+    parameters: Sequence[pa.Scalar] | None,
+    rendered: tuple[str, dict[str, pa.Scalar]],
+) -> DataFrame:
+    """The plan of a statement with mends, with the names that columns have in the text as it was written."""
+    written = bound.as_written
+    text, values = (written.render(), {}) if parameters is None else written.with_values(parameters)
+    try:
+        frame = context.sql(rendered[0], param_values=rendered[1] or None)
+    except Exception as error:
+        try:
+            return context.sql(text, param_values=values or None)
+        except Exception:  # noqa: BLE001 - the first error knows its place
+            raise error from None
+    if bound.kind is not StatementKind.QUERY:
+        return frame
+    names = context.sql(text, param_values=values or None).schema().names
+    for old, new in zip(frame.schema().names, names, strict=True):
+        if old != new:
+            frame = frame.with_column_renamed(quote(old), new)
+    return frame

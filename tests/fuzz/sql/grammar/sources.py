@@ -173,9 +173,7 @@ class Sources:
         subquery, self.expressions.subquery = self.expressions.subquery, None
         for scope in (left, right, left.joined(right)):
             if chance() < 0.2:
-                # DataFusion 54 loses a constant condition on a relation that is one row of constants.
-                draw = self.expressions.comparison if kind in (_SEMI, _ANTI) else self.expressions.condition
-                conjuncts.append(draw(scope))
+                conjuncts.append(self.expressions.condition(scope))
         if not conjuncts:
             conjuncts.append(self.expressions.comparison(left.joined(right)))
         self.expressions.subquery = subquery
