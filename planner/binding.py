@@ -222,7 +222,7 @@ class _Binder:
         edits.extend(
             distance_edits(text, lambda: vector_names(text, self._columns()), self._keep_vector, replaced)
         )
-        edits.extend(mended_extremes(text, lambda: self._numbers(text)))
+        edits.extend(mended_extremes(text, self._numbers))
         self.distances.update(called_distances(text))
         if not trail.names:
             edits.extend(self._parameters(text))
@@ -245,7 +245,7 @@ class _Binder:
             for field in self._table_schema(table, as_of)
         ]
 
-    def _numbers(self, text: SqlText) -> tuple[set[str], set[str]]:
+    def _numbers(self) -> tuple[set[str], set[str]]:
         """Names of columns that are numbers wherever they stand, and those that may be NaN."""
         tables = dict.fromkeys((one.table, one.as_of) for one in self.references if one.search is None)
         kinds: dict[str, list[pa.DataType]] = {}
@@ -260,7 +260,9 @@ class _Binder:
 
     def _names_among(self, found: References, tokens: range) -> set[str]:
         """Tables that are read among some tokens, and their columns; not what views and subqueries give."""
-        sites = [site for site in found.tables if site.first in tokens and not (site.common_table or site.as_of)]
+        sites = [
+            site for site in found.tables if site.first in tokens and not (site.common_table or site.as_of)
+        ]
         tables = [site.parts[-1] for site in sites if self._resolver.has_table(site.parts[-1])]
         return {*tables, *(name for table in tables for name in self._resolver.table_schema(table).names)}
 
@@ -403,9 +405,7 @@ class _Binder:
         self.references.append(TableReference(f"{stem}#{number}", table, search, vectors, as_of))
         return f"{stem}#{number}"
 
-    def _qualified_columns(
-        self, found: References, text: SqlText
-    ) -> list[Edit]:
+    def _qualified_columns(self, found: References, text: SqlText) -> list[Edit]:
         """Drops catalog and schema from main.orders.id: the reference is known as orders alone."""
         edits: list[Edit] = []
         for chain in found.chains:
@@ -428,9 +428,7 @@ class _Binder:
         ]
 
 
-def _folded_functions(
-    found: References, text: SqlText, searches: set[int]
-) -> Iterator[Edit]:
+def _folded_functions(found: References, text: SqlText, searches: set[int]) -> Iterator[Edit]:
     """Lower-cases table functions, since DataFusion finds them as they are written."""
     for function in found.functions:
         begin = text.start(function.first)

@@ -24,6 +24,7 @@ from datafusion.plan import LogicalPlan
 from memwal.determinism import is_deterministic
 from memwal.errors import UnsupportedError
 from planner.search.plan_reading import Expression, columns_of, every_node, serialized
+from planner.search.value_subqueries import subquery_plans
 
 __all__ = ["may_lose_fractions", "refuse_lost_fractions"]
 
@@ -46,19 +47,36 @@ def refuse_lost_fractions(frame: DataFrame) -> None:
         UnsupportedError: there is one that does not stand in the statement.
     """
     written = frame.logical_plan()
-    asked = {serialized(one) for _, one in _expressions(written) if one.variant_name() in _CASTS} - {None}
+    casts = [(source, one) for source, one in _expressions(written) if one.variant_name() in _CASTS]
+    asked = {serialized(one) for _, one in casts} - {None}
     typed = _typing().create_dataframe_from_logical_plan(written).optimized_logical_plan()
-    # Subqueries show where they have become joins.
-    for plan in (typed, frame.optimized_logical_plan()):
-        for source, expression in _expressions(plan):
-            is_asked = expression.variant_name() not in _CASTS or serialized(expression) in asked
-            unit = _compared_unit(source, expression) if is_asked else _lossy_unit(source, expression)
-            if unit is not None:
-                msg = (
-                    f"Timestamps of {_WORDS[unit]} beside finer ones are not offered, since DataFusion would "
-                    f"take both as {_WORDS[unit]}: write to_timestamp_nanos(..) around both"
-                )
-                raise UnsupportedError(msg)
+    for source, one in _expressions(typed):
+        is_asked = one.variant_name() not in _CASTS or serialized(one) in asked
+        _check(_compared_unit(source, one) if is_asked else _lossy_unit(source, one))
+    # Subqueries show where they have become joins, or by themselves. Relations have other names there.
+    named = {(_names(one), _unit(source, one)) for source, one in casts}
+    optimized = frame.optimized_logical_plan()
+    for plan in (optimized, *subquery_plans(optimized)):
+        for source, one in _expressions(plan):
+            if one.variant_name() in _CASTS and (_names(one), _unit(source, one)) not in named:
+                _check(_lossy_unit(source, one))
+
+
+def _check(unit: str | None) -> None:
+    if unit is None:
+        return
+    msg = (
+        f"Timestamps of {_WORDS[unit]} beside finer ones are not offered, since DataFusion would take both "
+        f"as {_WORDS[unit]}: write to_timestamp_nanos(..) around both"
+    )
+    raise UnsupportedError(msg)
+
+
+def _names(expression: Expression) -> frozenset[str] | None:
+    try:
+        return frozenset(name for _, name in columns_of(expression))
+    except ValueError:
+        return None
 
 
 @cache
@@ -111,6 +129,12 @@ def _lossy_unit(source: LogicalPlan, cast: Expression) -> str | None:
     fine, coarse = _unit(source, inner), _unit(source, cast)
     if fine is None or coarse is None or _UNITS[fine] <= _UNITS[coarse]:
         return None
+    stored = inner
+    while stored.variant_name() in _CASTS:
+        (stored,) = _operands(stored)
+        before = _unit(source, stored)
+        if before is not None and _UNITS[before] <= _UNITS[coarse]:
+            return None
     return coarse if _has_fractions(inner, coarse) else None
 
 
@@ -129,10 +153,7 @@ def _compared_unit(source: LogicalPlan, expression: Expression) -> str | None:
 
 
 def _is_constant(expression: Expression) -> bool:
-    try:
-        return not any(True for _ in columns_of(expression))
-    except ValueError:
-        return False
+    return _names(expression) == frozenset()
 
 
 def _has_fractions(expression: Expression, unit: str) -> bool:
@@ -142,7 +163,7 @@ def _has_fractions(expression: Expression, unit: str) -> bool:
     if not is_deterministic(Expr(expression)):
         return False
     value = _typing().sql("SELECT 1").select(Expr(expression)).to_arrow_table().column(0)[0]
-    return value.is_valid and value.value * _UNITS[unit] % _UNITS[value.type.unit] != 0
+    return bool(value.is_valid and value.value * _UNITS[unit] % _UNITS[value.type.unit])
 
 
 def _unit(source: LogicalPlan, expression: Expression) -> str | None:

@@ -5,9 +5,9 @@
     SELECT min(n) OVER (ORDER BY id ROWS 2 PRECEDING) FROM t
 ->  SELECT CASE WHEN count(n) OVER (ORDER BY id ROWS 2 PRECEDING) > 0 THEN min(n) OVER (...) END FROM t
 
-DataFusion 54 compares what NaN is neither more nor less than with the last value of a group, so that extremes
-depend on the order of the rows. NaN is the greatest here, as it is in comparisons and in sorting. Where frames
-of a window have lost all values but NULL, min(), and max() with FILTER, go on telling the last one.
+In DataFusion 54 NaN replaces every extreme of a group and is replaced by everything, so that they depend on
+the order of the rows. It is the greatest number here, as in comparisons and in sorting. Where the frames of a
+window have lost all values but NULL, min(), and both with FILTER, go on telling the last one.
 
 Both are mends: the columns keep the names that the text gives them.
 """
@@ -27,7 +27,9 @@ _FRAMES = frozenset({"ROWS", "RANGE", "GROUPS"})
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "(", ")", ".", "0"})
 
 
-def mended_extremes(text: SqlText, numbers: Callable[[], tuple[Collection[str], Collection[str]]]) -> Iterator[Edit]:
+def mended_extremes(
+    text: SqlText, numbers: Callable[[], tuple[Collection[str], Collection[str]]]
+) -> Iterator[Edit]:
     """Yields what stands in place of the ends of such calls.
 
     Args:
@@ -94,6 +96,4 @@ def _of_frames(text: SqlText, function: int, last: int) -> Iterator[Edit]:
 
 
 def _mends(texts: list[str | Copy], origin: int) -> list[Piece | Copy]:
-    return [
-        Piece(one, origin, verbatim=False, mend=True) if isinstance(one, str) else one for one in texts
-    ]
+    return [Piece(one, origin, verbatim=False, mend=True) if isinstance(one, str) else one for one in texts]

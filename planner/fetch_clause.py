@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from memwal.errors import UnsupportedError
 from planner.splicing import Edit
-from planner.statement import Piece, Slot
+from planner.statement import Piece
 from planner.tokens import SqlText, at_position
 
 __all__ = ["fetched_rows"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
@@ -17,6 +17,7 @@ from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.coarse_instants import may_lose_fractions, refuse_lost_fractions
 from planner.control import RunControl
 from planner.dropped_keys import may_drop_keys, refuse_dropped_keys
+from planner.grouping_sets import may_have_totals, refuse_constant_keys
 from planner.leaf import DeclaredLeaf, TableLeaf
 from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
 from planner.misread_clauses import refuse_mixed_nulls
@@ -167,18 +168,11 @@ class Frames:
             self._describe_everything(context, run, catalog)
         register_distances(context, bound.distances, run)
         try:
-            if bound.is_mended:
-                frame = _mended(context, bound, None if untyped else parameters or (), (text, values))
-            else:
-                frame = context.sql(text, param_values=values or None)
+            frame = _read(context, bound, None if untyped else parameters or ())
             if not typing and (nulls := [name for name, value in values.items() if not value.is_valid]):
                 refuse_mixed_nulls(text, nulls)
-            if not untyped and may_have_such_joins(text):
-                refuse_misplanned_joins(frame.optimized_logical_plan())
-            if not untyped and may_drop_keys(text):
-                refuse_dropped_keys(frame, text)
-            if not untyped and may_lose_fractions(text, (leaf.schema for leaf in leaves.values())):
-                refuse_lost_fractions(frame)
+            if not untyped:
+                _refuse_wrong_answers(frame, text, leaves.values())
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -246,6 +240,9 @@ class Frames:
         frame = bound.frame(context, relations)
         refuse_misplanned_joins(frame.optimized_logical_plan())
         refuse_dropped_keys(frame, None)
+        refuse_constant_keys(frame.optimized_logical_plan())
+        if may_lose_fractions("", (relation.schema() for relation in relations.values())):
+            refuse_lost_fractions(frame)
         return frame
 
     def _add_system_tables(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
@@ -314,26 +311,42 @@ class Frames:
         return context
 
 
-def _mended(
-    context: SessionContext,
-    bound: BoundStatement,
-    parameters: Sequence[pa.Scalar] | None,
-    rendered: tuple[str, dict[str, pa.Scalar]],
+def _refuse_wrong_answers(frame: DataFrame, text: str, leaves: Iterable[TableLeaf]) -> None:
+    """Look for what DataFusion would answer wrongly."""
+    if may_have_such_joins(text):
+        refuse_misplanned_joins(frame.optimized_logical_plan())
+    if may_have_totals(text):
+        refuse_constant_keys(frame.optimized_logical_plan())
+    if may_drop_keys(text):
+        refuse_dropped_keys(frame, text)
+    if may_lose_fractions(text, (leaf.schema for leaf in leaves)):
+        refuse_lost_fractions(frame)
+
+
+def _read(
+    context: SessionContext, bound: BoundStatement, parameters: Sequence[pa.Scalar] | None
 ) -> DataFrame:
-    """The plan of a statement with mends, with the names that columns have in the text as it was written."""
-    written = bound.as_written
-    text, values = (written.render(), {}) if parameters is None else written.with_values(parameters)
+    """The plan of a statement, with the names that columns have in the text as it was written."""
+
+    def planned(statement: BoundStatement) -> DataFrame:
+        if parameters is None:
+            return context.sql(statement.render())
+        text, values = statement.with_values(parameters)
+        return context.sql(text, param_values=values or None)
+
+    if not bound.is_mended:
+        return planned(bound)
     try:
-        frame = context.sql(rendered[0], param_values=rendered[1] or None)
-    except Exception as error:
+        frame = planned(bound)
+        frame.optimized_logical_plan()  # finds types that don't fit
+    except Exception as error:  # noqa: BLE001 - whatever it is, the statement as it was written may do
         try:
-            return context.sql(text, param_values=values or None)
+            return planned(bound.as_written)
         except Exception:  # noqa: BLE001 - the first error knows its place
             raise error from None
-    if bound.kind is not StatementKind.QUERY:
-        return frame
-    names = context.sql(text, param_values=values or None).schema().names
-    for old, new in zip(frame.schema().names, names, strict=True):
-        if old != new:
-            frame = frame.with_column_renamed(quote(old), new)
+    if bound.kind is StatementKind.QUERY:
+        names = planned(bound.as_written).schema().names
+        for old, new in zip(frame.schema().names, names, strict=True):
+            if old != new:
+                frame = frame.with_column_renamed(quote(old), new)
     return frame

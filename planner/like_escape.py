@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import UnsupportedError
 from planner.splicing import Edit
-from planner.statement import Piece, Slot
+from planner.statement import Piece
 from planner.tokens import STRING, SqlText, at_position
 
 __all__ = ["escaped_likes"]

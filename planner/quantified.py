@@ -14,10 +14,10 @@
 DataFusion 54 plans membership as a join that gives true or false, never NULL: enough where only true matters.
 NOT IN as a conjunct is an anti join that knows of NULLs, but takes conditions on the column `n` to the
 subquery, where they drop NULL, and forgets NULL where `n` has none. An expression in place of the column, of
-which DataFusion can't tell that it is never NULL, prevents both. Elsewhere the join tells the members, and what
-the others are follows from whether the subquery has rows and NULLs. That reads the subquery twice, so it must
-be one that says the same both times and for every row. A comparison with ALL or ANY is right for all others:
-slower, since it looks at every pair of rows.
+which DataFusion can't tell that it is never NULL, prevents both. Elsewhere the join tells the members, and
+what others are follows from whether the subquery has rows and NULLs. That reads the subquery twice, so it
+must say the same both times and for every row. A comparison with ALL or ANY is right for all others: slower,
+since it looks at every pair of rows.
 
 Those are joins as well, which keep the names: where the subquery reads a relation that is called like one
 around it, `orders.n >= orders.n` would compare a column with itself.
@@ -64,13 +64,28 @@ _AFTER_RELATIONS = frozenset(
     }
 )
 _REPEATABLE = frozenset(
-    {"SELECT", "DISTINCT", "FROM", "WHERE", "AND", "OR", "NOT", "IS", "NULL", "TRUE", "FALSE", "IN", "BETWEEN"}
+    {
+        "SELECT",
+        "DISTINCT",
+        "FROM",
+        "WHERE",
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "IN",
+        "BETWEEN",
+    }
     | {"LIKE", "ILIKE", "AS", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "ON", "GROUP", "BY"}
     | {"HAVING", "CASE", "WHEN", "THEN", "ELSE", "END", "DATE", "TIMESTAMP", "INTERVAL", "BIGINT", "INT"}
     | {"DOUBLE", "VARCHAR"}
 )
 """Words other than names that may stand in a subquery that gives the same rows whenever it is read."""
 _COUNTS = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"
+_MEMBERS = ' AS "membership"(member)'
 _CONJUNCTS = frozenset({TruthPosition.CONJUNCT, TruthPosition.DENIED_CONJUNCT})
 
 
@@ -172,11 +187,12 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
         hit, miss = ("FALSE", "TRUE") if membership.is_denied else ("TRUE", "FALSE")
         opening, closing = text.start(membership.opening), text.end(text.closing(membership.opening))
         yield begin, begin, [Piece("CASE WHEN ", begin, verbatim=False)]
-        yield first, last, [Piece(" IN ", first, verbatim=False)]
+        # A column of its own, since DataFusion mistakes computed ones that have no name.
+        yield first, last, [Piece(" IN (SELECT member FROM ", first, verbatim=False)]
         after: list[str | Copy] = [
-            f" THEN {hit} ELSE CASE (SELECT {_COUNTS} FROM ",
+            f"{_MEMBERS}) THEN {hit} ELSE CASE (SELECT {_COUNTS} FROM ",  # noqa: S608 - no values
             Copy(opening, closing),
-            f' AS "membership"(member)) WHEN 0 THEN {miss} WHEN 1 THEN CASE WHEN (',
+            f"{_MEMBERS}) WHEN 0 THEN {miss} WHEN 1 THEN CASE WHEN (",
             Copy(begin, end),
             f") IS NOT NULL THEN {miss} END END END",
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.splicing import Edit
-from planner.statement import Piece, Slot
+from planner.statement import Piece
 from planner.tokens import SqlText, quote
 
 __all__ = ["recursive_columns"]

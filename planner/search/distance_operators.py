@@ -19,7 +19,7 @@ from memwal.errors import InvalidInputError
 from planner.search.distance_functions import DISTANCES, Distance
 from planner.search.vector_text import array_text, read_vector
 from planner.splicing import Edit
-from planner.statement import Piece, Slot
+from planner.statement import Piece
 from planner.tokens import STRING, SqlText
 
 __all__ = ["called_distances", "distance_edits", "vector_names"]

@@ -212,7 +212,7 @@ class Expressions:
             found.kind.arrow != CANONICAL[family].arrow or family is Family.FLOAT
         )
         if is_narrow and family is Family.MOMENT:
-            # DataFusion 54 compares moments of two units in the coarser one.
+            # Moments of two units beside each other are refused.
             return Expression(family, ("CAST(", found, " AS TIMESTAMP)"))
         if not (chosen.widened and is_narrow):
             return found

@@ -14,6 +14,8 @@ from tests.fuzz.sql.judges.engines import Engine, Refused
 from tests.fuzz.sql.judges.known import CAUTIOUS, known_refusal
 
 DIGITS = 10
+_EXTREME = re.compile(r"\b(?:min|max)\(")
+"""What DataFusion gets wrong beside NaN and NULL."""
 _WORD = re.compile(r"\b[A-Za-z]{2,}\b")
 
 
@@ -165,6 +167,9 @@ class Court:
         is_confirmed = third is not None and compare(statement, answer, third, typed=False) is None
         if is_confirmed and (isinstance(reference, Refused) or not _types_differ(answer, reference)):
             self.tally.add("datafusion alone is wrong")
+            return None
+        if third is None and _EXTREME.search(render(statement.node, Reader.GATEWAY)[0]):
+            self.tally.add("datafusion alone may be wrong")
             return None
         return Verdict(f"gateway and datafusion: {_sort(found)}", found)
 
