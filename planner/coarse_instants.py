@@ -31,6 +31,7 @@ __all__ = ["may_lose_fractions", "refuse_lost_fractions"]
 _UNITS: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NANOSECONDS = re.compile(r"\.\d{7}")
 _CASTS: Final = frozenset({"Cast", "TryCast"})
+_COMPARISONS: Final = frozenset({"=", "!=", "<", ">", "<=", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 _WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 
 
@@ -140,6 +141,14 @@ def _lossy_unit(source: LogicalPlan, cast: Expression) -> str | None:
 
 def _compared_unit(source: LogicalPlan, expression: Expression) -> str | None:
     """The unit of what is cast to finer timestamps beside constants, which DataFusion casts instead then."""
+    match expression.variant_name():
+        case "BinaryExpr":
+            if expression.to_variant().op() not in _COMPARISONS:
+                return None
+        case "Between" | "InList":
+            pass
+        case _:
+            return None
     operands = _operands(expression)
     constants = [one for one in operands if _is_constant(one)]
     for one in operands if constants else []:

@@ -277,9 +277,18 @@ def _named(text: SqlText, relations: Collection[str], tokens: Collection[int]) -
         for i in tokens
         if text.is_name(i)
         and text.words[i + 1] != "."
+        and not _is_qualified_column(text.words, i)
         and not _has_alias(text, i)
         and (name := text.name(i)) in relations
     }
+
+
+def _is_qualified_column(words: tuple[str, ...], i: int) -> bool:
+    """Whether a name certainly is a column's, as in `t.n`; that of a relation may follow its schema's."""
+    first = i
+    while words[first - 1] == "." and first > 1:
+        first -= 2
+    return first < i and words[first - 1] not in _BEFORE_RELATIONS
 
 
 def _has_alias(text: SqlText, i: int) -> bool:
