@@ -21,6 +21,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.as_of import AsOf
 from planner.chains import check_depth
+from planner.extremes import mended_extremes
 from planner.fetch_clause import fetched_rows
 from planner.key_query import KeyQuery, find_key_query
 from planner.like_escape import escaped_likes
@@ -35,6 +36,7 @@ from planner.search.distance_functions import is_vector_type
 from planner.search.distance_operators import called_distances, distance_edits, vector_names
 from planner.search.subquery import subquery_text, without_subqueries
 from planner.separate_lists import separate_lists
+from planner.splicing import Edit, spliced
 from planner.statement import (
     VECTOR,
     BoundStatement,
@@ -195,7 +197,7 @@ class _Binder:
         if trail.names and self._sites > MAX_RELATIONS:
             # Views that name others twice multiply.
             raise trail.error(f"the statement reads more than the {MAX_RELATIONS} tables that are allowed")
-        edits: list[tuple[int, int, list[Piece | Slot]]] = []
+        edits: list[Edit] = []
         found, searches = without_subqueries(found)
         for site in found.tables:
             pieces = self._table(site, text, trail)
@@ -214,30 +216,22 @@ class _Binder:
         edits.extend(escaped_likes(text))
         edits.extend(fetched_rows(text))
         edits.extend(recursive_columns(text))
-        edits.extend(quantified_comparisons(text, found.aliases))
+        edits.extend(
+            quantified_comparisons(text, found.aliases, lambda tokens: self._names_among(found, tokens))
+        )
         edits.extend(separate_lists(text))
         replaced = [(call.first, call.closing) for call, _ in searches]
         edits.extend(
             distance_edits(text, lambda: vector_names(text, self._columns()), self._keep_vector, replaced)
         )
+        edits.extend(mended_extremes(text, self._numbers))
         self.distances.update(called_distances(text))
         if not trail.names:
             edits.extend(self._parameters(text))
         edits = [
             edit for edit in edits if not any(begin < edit[0] and edit[1] <= end for begin, end in called)
         ]
-        # What is put before a name stands before what replaces it.
-        edits.sort(key=lambda edit: edit[:2])
-        pieces, position = [], 0
-        for begin, end, replacement in edits:
-            if begin > position:
-                pieces.append(Piece(text.sql[position:begin], position, verbatim=True))
-            pieces.extend(replacement)
-            if text.sql.startswith('"', end) and replacement:
-                pieces.append(Piece(" ", end, verbatim=False))  # two quoted names must not become one
-            position = end
-        pieces.append(Piece(text.sql[position:], position, verbatim=True))
-        return pieces
+        return spliced(text.sql, edits)
 
     def _keep_vector(self, numbers: list[float]) -> str:
         """What stands for a long vector."""
@@ -252,6 +246,27 @@ class _Binder:
             for table, as_of in tables
             for field in self._table_schema(table, as_of)
         ]
+
+    def _numbers(self) -> tuple[set[str], set[str]]:
+        """Names of columns that are numbers wherever they stand, and those that may be NaN."""
+        tables = dict.fromkeys((one.table, one.as_of) for one in self.references if one.search is None)
+        kinds: dict[str, list[pa.DataType]] = {}
+        for field in (field for one in tables for field in self._table_schema(*one)):
+            kinds.setdefault(field.name, []).append(field.type)
+        numbers = {
+            name
+            for name, types in kinds.items()
+            if all(pa.types.is_integer(one) or pa.types.is_floating(one) for one in types)
+        }
+        return numbers, {name for name in numbers if any(map(pa.types.is_floating, kinds[name]))}
+
+    def _names_among(self, found: References, tokens: range) -> set[str]:
+        """Tables that are read among some tokens, and their columns; not what views and subqueries give."""
+        sites = [
+            site for site in found.tables if site.first in tokens and not (site.common_table or site.as_of)
+        ]
+        tables = [site.parts[-1] for site in sites if self._resolver.has_table(site.parts[-1])]
+        return {*tables, *(name for table in tables for name in self._resolver.table_schema(table).names)}
 
     def _table_schema(self, table: str, as_of: AsOf | None) -> pa.Schema:
         if as_of is None:
@@ -327,8 +342,13 @@ class _Binder:
         if sql is None:  # deleted since its name was resolved
             raise unknown_table(name, self._resolver.names())
         pieces = self._rewrite(inner.read(sql.strip()), 0, inner)
-        body = "".join(piece.text for piece in pieces if isinstance(piece, Piece))
-        return [Piece(f"({body}\n)" + (f" AS {quote(name)}" if alias else ""), origin, verbatim=False)]
+        body = [
+            Piece(piece.text, origin, verbatim=False, mend=piece.mend)
+            for piece in pieces
+            if isinstance(piece, Piece)
+        ]
+        after = "\n)" + (f" AS {quote(name)}" if alias else "")
+        return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
 
     def _resolve_within(self, trail: ViewTrail, site: TableSite, text: SqlText) -> str | None:
         """As `_resolve`; an error tells in which view it is."""
@@ -387,11 +407,9 @@ class _Binder:
         self.references.append(TableReference(f"{stem}#{number}", table, search, vectors, as_of))
         return f"{stem}#{number}"
 
-    def _qualified_columns(
-        self, found: References, text: SqlText
-    ) -> list[tuple[int, int, list[Piece | Slot]]]:
+    def _qualified_columns(self, found: References, text: SqlText) -> list[Edit]:
         """Drops catalog and schema from main.orders.id: the reference is known as orders alone."""
-        edits: list[tuple[int, int, list[Piece | Slot]]] = []
+        edits: list[Edit] = []
         for chain in found.chains:
             if chain.parts[0] == self._schema and self._schema not in found.aliases:
                 dropped = 1
@@ -405,16 +423,14 @@ class _Binder:
 
     # Parameters
 
-    def _parameters(self, text: SqlText) -> list[tuple[int, int, list[Piece | Slot]]]:
+    def _parameters(self, text: SqlText) -> list[Edit]:
         return [
             (text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
             for i, ordinal in self.slots.items()
         ]
 
 
-def _folded_functions(
-    found: References, text: SqlText, searches: set[int]
-) -> Iterator[tuple[int, int, list[Piece | Slot]]]:
+def _folded_functions(found: References, text: SqlText, searches: set[int]) -> Iterator[Edit]:
     """Lower-cases table functions, since DataFusion finds them as they are written."""
     for function in found.functions:
         begin = text.start(function.first)

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memwal.errors import UnsupportedError
-from planner.statement import Piece, Slot
+from planner.splicing import Edit
+from planner.statement import Piece
 from planner.tokens import SqlText, at_position
 
 __all__ = ["fetched_rows"]
 
 _ROWS = frozenset({"ROW", "ROWS"})
-
-Edit = tuple[int, int, list[Piece | Slot]]
 
 
 def fetched_rows(text: SqlText) -> Iterator[Edit]:

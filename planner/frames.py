@@ -5,23 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext
 from datafusion.catalog import Schema
-from datafusion.expr import Join
 from datafusion.plan import LogicalPlan
 
-from memwal.errors import LanceGatewayError, UnsupportedError
+from memwal.errors import LanceGatewayError
 from planner.binding import StatementKind, bind
 from planner.catalog import CATALOG, SCHEMA, Catalog
 from planner.control import RunControl
-from planner.dropped_keys import may_drop_keys, refuse_dropped_keys
-from planner.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.leaf import DeclaredLeaf, TableLeaf
-from planner.misplanned_joins import may_have_such_joins, refuse_misplanned_joins
+from planner.mistaken_plans import MOVING_RULE, must_not_move, refuse_mistaken_plan
 from planner.parameters import parameter_types
 from planner.query import QueryRun, ReadOptions
 from planner.results import normalised, translated
@@ -30,7 +27,6 @@ from planner.search.call import SearchCall
 from planner.search.distance_functions import register_distances
 from planner.search.leaf import search_leaf
 from planner.search.nearest_leaf import NearestLeaf
-from planner.search.plan_reading import every_node
 from planner.search.subquery import check_vectors, query_vectors
 from planner.search.telling import tell_leaves
 from planner.separate_lists import separated
@@ -70,7 +66,6 @@ _LOSING_RULES = (
 """Rules that leave out what no row needs, and with it parameters, whose types would not be known."""
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""
-_MOVING_RULE = "push_down_filter"
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """What may sort a UNION.
 
@@ -151,24 +146,11 @@ class Frames:
         sorts_whole = _UNITED_ORDER.search(text) is not None
         context = self._context(typing=untyped, sorts_whole=sorts_whole)
         if not moving:
-            context.remove_optimizer_rule(_MOVING_RULE)
-        tables = list(dict.fromkeys((reference.table, reference.as_of) for reference in bound.references))
+            context.remove_optimizer_rule(MOVING_RULE)
         leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:
-            leaf: TableLeaf
-            if reference.search is not None:
-                known = None if typing or untyped else parameters or ()
-                call = self._answered(reference, run, known, catalog)
-                leaf = search_leaf(run, call, known, catalog)
-            else:
-                # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
-                named = (reference.table, reference.as_of)
-                marker = 0 if bound.kind is StatementKind.QUERY else tables.index(named)
-                ranks = bound.distances and Shortcut.NEAREST_ORDER in run.options.shortcuts
-                kind = NearestLeaf if ranks and reference.as_of is None else TableLeaf
-                if bound.kind is StatementKind.DESCRIBE:
-                    kind = DeclaredLeaf
-                leaf = kind(run, catalog.table(*named), self.partitions + marker)
+            known = None if typing or untyped else parameters or ()
+            leaf = self._leaf(bound, reference, run, known, catalog)
             _register(context, reference.private_name, leaf, pushdown=pushdown)
             leaves[reference.private_name] = leaf
             run.columns[bound.sql, reference.private_name] = leaf.schema
@@ -178,13 +160,15 @@ class Frames:
             self._describe_everything(context, run, catalog)
         register_distances(context, bound.distances, run)
         try:
-            if not typing and (nulls := [name for name, value in values.items() if not value.is_valid]):
-                text = separated(text, nulls)
-            frame = context.sql(text, param_values=values or None)
+            nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
+            frame = _read(context, bound, None if untyped else parameters or (), nulls)
             if not untyped:
-                self._refuse_wrong_plans(frame, text)
-            if moving and not (typing or untyped) and self._must_not_move(frame, text, bound):
-                return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
+                schemas = [leaf.schema for leaf in leaves.values()]
+                refuse_mistaken_plan(frame, text, schemas, lambda rule: self._without(rule, frame))
+            if moving and not (typing or untyped):
+                searches = any(reference.search is not None for reference in bound.references)
+                if must_not_move(frame, text, lambda rule: self._without(rule, frame), is_fixed=searches):
+                    return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
             if not (typing or untyped):
                 tell_leaves(
                     frame,
@@ -207,6 +191,29 @@ class Frames:
                 told = parameter_types(frame.logical_plan(), count, frame.optimized_logical_plan)
                 types |= dict(zip(vectors.ordinals, told, strict=True))
         return types
+
+    def _leaf(
+        self,
+        bound: BoundStatement,
+        reference: TableReference,
+        run: QueryRun,
+        parameters: Sequence[pa.Scalar] | None,
+        catalog: VisibleCatalog,
+    ) -> TableLeaf:
+        """What stands for one of a statement's references; nothing is searched without parameters."""
+        if reference.search is not None:
+            call = self._answered(reference, run, parameters, catalog)
+            return search_leaf(run, call, parameters, catalog)
+        named = (reference.table, reference.as_of)
+        # EXPLAIN prints no table name at a leaf; the number of fragments tells tables apart there.
+        marker = 0
+        if bound.kind is not StatementKind.QUERY:
+            marker = list(dict.fromkeys((one.table, one.as_of) for one in bound.references)).index(named)
+        ranks = bound.distances and Shortcut.NEAREST_ORDER in run.options.shortcuts
+        kind = NearestLeaf if ranks and reference.as_of is None else TableLeaf
+        if bound.kind is StatementKind.DESCRIBE:
+            kind = DeclaredLeaf
+        return kind(run, catalog.table(*named), self.partitions + marker)
 
     def _answered(
         self,
@@ -250,37 +257,10 @@ class Frames:
         }
         context = self._context(typing=False, sorts_whole=True)
         frame = bound.frame(context, relations)
-        refuse_misplanned_joins(frame.optimized_logical_plan())
-        refuse_dropped_keys(frame, None, lambda: self._without("optimize_projections", frame))
-        if self._empties(frame, None):
-            raise UnsupportedError(EMPTIED)
+        schemas = [relation.schema() for relation in relations.values()]
+        refuse_mistaken_plan(frame, None, schemas, lambda rule: self._without(rule, frame))
+        must_not_move(frame, None, lambda rule: self._without(rule, frame), is_fixed=True)
         return frame
-
-    def _refuse_wrong_plans(self, frame: DataFrame, text: str) -> None:
-        if may_have_such_joins(text):
-            refuse_misplanned_joins(frame.optimized_logical_plan())
-        if may_drop_keys(text):
-            refuse_dropped_keys(frame, text, lambda: self._without("optimize_projections", frame))
-
-    def _must_not_move(self, frame: DataFrame, text: str, bound: BoundStatement) -> bool:
-        """Whether a statement is answered rightly only where conditions stay where they are.
-
-        Raises:
-            UnsupportedError: it is not answered rightly there, either: DataFusion then takes columns of one
-                side of a join for those of the other, and searches need the conditions.
-        """
-        if not (may_empty_aggregates(text, frame.logical_plan()) and self._empties(frame, text)):
-            return False
-        nodes = every_node(frame.optimized_logical_plan())
-        if any(isinstance(one.to_variant(), Join) for one in nodes) or any(
-            reference.search is not None for reference in bound.references
-        ):
-            raise UnsupportedError(EMPTIED)
-        return True
-
-    def _empties(self, frame: DataFrame, text: str | None) -> bool:
-        plan = frame.optimized_logical_plan()
-        return empties_aggregates(plan, text, lambda: self._without(_MOVING_RULE, frame))
 
     def _without(self, rule: str, frame: DataFrame) -> LogicalPlan:
         """The optimised plan of a statement, without a rule."""
@@ -369,3 +349,42 @@ def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdow
     rows = context.sql(f"SELECT * FROM {name} LIMIT {_EVERY_ROW}")  # noqa: S608 (a name of our own)
     context.deregister_table(name)
     context.register_view(name, rows)
+
+
+def _read(
+    context: SessionContext,
+    bound: BoundStatement,
+    parameters: Sequence[pa.Scalar] | None,
+    nulls: Collection[str],
+) -> DataFrame:
+    """The plan of a statement, with the names that columns have in the text as it was written.
+
+    Args:
+        context: with its tables.
+        bound: the statement.
+        parameters: their values; None leaves placeholders in place.
+        nulls: names of those that are NULL, without "$".
+    """
+
+    def planned(statement: BoundStatement) -> DataFrame:
+        if parameters is None:
+            return context.sql(statement.render())
+        text, values = statement.with_values(parameters)
+        return context.sql(separated(text, nulls) if nulls else text, param_values=values or None)
+
+    if not bound.is_mended:
+        return planned(bound)
+    try:
+        frame = planned(bound)
+        frame.optimized_logical_plan()  # finds types that don't fit
+    except Exception as error:  # noqa: BLE001 - whatever it is, the statement as it was written may do
+        try:
+            return planned(bound.as_written)
+        except Exception:  # noqa: BLE001 - the first error knows its place
+            raise error from None
+    if bound.kind is StatementKind.QUERY:
+        names = planned(bound.as_written).schema().names
+        for old, new in zip(frame.schema().names, names, strict=True):
+            if old != new:
+                frame = frame.with_column_renamed(quote(old), new)
+    return frame

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import UnsupportedError
-from planner.statement import Piece, Slot
+from planner.splicing import Edit
+from planner.statement import Piece
 from planner.tokens import STRING, SqlText, at_position
 
 __all__ = ["escaped_likes"]
@@ -22,8 +23,6 @@ _LIKES = frozenset({"LIKE", "ILIKE"})
 _WILDCARDS = frozenset("%_")
 # Stands for a doubled escape character meanwhile.
 _DOUBLED = "chr(1)"
-
-Edit = tuple[int, int, list[Piece | Slot]]
 
 
 def escaped_likes(text: SqlText) -> Iterator[Edit]:

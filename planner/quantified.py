@@ -5,15 +5,19 @@
     SELECT id FROM orders WHERE n NOT IN (SELECT n FROM items) AND n > 1
 ->  SELECT id FROM orders WHERE nullif(n, NULL) NOT IN (SELECT n FROM items) AND n > 1
     SELECT id FROM orders WHERE n NOT IN (SELECT n FROM items) OR id = 1
-->  SELECT id FROM orders WHERE n <> ALL (SELECT n FROM items) OR id = 1
+->  SELECT id FROM orders WHERE CASE WHEN n IN (SELECT n FROM items) THEN FALSE ELSE CASE (
+        SELECT CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(n) THEN 1 ELSE 2 END FROM items
+    ) WHEN 0 THEN TRUE WHEN 1 THEN CASE WHEN n IS NOT NULL THEN TRUE END END END OR id = 1
     SELECT id FROM orders WHERE n >= ALL (SELECT n FROM orders)
 ->  SELECT id FROM orders WHERE n >= ALL (SELECT * FROM (SELECT n FROM orders) AS "quantified#1")
 
 DataFusion 54 plans membership as a join that gives true or false, never NULL: enough where only true matters.
 NOT IN as a conjunct is an anti join that knows of NULLs, but takes conditions on the column `n` to the
 subquery, where they drop NULL, and forgets NULL where `n` has none. An expression in place of the column, of
-which DataFusion can't tell that it is never NULL, prevents both. Elsewhere a comparison with ALL or ANY is
-right: slower, since it looks at every pair of rows.
+which DataFusion can't tell that it is never NULL, prevents both. Elsewhere the join tells the members, and
+what others are follows from whether the subquery has rows and NULLs. That reads the subquery twice, so it
+must say the same both times and for every row. A comparison with ALL or ANY is right for all others: slower,
+since it looks at every pair of rows.
 
 Those are joins as well, which keep the names: where the subquery reads a relation that is called like one
 around it, `orders.n >= orders.n` would compare a column with itself.
@@ -21,11 +25,13 @@ around it, `orders.n >= orders.n` would compare a column with itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.statement import Piece, Slot
+from memwal.determinism import calls_unstable
+from planner.splicing import Copy, Edit
+from planner.statement import Piece
 from planner.tokens import QUOTED, STRING, SqlText
 from planner.truth_position import TruthPosition, subject_start, truth_position
 
@@ -57,9 +63,30 @@ _AFTER_RELATIONS = frozenset(
         "FOR",
     }
 )
+_REPEATABLE = frozenset(
+    {
+        "SELECT",
+        "DISTINCT",
+        "FROM",
+        "WHERE",
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "IN",
+        "BETWEEN",
+    }
+    | {"LIKE", "ILIKE", "AS", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "ON", "GROUP", "BY"}
+    | {"HAVING", "CASE", "WHEN", "THEN", "ELSE", "END", "DATE", "TIMESTAMP", "INTERVAL", "BIGINT", "INT"}
+    | {"DOUBLE", "VARCHAR"}
+)
+"""Words other than names that may stand in a subquery that gives the same rows whenever it is read."""
+_COUNTS = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"
+_MEMBERS = ' AS "membership"(member)'
 _CONJUNCTS = frozenset({TruthPosition.CONJUNCT, TruthPosition.DENIED_CONJUNCT})
-
-Edit = tuple[int, int, list[Piece | Slot]]
 
 
 class _Plan(Enum):
@@ -67,6 +94,7 @@ class _Plan(Enum):
 
     JOIN = "with IN"
     NULL_AWARE_JOIN = "with IN, of an operand that is no column"
+    COUNTED = "with IN, and with counts of the subquery's rows and NULLs"
     COMPARISON = "with ANY or ALL"
 
 
@@ -83,12 +111,15 @@ class _Membership:
         return self.last + 1
 
 
-def quantified_comparisons(text: SqlText, relations: Collection[str]) -> Iterator[Edit]:
+def quantified_comparisons(
+    text: SqlText, relations: Collection[str], columns: Callable[[range], Collection[str]]
+) -> Iterator[Edit]:
     """Yields what stands in place of such comparisons, or around their operands.
 
     Args:
         text: the statement.
         relations: tables and aliases of it.
+        columns: tells the columns and names of the tables that are read among some tokens.
     """
     words = text.words
     number = 0
@@ -98,7 +129,7 @@ def quantified_comparisons(text: SqlText, relations: Collection[str]) -> Iterato
         membership = _membership(words, i)
         if membership is not None:
             subject = subject_start(text, membership.first - 1)
-            plan = _plan(text, membership, subject)
+            plan = _plan(text, membership, subject, columns)
             yield from _written(text, membership, subject, plan)
             if plan is not _Plan.COMPARISON:
                 continue
@@ -126,22 +157,22 @@ def _membership(words: tuple[str, ...], i: int) -> _Membership | None:
     return None
 
 
-def _plan(text: SqlText, membership: _Membership, subject: int) -> _Plan:
+def _plan(
+    text: SqlText, membership: _Membership, subject: int, columns: Callable[[range], Collection[str]]
+) -> _Plan:
     closing = text.closing(membership.opening)
     position = truth_position(text, subject, closing)
     if position is TruthPosition.OUTPUT:
         return _Plan.JOIN
-    if position is TruthPosition.VALUE:
-        return _Plan.COMPARISON
     is_false_wanted = position in {TruthPosition.FALSE, TruthPosition.DENIED_CONJUNCT}
-    if membership.is_denied == is_false_wanted:
+    if position is not TruthPosition.VALUE and membership.is_denied == is_false_wanted:
         return _Plan.JOIN
-    is_aware = (
-        position in _CONJUNCTS
-        and _reads_columns(text, range(subject, membership.first))
-        and not _is_correlated(text, range(membership.opening, closing))
-    )
-    return _Plan.NULL_AWARE_JOIN if is_aware else _Plan.COMPARISON
+    subquery = range(membership.opening, closing)
+    if not _reads_columns(text, range(subject, membership.first)) or _is_correlated(text, subquery):
+        return _Plan.COMPARISON
+    if position in _CONJUNCTS:
+        return _Plan.NULL_AWARE_JOIN
+    return _Plan.COUNTED if _is_repeatable(text, subquery, columns(subquery)) else _Plan.COMPARISON
 
 
 def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) -> Iterator[Edit]:
@@ -151,8 +182,27 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
         operator = "<> ALL" if membership.is_denied else "= ANY"
     else:
         operator = "NOT IN" if membership.is_denied else "IN"
+    begin, end = text.start(subject), text.end(membership.first - 1)
+    if plan is _Plan.COUNTED:
+        hit, miss = ("FALSE", "TRUE") if membership.is_denied else ("TRUE", "FALSE")
+        opening, closing = text.start(membership.opening), text.end(text.closing(membership.opening))
+        yield begin, begin, [Piece("CASE WHEN ", begin, verbatim=False)]
+        # A column of its own, since DataFusion mistakes computed ones that have no name.
+        yield first, last, [Piece(" IN (SELECT member FROM ", first, verbatim=False)]
+        after: list[str | Copy] = [
+            f"{_MEMBERS}) THEN {hit} ELSE CASE (SELECT {_COUNTS} FROM ",  # noqa: S608 - no values
+            Copy(opening, closing),
+            f"{_MEMBERS}) WHEN 0 THEN {miss} WHEN 1 THEN CASE WHEN (",
+            Copy(begin, end),
+            f") IS NOT NULL THEN {miss} END END END",
+        ]
+        yield (
+            closing,
+            closing,
+            [Piece(one, closing, verbatim=False) if isinstance(one, str) else one for one in after],
+        )
+        return
     if plan is _Plan.NULL_AWARE_JOIN:
-        begin, end = text.start(subject), text.end(membership.first - 1)
         yield begin, begin, [Piece("nullif(", begin, verbatim=False)]
         yield end, end, [Piece(", NULL)", end, verbatim=False)]
     if text.words[membership.first : membership.last + 1] != tuple(operator.split()):
@@ -184,6 +234,27 @@ def _is_correlated(text: SqlText, tokens: range) -> bool:
     )
 
 
+def _is_repeatable(text: SqlText, tokens: range, known: Collection[str]) -> bool:
+    """Whether a subquery is one SELECT that certainly reads nothing of the row around it.
+
+    Args:
+        text: the statement.
+        tokens: the subquery.
+        known: names of what it reads.
+    """
+    words = text.words
+    if sum(words[i] in _SUBQUERIES for i in tokens) != 1 or calls_unstable(words[i] for i in tokens):
+        return False
+    return all(
+        words[i] in _REPEATABLE
+        or text.name(i) in known
+        or words[i - 1] in {".", "AS"}
+        or words[i + 1] in {"(", "."}
+        for i in tokens
+        if text.is_name(i)
+    )
+
+
 def _around(text: SqlText, subquery: range) -> list[int]:
     """The tokens around a subquery, without other subqueries."""
     found: list[int] = []
@@ -206,9 +277,18 @@ def _named(text: SqlText, relations: Collection[str], tokens: Collection[int]) -
         for i in tokens
         if text.is_name(i)
         and text.words[i + 1] != "."
+        and not _is_qualified_column(text.words, i)
         and not _has_alias(text, i)
         and (name := text.name(i)) in relations
     }
+
+
+def _is_qualified_column(words: tuple[str, ...], i: int) -> bool:
+    """Whether a name certainly is a column's, as in `t.n`; that of a relation may follow its schema's."""
+    first = i
+    while words[first - 1] == "." and first > 1:
+        first -= 2
+    return first < i and words[first - 1] not in _BEFORE_RELATIONS
 
 
 def _has_alias(text: SqlText, i: int) -> bool:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.statement import Piece, Slot
+from planner.splicing import Edit
+from planner.statement import Piece
 from planner.tokens import SqlText, quote
 
 __all__ = ["recursive_columns"]
-
-Edit = tuple[int, int, list[Piece | Slot]]
 
 
 def recursive_columns(text: SqlText) -> Iterator[Edit]:

@@ -14,10 +14,10 @@ optimised, so where they stand is not looked at.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from itertools import pairwise
 
 from memwal.errors import UnsupportedError
-from planner.statement import Piece, Slot
+from planner.splicing import Edit, spliced
+from planner.statement import Piece
 from planner.tokens import SqlText, tokenize
 from planner.truth_position import TruthPosition, subject_start, truth_position
 
@@ -28,7 +28,6 @@ _OF_ROWS = frozenset(TruthPosition) - {TruthPosition.OUTPUT, TruthPosition.VALUE
 _PLAIN = frozenset({"TRUE", "FALSE", "CAST", "TRY_CAST", "AS"})
 
 _Words = tuple[str, ...]
-Edit = tuple[int, int, list[Piece | Slot]]
 
 
 def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]:
@@ -71,11 +70,8 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
 
 def separated(sql: str, nulls: Collection[str] = ()) -> str:
     """A statement that takes no other edits, with `separate_lists` applied."""
-    edits = sorted(separate_lists(tokenize(sql), nulls), key=lambda edit: edit[0])
-    places = [0, *(place for place, _, _ in edits), len(sql)]
-    parts = [sql[begin:end] for begin, end in pairwise(places)]
-    added = ["".join(piece.text for piece in pieces if isinstance(piece, Piece)) for _, _, pieces in edits]
-    return "".join(part + more for part, more in zip(parts, [*added, ""], strict=True))
+    pieces = spliced(sql, list(separate_lists(tokenize(sql), nulls)))
+    return "".join(piece.text for piece in pieces if isinstance(piece, Piece))
 
 
 def _words(text: SqlText, nulls: Collection[str] | None) -> _Words:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -62,11 +62,16 @@ class VectorsStatement:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rendered text and where it comes from; `verbatim` pieces map character by character."""
+    """Rendered text and where it comes from; `verbatim` pieces map character by character.
+
+    Without those that are a `mend`, the text says the same, and gives columns the names that they are known
+    by, but DataFusion answers it wrongly.
+    """
 
     text: str
     origin: int
     verbatim: bool
+    mend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Slot:
 
     ordinal: int
     origin: int
+    mend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +170,16 @@ class BoundStatement:
             f"{VECTOR}{number}": pa.scalar(vector, kind)
             for number, vector in enumerate(self.vectors, start=1)
         }
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether the text for DataFusion says something in other words, which name columns otherwise."""
+        return any(piece.mend for piece in self._pieces)
+
+    @property
+    def as_written(self) -> BoundStatement:
+        """The statement without mends: it names columns as they are known."""
+        return replace(self, _pieces=tuple(piece for piece in self._pieces if not piece.mend))
 
     def with_values(self, parameters: Sequence[pa.Scalar]) -> tuple[str, dict[str, pa.Scalar]]:
         """The text for DataFusion with placeholders, and their values for `SessionContext.sql`.

@@ -118,6 +118,7 @@ def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
         raise InvalidInputError(
             f"{name} cannot be read: {len(plan)} bytes that are no serialized substrait.Plan"
         ) from error
+    _check_memberships(document, name, _connectives(document), is_plain=False)
     relations: dict[str, BoundStatement] = {}
     for read in _reads(document):
         if "virtualTable" in read["read"]:
@@ -139,6 +140,43 @@ def substrait_version() -> str:
     plan = json.loads(Serde.serialize_to_plan("SELECT 1", SessionContext()).to_json())
     version = plan["version"]
     return ".".join(str(version.get(part, 0)) for part in ("majorNumber", "minorNumber", "patchNumber"))
+
+
+def _connectives(document: Mapping[str, Any]) -> frozenset[int]:
+    """The references of a plan to the functions AND and OR."""
+    functions = [one.get("extensionFunction", {}) for one in document.get("extensions", ())]
+    # A name may have the types of its arguments behind it.
+    return frozenset(
+        one.get("functionAnchor", 0)
+        for one in functions
+        if one.get("name", "").partition(":")[0] in {"and", "or"}
+    )
+
+
+def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_plain: bool) -> None:  # noqa: ANN401
+    """Refuse memberships that DataFusion 54 would take for false where they are NULL, if that matters.
+
+    Args:
+        node: of the plan.
+        plan: its name.
+        connectives: see `_connectives`.
+        is_plain: whether the node is a condition where NULL counts as false.
+    """
+    if isinstance(node, list):
+        for one in node:
+            _check_memberships(one, plan, connectives, is_plain=is_plain)
+    elif isinstance(node, dict):
+        if "inPredicate" in node.get("subquery", {}) and not is_plain:
+            msg = (
+                f"{plan} has a membership (in_predicate) under something else than AND and OR in a filter: "
+                "join what it is about, with JOIN_TYPE_LEFT_ANTI for NOT EXISTS, say, or send SQL"
+            )
+            raise UnsupportedError(msg)
+        function = node.get("scalarFunction")
+        stays = is_plain and function is not None and function.get("functionReference", 0) in connectives
+        for key, child in node.items():
+            inherits = stays or (is_plain and key in {"arguments", "value"}) or key == "condition"
+            _check_memberships(child, plan, connectives, is_plain=inherits)
 
 
 def _reads(node: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON

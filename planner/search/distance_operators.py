@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from memwal.errors import InvalidInputError
 from planner.search.distance_functions import DISTANCES, Distance
 from planner.search.vector_text import array_text, read_vector
-from planner.statement import Piece, Slot
+from planner.splicing import Edit
+from planner.statement import Piece
 from planner.tokens import STRING, SqlText
 
 __all__ = ["called_distances", "distance_edits", "vector_names"]
-
-Edit = tuple[int, int, list[Piece | Slot]]
 
 _OPERATORS = {
     "<->": Distance.L2,

@@ -113,6 +113,49 @@ def test_wherever_it_stands(engine: QueryEngine, judge: duckdb.DuckDBPyConnectio
     assert_judged(engine, judge, sql)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "n NOT IN (SELECT k FROM u) OR id = 1",
+        "NOT (x.n = ANY (SELECT k FROM u WHERE k > 0 AND s <> 'y')) OR id = 1",
+        "(n + 1 IN (SELECT DISTINCT u.k FROM u)) IS NULL",
+        "CASE WHEN id > 3 THEN n NOT IN (SELECT k AS x FROM u JOIN t AS y ON u.k = y.id) ELSE TRUE END",
+        "coalesce(x.n <> ALL (SELECT max(k) FROM main.u GROUP BY g), FALSE)",
+    ],
+)
+def test_a_membership_beside_others_is_a_join(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, condition: str
+) -> None:
+    """And takes no time that grows with the product of both numbers of rows."""
+    sql = f"SELECT id FROM t x WHERE {condition}"
+    assert_judged(engine, judge, sql.replace("main.", ""))
+    plan = "\n".join(engine.execute(f"EXPLAIN {sql}").read_all()["plan"].to_pylist())
+    assert "HashJoinExec" in plan
+    assert "NestedLoopJoinExec" not in plan
+
+
+@pytest.mark.parametrize(
+    "subquery",
+    [
+        "SELECT k FROM u WHERE g < n",
+        "SELECT k FROM u ORDER BY k NULLS FIRST LIMIT 1",
+        "SELECT k FROM (SELECT k FROM u) AS y WHERE n > 1",
+        "WITH w AS (SELECT k FROM u) SELECT k FROM w",
+    ],
+)
+def test_a_subquery_that_may_differ_from_row_to_row_is_asked_for_each(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, subquery: str
+) -> None:
+    assert_judged(engine, judge, f"SELECT id FROM t x WHERE n NOT IN ({subquery}) OR id = 1")
+    assert_judged(engine, judge, f"SELECT id FROM t x WHERE (n IN ({subquery})) IS NULL")
+
+
+def test_parameters_in_a_subquery_that_is_read_twice(engine: QueryEngine) -> None:
+    query = engine.prepare("SELECT id FROM t WHERE n + $1 NOT IN (SELECT k FROM u WHERE k > $2) OR id = $3")
+    values = [pa.scalar(one, pa.int64()) for one in (0, 1, 5)]
+    assert query.execute(values).read_all()["id"].to_pylist() == [0, 2, 3, 5]
+
+
 def test_a_subquery_of_its_row_says_so(engine: QueryEngine, judge: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(UnsupportedError, match="write the relation before the column"):
         engine.execute("SELECT id FROM t WHERE id NOT IN (SELECT k FROM u WHERE g < n)").read_all()

@@ -84,3 +84,11 @@ def test_other_words_for_the_same(engine: QueryEngine) -> None:
 
 def test_lists_are_compared_as_ever(engine: QueryEngine) -> None:
     assert ids(engine, "SELECT id FROM orders WHERE qty = ANY (ARRAY[2, 5])") == [1, 4]
+
+
+def test_a_column_is_called_like_a_relation(engine: QueryEngine) -> None:
+    sql = (
+        "WITH qty AS (SELECT o.id FROM orders o WHERE o.qty NOT IN "
+        "(SELECT p.id FROM orders p WHERE p.id = o.qty AND p.id > 2)) SELECT count(*) AS n FROM qty"
+    )
+    assert engine.execute(sql).read_all()["n"].to_pylist() == [3]

@@ -222,3 +222,54 @@ def test_the_version_is_that_of_the_plans_that_are_read():
     assert substrait_version().count(".") == 2
     version = json.loads(Serde.deserialize_bytes(plan_of("SELECT 1")).to_json())["version"]
     assert substrait_version().split(".")[1] == str(version["minorNumber"])
+
+
+def membership(sql: str, wrapping: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+    """The plan of a statement whose filter is a membership of `id` in the order_ids of all items."""
+    document = json.loads(Serde.deserialize_bytes(plan_of(sql)).to_json())
+    items = json.loads(Serde.deserialize_bytes(plan_of("SELECT order_id FROM items")).to_json())
+    haystack = items["relations"][0]["root"]["input"]
+    needle = {"selection": {"directReference": {"structField": {"field": 0}}, "rootReference": {}}}
+
+    def place(node: Any) -> None:
+        if isinstance(node, dict):
+            if "filter" in node:
+                inner = {"subquery": {"inPredicate": {"needles": [needle], "haystack": haystack}}}
+                node["filter"]["condition"] = wrapping(inner)
+                return
+            for child in node.values():
+                place(child)
+        elif isinstance(node, list):
+            for child in node:
+                place(child)
+
+    place(document)
+    document["extensions"] = [
+        {"extensionFunction": {"functionAnchor": anchor, "name": name}}
+        for anchor, name in enumerate(("not", "and", "or"))
+    ]
+    return bytes(Plan.from_json(json.dumps(document)).encode())
+
+
+def called(function: int, *arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "scalarFunction": {
+            "functionReference": function,
+            "arguments": [{"value": one} for one in arguments],
+            "outputType": {"bool": {}},
+        }
+    }
+
+
+def test_a_membership_whose_null_would_matter_is_refused(engine: QueryEngine):
+    sql = "SELECT id FROM orders WHERE id + 1 > 0"
+    no = {"literal": {"boolean": False}}
+    found = (
+        engine.prepare("SELECT id FROM orders WHERE id IN (SELECT order_id FROM items)").execute().read_all()
+    )
+    for wrapping in (lambda one: one, lambda one: called(2, called(1, one, one), no)):
+        answer = engine.prepare_plan(membership(sql, wrapping)).execute().read_all()
+        assert sorted(answer["id"].to_pylist()) == sorted(found["id"].to_pylist())
+    for refused in (lambda one: called(0, one), lambda one: called(2, called(0, one), no)):
+        with pytest.raises(UnsupportedError, match="join what it is about"):
+            engine.prepare_plan(membership(sql, refused))

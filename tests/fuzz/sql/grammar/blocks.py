@@ -90,8 +90,7 @@ class Grouping(Node):
     def write(self, text: Text) -> None:
         text.put(" GROUP BY ")
         if self.word:
-            # DataFusion 54 has no grand total where there are no rows.
-            text.put(Spelled(self.word, None), " (")
+            text.put(self.word, " (")
             text.put_list(self.sets)
             text.put(")")
         else:

@@ -38,18 +38,17 @@ class Selects:
         self._begin(parametrised=False)
 
     def _begin(self, *, parametrised: bool) -> None:
-        self._may_total = True
         self._expressions = Expressions(self._rng, parametrised)
         self._sources = Sources(self._rng, self._shapes, self._expressions, self._derive)
         self._subqueries = Subqueries(self._rng, self._expressions, self._sources)
         self._expressions.subquery = self._subqueries.anywhere
 
-    def _block(self, depth: int, *, derived: bool = False) -> Query:
+    def _block(self, depth: int) -> Query:
         chance = self._rng.random()
         if depth > 0 and chance < 0.1:
             return self._combined(depth)
         if chance < 0.4:
-            return self._aggregated(depth, grouped=derived)
+            return self._aggregated(depth)
         return self._select(depth)
 
     def _select(
@@ -101,16 +100,13 @@ class Selects:
         self._expressions.subquery = subquery
         return found
 
-    def _aggregated(
-        self, depth: int, families: Sequence[Family] | None = None, *, grouped: bool = False
-    ) -> Select:
+    def _aggregated(self, depth: int, families: Sequence[Family] | None = None) -> Select:
         source = self._sources.source(depth)
         rng, scope = self._rng, source.scope
         subquery, self._expressions.subquery = self._expressions.subquery, None
         columns = [one for one in scope.columns if one.family in _SORTABLE]
         keys: list[Expression] = []
-        # DataFusion 54 loses conditions on a relation of one row whose columns nobody needs.
-        for _ in range(rng.choice((1, 1, 2) if grouped else (0, 1, 1, 2))):
+        for _ in range(rng.choice((0, 1, 1, 2))):
             key: Expression | None = rng.choice(columns) if columns else None
             if rng.random() < 0.2 and columns:
                 key = self._expressions.scalar(
@@ -149,14 +145,10 @@ class Selects:
         return Select(items=tuple(items), source=source.node, where=where, grouping=grouping, having=having)
 
     def _grouping(self, keys: Sequence[Expression], *, may_total: bool) -> Grouping:
-        """Plain, or with totals, but over what may be constant: DataFusion 54 does not sort totals there."""
+        """Plain, or with totals, but over what may be constant: that is refused."""
         sets = tuple(GroupingSet((key,), is_bare=True) for key in keys)
         chance = self._rng.random()
-        if (
-            chance < 0.7
-            or not (may_total and self._may_total)
-            or not all(isinstance(one, Column) for one in keys)
-        ):
+        if chance < 0.7 or not may_total or not all(isinstance(one, Column) for one in keys):
             return Grouping(sets)
         if chance < 0.83:
             return Grouping(sets, "ROLLUP")
@@ -211,7 +203,7 @@ class Selects:
 
     def _derive(self, depth: int) -> tuple[Node, Columns]:
         """A query, and the names and kinds of its columns."""
-        query = self._finished(self._block(depth, derived=True))
+        query = self._finished(self._block(depth))
         block: Node | None = query
         while isinstance(block, SetOperation):
             block = block.left

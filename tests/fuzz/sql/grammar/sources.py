@@ -154,7 +154,7 @@ class Sources:
             for two in right.columns
             if one.family is two.family
             and one.family in _JOINABLE
-            # DataFusion 54 compares moments of two units in the coarser one.
+            # Moments of two units beside each other are refused.
             and (one.family is not Family.MOMENT or one.kind == two.kind)
             # DataFusion 54 takes a filter on the left column of a RIGHT JOIN for one on the right column of
             # the same name, where they are equated.
@@ -171,11 +171,9 @@ class Sources:
                 )
                 conjuncts.append(Expression(Family.TRUTH, ("(", one, operator, two, ")")))
         subquery, self.expressions.subquery = self.expressions.subquery, None
-        for scope in (left, right, left.joined(right)):
-            if chance() < 0.2:
-                # DataFusion 54 loses a constant condition on a relation that is one row of constants.
-                draw = self.expressions.comparison if kind in (_SEMI, _ANTI) else self.expressions.condition
-                conjuncts.append(draw(scope))
+        conjuncts += [
+            self.expressions.condition(scope) for scope in (left, right, left.joined(right)) if chance() < 0.2
+        ]
         if not conjuncts:
             conjuncts.append(self.expressions.comparison(left.joined(right)))
         self.expressions.subquery = subquery

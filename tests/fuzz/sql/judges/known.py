@@ -11,6 +11,8 @@ CAUTIOUS: Mapping[str, str] = MappingProxyType(
         "An order or groups by": "what may be NULL is taken for constant",
         "SELECT DISTINCT of what is unique": "DISTINCT is left out",
         "GROUP BY of columns that are computed": "keys are left out",
+        "ROLLUP, CUBE and GROUPING SETS over": "groups come several times, and their order is left out",
+        "beside finer ones are not offered": "fractions are lost",
     }
 )
 """Words of what the gateway refuses since DataFusion 54 may answer it wrongly, and how it would.
