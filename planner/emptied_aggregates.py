@@ -109,18 +109,21 @@ def _is_whole(plan: LogicalPlan) -> bool:
 def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...], _Below]:
     """Aggregates without groups, by their names."""
     found: defaultdict[tuple[str, ...], _Below] = defaultdict(_Below)
-    parts = [plan]
+    aggregates = list(filter(_is_whole, every_node(plan)))
     with contextlib.suppress(Exception):  # some that no row needs have become nothing that can be planned
-        parts += subquery_plans(plan) if is_deep else ()
-    for part in parts:
-        for one in filter(_is_whole, every_node(part)):
-            below = found[tuple(map(output_name, one.to_variant().aggregate_exprs()))]
-            (source,) = one.inputs()
-            if _is_empty(source):
-                below.empty += 1
-            else:
-                inner = (each.to_variant() for each in every_node(source))
-                below.conditions += sum(map(_reads_nothing, chain.from_iterable(map(_conditions, inner))))
+        seen: list[LogicalPlan] = []
+        for part in subquery_plans(plan) if is_deep else ():
+            # A condition that comes to several inputs takes its subqueries along: they count once.
+            seen += (one for one in filter(_is_whole, every_node(part)) if one not in seen)
+        aggregates += seen
+    for one in aggregates:
+        below = found[tuple(map(output_name, one.to_variant().aggregate_exprs()))]
+        (source,) = one.inputs()
+        if _is_empty(source):
+            below.empty += 1
+        else:
+            inner = (each.to_variant() for each in every_node(source))
+            below.conditions += sum(map(_reads_nothing, chain.from_iterable(map(_conditions, inner))))
     return found
 
 
