@@ -90,14 +90,22 @@ def empties_aggregates(plan: LogicalPlan, sql: str | None, unmoved: Callable[[],
     # In a subquery, the condition follows the aggregate, or stands around a subquery of its own.
     is_deep = sql is None or _HAVING.search(sql) is not None or len(_SELECT.findall(sql)) > 2
     found = _aggregates(plan, is_deep=is_deep)
-    if not any(below.empty or below.conditions for below in found.values()):
+    if not any(below.empty or below.conditions for below in found.values()) and not _has_one_row(plan):
         return False
-    own = _aggregates(unmoved(), is_deep=is_deep)
+    stayed = unmoved()
+    own = _aggregates(stayed, is_deep=is_deep)
     none = _Below()
-    return any(
+    # Below an aggregate of no rows, a condition leaves no trace.
+    return (_is_empty(stayed) and not _is_empty(plan)) or any(
         below.empty > own.get(name, none).empty or below.conditions > own.get(name, none).conditions
         for name, below in found.items()
     )
+
+
+def _has_one_row(plan: LogicalPlan) -> bool:
+    """Whether a row of no table is read: what an aggregate becomes if nothing that it counts is wanted."""
+    nodes = (one.to_variant() for one in every_node(plan))
+    return any(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
 
 
 def _is_whole(plan: LogicalPlan) -> bool:
