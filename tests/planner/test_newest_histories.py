@@ -1,6 +1,7 @@
 """Histories of writes, flushes and deletes: who followed each step and who comes late see the same."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ import pytest
 
 from memwal.writing import Changes
 from planner import layer_places, tail_masks
+from planner.byte_cache import ByteCache
 from planner.engine import QueryEngine
-from planner.visibility import newest
+from planner.masks import SnapshotMasks
+from planner.snapshot import TableSnapshot
+from planner.visibility import Visibility, newest
 from tests.support.results import rows_of
-from tests.support.tables import key_field
+from tests.support.tables import LsmTable, bucketed, key_field
+from tests.support.writer_process import WriterProcess
 
 INTEGERS = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
 PAIRS = pa.schema([key_field("a", pa.string(), 1), key_field("b", pa.int32(), 2), pa.field("v", pa.int64())])
@@ -139,6 +144,87 @@ def test_a_region_may_have_nothing_that_is_unflushed(
     for step in (2, 3):
         table.write({0: step}, [])
         table.check(table.engine, open_engine(root))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_base_version_has_rows_in_other_places_under_the_same_unflushed_rows(
+    root: Path, open_engine: Callable[[Path], QueryEngine], kind: str
+) -> None:
+    table = Follower(root, kind, open_engine, buckets=2)
+    table.write({1: 1, 25: 1}, [2])
+    table.flush()
+    table.write({3: 2, 4: 2, 25: 2}, [1])
+    table.check(table.engine)
+    lance.dataset(root / "t.lance").optimize.compact_files()
+    table.check(table.engine, open_engine(root))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_were_seen_before_the_table_got_a_column_are_flushed_after_it(
+    root: Path, open_engine: Callable[[Path], QueryEngine], kind: str
+) -> None:
+    table = Follower(root, kind, open_engine, buckets=1)
+    table.write({1: 1, 25: 1}, [2])
+    table.check(table.engine)
+    lance.dataset(root / "t.lance").add_columns(pa.field("w", pa.int64()))
+    # Both are read by whoever flushes: what the log had by then, and what came since.
+    table.write({5: 2}, [])
+    table.flush()
+    wanted = sorted((*row, None) for row in rows_of(table.rows(table.expected)))
+    for engine in (table.engine, open_engine(root)):
+        assert sorted(rows_of(engine.execute("SELECT * FROM t").read_all())) == wanted
+
+
+def test_a_region_gets_generations_while_another_stays_unflushed(
+    root: Path, writers: WriterProcess, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    start = pa.table([range(8), [0] * 8], schema=INTEGERS)
+    table = LsmTable.create(root, "t", start, bucketed("id", 2, recorded=True), writers)
+    first = table.region_of({"id": 0})
+    others = [key for key in range(8) if table.region_of({"id": key}) != first]
+    here = [key for key in range(8) if key not in others]
+    table.put([{"id": others[0], "v": 1}])
+    follower, expected = open_engine(root), dict.fromkeys(range(8), 0) | {others[0]: 1}
+    for step, key in enumerate([*here, here[0]], start=2):
+        table.put([{"id": key, "v": step}])
+        table.writer(first).close()
+        expected[key] = step
+        for engine in (follower, open_engine(root)):
+            found = engine.execute("SELECT id, v FROM t").read_all()
+            assert sorted(rows_of(found)) == sorted(expected.items())
+
+
+def shown(masks: SnapshotMasks) -> dict[str, list[bool]]:
+    """Source and fragment -> which rows the masks show."""
+    sources = {"base": masks.base, **masks.generations, **masks.tails}
+    return {
+        f"{name} {fragment}": mask.visible.to_pylist()
+        for name, source in sources.items()
+        for fragment, mask in source.fragments.items()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_that_is_older_than_the_one_before_has_masks_of_its_own(
+    root: Path, open_engine: Callable[[Path], QueryEngine], kind: str
+) -> None:
+    table = Follower(root, kind, open_engine, buckets=1)
+    known = table.engine.catalog.table("t")
+
+    def snapshot() -> TableSnapshot:
+        return known.snapshot(known.assignments(known.base(), "strong").region_ids)
+
+    table.write({1: 1, 25: 1}, [2])
+    table.flush()
+    taken = []
+    for step in (2, 3, 4):
+        table.write({step: step, 25: step}, [1])
+        taken.append(snapshot())
+    with ThreadPoolExecutor(1) as executor:
+        visibility = Visibility(ByteCache(1 << 20), executor)
+        for one in (taken[1], taken[0], taken[2], taken[0], taken[1], taken[2]):
+            alone = Visibility(ByteCache(1 << 20), executor)
+            assert shown(visibility.masks(one)) == shown(alone.masks(one))
 
 
 def test_newest_rows_of_one_generation_are_no_tombstones(

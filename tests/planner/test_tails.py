@@ -98,6 +98,33 @@ def test_rows_are_located_once_and_in_any_stretch(base: Any) -> None:
     assert (log.stretch(1), log.stretch(2), log.stretch(3)) == ((0, 3), (3, 6), None)
 
 
+def test_what_was_located_is_told_by_generation(base: Any) -> None:
+    source, asked = pa.array([7, 3, 5, 3, 1]), []
+
+    def find(wanted: pa.Array) -> np.ndarray:
+        asked.append(wanted.to_pylist())
+        return np.flatnonzero(pc.is_in(source, value_set=wanted).to_numpy(zero_copy_only=False))
+
+    def so_far(start: int, stop: int) -> list[list[int]] | None:
+        found = log.located_so_far("s", start, stop)
+        return None if found is None else [places.tolist() for places in found]
+
+    log = TailRows("r", base)
+    entries = [entry(1, 1, [1]), entry(2, 1, [9, 3]), entry(3, 2, [8]), entry(4, 3, [5, 7]), entry(5, 4, [1])]
+    log.append(entries, base)
+    assert so_far(0, 3) is None
+    for start, stop in ((0, 3), (3, 6), (0, 6), (0, 3), (3, 6)):
+        log.located("s", start, stop, find)
+    assert asked == [[1, 9, 3], [8], [5, 7]]
+    assert (so_far(0, 3), so_far(3, 4), so_far(4, 6)) == ([[1, 3, 4]], [], [[0, 2]])
+    assert (so_far(0, 4), so_far(3, 6), so_far(0, 6)) == ([[1, 3, 4]], [[0, 2]], [[1, 3, 4], [0, 2]])
+    # Of a part of what was located together it is not known which rows it has.
+    assert (so_far(1, 3), so_far(0, 2), so_far(5, 6), so_far(3, 5)) == (None, None, None, None)
+    assert so_far(6, 7) is None
+    assert log.located_so_far("another source", 0, 3) is None
+    assert len(asked) == 3
+
+
 def test_a_tail_stays_what_it_was_while_its_log_grows(base: Any) -> None:
     log = TailRows("r", base)
     log.append([entry(1, 1, [1, 2]), entry(2, 1, [2])], base)
@@ -117,6 +144,46 @@ def test_a_tail_stays_what_it_was_while_its_log_grows(base: Any) -> None:
     rest = log.since(2, base).tail()
     assert rest is not None
     assert rest.rows.column("id").to_pylist() == [2, 1, 1]
+    assert (rest.log.stretch(1), rest.log.stretch(2)) == ((0, 3), None)
+    assert len({log.number, rest.log.number, TailRows("r", base).number}) == 3
+
+
+def test_keys_of_a_stretch_are_distinct_and_made_once(base: Any) -> None:
+    log = TailRows("r", base)
+    log.append([entry(1, 1, [1, 2, 1]), entry(2, 1, [2, 3])], base)
+    first = log.keys(0, 3)
+    assert first.to_pylist() == [1, 2]
+    assert log.keys(0, 3) is first
+    assert log.keys(2, 5).to_pylist() == [1, 2, 3]
+    assert log.keys(0, 3).to_pylist() == [1, 2]
+    assert [log.distinct_keys(*one) for one in ((0, 3), (0, 5), (1, 4), (3, 5), (4, 4))] == [2, 3, 2, 2, 0]
+
+
+def test_entries_without_rows_are_a_tail_without_rows(base: Any) -> None:
+    log = TailRows("r", base)
+    log.append([entry(1, 1, []), entry(2, 1, [])], base)
+    for one in (log, log.since(2, base)):
+        tail = one.tail()
+        assert tail is not None
+        assert (tail.last, tail.rows.schema.names, tail.rows.num_rows) == (2, ["id", "v", "_tombstone"], 0)
+        assert (one.keys(0, 0).to_pylist(), tail.newest().tolist()) == ([], [])
+
+
+def test_columns_of_an_entry_are_told_by_their_field_ids(base: Any) -> None:
+    """A column that was dropped and added anew has the name and the type of the one before."""
+
+    def stored(position: int, second_id: str) -> WalEntry:
+        ids = {"id": "0", "v": second_id}
+        fields = [pa.field(name, pa.int64(), metadata={"lance:field_id": one}) for name, one in ids.items()]
+        rows = pa.table([[position], [position]], schema=pa.schema(fields))
+        return WalEntry(position, 1, 1, is_fence=False, rows=rows)
+
+    log = TailRows("r", base)
+    log.append([stored(1, "1"), stored(2, "7"), stored(3, "1")], base)
+    tail = log.tail()
+    assert tail is not None
+    assert tail.rows.column("id").to_pylist() == [1, 2, 3]
+    assert tail.rows.column("v").to_pylist() == [1, None, 3]
 
 
 def test_an_entry_may_have_no_rows(base: Any) -> None:
