@@ -61,6 +61,26 @@ def test_a_history_knows_the_newest_rows_as_of_every_entry(
     assert history.distinct(0, len(written)) == len({number for number, _ in written})
 
 
+@pytest.mark.parametrize("sizes", [[63, 1, 1], [64, 65, 300], [200, 1, 0, 500], [1] * 140])
+def test_a_history_knows_the_newest_of_any_number_of_rows(sizes: list[int]) -> None:
+    rng = np.random.default_rng(3)
+    history = KeyHistory()
+    written, dead, ends = np.empty(0, np.int64), np.empty(0, np.bool_), [0]
+    for size in sizes:
+        keys, gone = rng.integers(0, 90, size), rng.random(size) < 0.2
+        history.extend(pa.array(keys), gone, [0, size])
+        written, dead = np.append(written, keys), np.append(dead, gone)
+        ends.append(len(written))
+    assert history.rows == len(written)
+    for rows in ends:
+        last = {key: row for row, key in enumerate(written[:rows].tolist())}
+        assert np.flatnonzero(history.newest(rows)).tolist() == sorted(
+            row for row in last.values() if not dead[row]
+        )
+    for start, stop in zip([*ends, 0], [*ends[1:], len(written), len(written)], strict=True):
+        assert history.distinct(start, stop) == len(set(written[start:stop].tolist()))
+
+
 @pytest.fixture
 def base(root: Path, open_engine: Callable[[Path], QueryEngine]) -> Any:
     lance.write_dataset(pa.table([[0], [0]], schema=SCHEMA), root / "t.lance")
