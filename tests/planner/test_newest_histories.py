@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.writing import Changes
-from planner import layer_places, tail_masks
+from planner import layer_places, tail_masks, visibility
 from planner.byte_cache import ByteCache
 from planner.engine import QueryEngine
 from planner.masks import SnapshotMasks
@@ -102,18 +102,24 @@ def test_every_step_is_seen(
     table.check(table.engine, reader, open_engine(root))
 
 
+def refused(*_: object, **__: object) -> Any:
+    pytest.fail("keys were searched again")
+
+
+@pytest.mark.parametrize("buckets", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_one_query_found_serves_the_next(
-    root: Path, open_engine: Callable[[Path], QueryEngine], monkeypatch: pytest.MonkeyPatch, kind: str
+    root: Path,
+    open_engine: Callable[[Path], QueryEngine],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    buckets: int,
 ) -> None:
-    table = Follower(root, kind, open_engine, buckets=1)
+    table = Follower(root, kind, open_engine, buckets)
     table.write({1: 1, 25: 1}, [2])
     table.flush()
-    table.write({1: 2, 3: 2}, [25])
+    table.write(dict.fromkeys(range(10), 2), [25])
     table.check(table.engine)
-
-    def refused(*_: object, **__: object) -> Any:
-        pytest.fail("keys were searched again")
 
     with monkeypatch.context() as patch:
         for module in (layer_places, tail_masks):
@@ -128,10 +134,25 @@ def test_what_one_query_found_serves_the_next(
         return original(self, source, start, stop, find)
 
     monkeypatch.setattr(tail_masks.TailRows, "located", counting)
-    table.write({4: 3}, [])
-    table.check(table.engine)
+    for key in (4, 5, 6):
+        table.write({key: 3}, [])
+        table.check(table.engine)
     # Only the row that came is looked for: in each of three fragments, and in the generation.
     assert set(asked) == {1}
+
+
+def test_what_an_index_told_of_unflushed_rows_is_known_when_they_are_flushed(
+    root: Path, open_engine: Callable[[Path], QueryEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Follower(root, "texts", open_engine, buckets=1)
+    lance.dataset(root / "t.lance").create_scalar_index("id", "BTREE")
+    for step in (1, 2):
+        table.write({3: step, 12: step, 25: step}, [step + 5])
+        table.check(table.engine)
+        with monkeypatch.context() as patch:
+            patch.setattr(visibility, "KeyProbe", refused)
+            table.flush()
+            table.check(table.engine)
 
 
 def test_a_region_may_have_nothing_that_is_unflushed(

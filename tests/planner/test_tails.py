@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from hypothesis import strategies as st
 from memwal.wal import WalEntry
 from memwal.writing import Changes
 from planner import log_reading, visibility
+from planner.byte_cache import ByteCache
 from planner.engine import QueryEngine, SessionSettings
 from planner.key_history import KeyHistory
 from planner.known_state import KnownState
-from planner.snapshot import TableSnapshot
+from planner.snapshot import RegionSnapshot, TableSnapshot
 from planner.tail import TailRows
 from tests.support.merging import merge_generations
 from tests.support.results import rows_of
@@ -187,6 +189,19 @@ def test_entries_without_rows_are_a_tail_without_rows(base: Any) -> None:
         assert tail is not None
         assert (tail.last, tail.rows.schema.names, tail.rows.num_rows) == (2, ["id", "v", "_tombstone"], 0)
         assert (one.keys(0, 0).to_pylist(), tail.newest().tolist()) == ([], [])
+
+
+def test_masks_of_one_tail_are_not_those_of_another(base: Any) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        masks = visibility.Visibility(ByteCache(1 << 20), executor)
+        for keys in ([0, 1, 1], [1, 1, 2], [5, 6, 7]):
+            log = TailRows("r", base)
+            log.append([entry(1, 1, keys)], base)
+            found = masks.masks(TableSnapshot(base, {"r": RegionSnapshot("r", (), log.tail())}))
+            newest = [key not in keys[at + 1 :] for at, key in enumerate(keys)]
+            assert found.tails["r"].fragments[0].visible.to_pylist() == newest
+            hidden = found.base.fragments.get(0)
+            assert (hidden is not None and hidden.visible.to_pylist() == [False]) is (0 in keys)
 
 
 def test_columns_of_an_entry_are_told_by_their_field_ids(base: Any) -> None:
