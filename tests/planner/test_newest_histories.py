@@ -265,3 +265,16 @@ def test_newest_rows_of_one_generation_are_no_tombstones(
     assert (keys.addresses.tolist(), keys.dead.tolist()) == ([2, 3], [False, True])
     assert (generation.rows, generation.fragment_rows) == (4, {0: 4})
     assert keys.nbytes == keys.keys.nbytes + keys.addresses.nbytes + keys.dead.nbytes
+
+
+def test_lance_lets_nobody_change_key_columns_under_a_memwal(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    """What is kept of keys names their columns all the same."""
+    Follower(root, "texts", open_engine, buckets=1)
+    dataset = lance.dataset(root / "t.lance")
+    for change in ({"name": "k"}, {"data_type": pa.large_string()}):
+        with pytest.raises(OSError, match="on a table with a MemWAL attached"):
+            dataset.alter_columns({"path": "id", **change})
+    with pytest.raises(OSError, match="cannot be changed once set"):
+        dataset.update_field_metadata({"id": {}}, replace=True)

@@ -30,6 +30,9 @@ KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "float": (pa.float64(), [0.0, -0.0, NAN, 1.5]),
     "time": (pa.timestamp("ns"), [0, 1, 2, 10**18]),
     "binary": (pa.binary(), [b"", b"a", b"\0"]),
+    "half": (pa.float16(), [0.0, -0.0, NAN, 1.5]),
+    "date": (pa.date32(), [0, 1, -1, 20_000]),
+    "instant": (pa.timestamp("us", "Europe/Berlin"), [0, 1, 10**15]),
 }
 
 
