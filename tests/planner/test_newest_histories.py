@@ -17,6 +17,7 @@ from planner.engine import QueryEngine
 from planner.masks import SnapshotMasks
 from planner.snapshot import TableSnapshot
 from planner.visibility import Visibility, newest
+from tests.support.merging import merge_generations
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess
@@ -213,6 +214,31 @@ def test_a_region_gets_generations_while_another_stays_unflushed(
         for engine in (follower, open_engine(root)):
             found = engine.execute("SELECT id, v FROM t").read_all()
             assert sorted(rows_of(found)) == sorted(expected.items())
+
+
+def test_a_merge_of_the_oldest_generation_leaves_what_is_known_of_later_ones(
+    root: Path,
+    writers: WriterProcess,
+    open_engine: Callable[[Path], QueryEngine],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = pa.table([range(8), [0] * 8], schema=INTEGERS)
+    table = LsmTable.create(root, "t", start, bucketed("id", 1, recorded=True), writers)
+    expected = dict.fromkeys(range(8), 0)
+    for step in (1, 2, 3):
+        values = {1: step, 2 + step: step, 10 + step: step}
+        table.put([{"id": key, "v": value} for key, value in values.items()])
+        table.delete([{"id": 10 + step - 1}])
+        table.close_writers()
+        expected |= values
+        expected.pop(10 + step - 1, None)
+    engine = open_engine(root)
+    read = "SELECT id, v FROM t"
+    assert sorted(rows_of(engine.execute(read).read_all())) == sorted(expected.items())
+    merge_generations(table.path, table.region_of({"id": 0}), 1)
+    monkeypatch.setattr(visibility, "newest_of_layers", refused)
+    monkeypatch.setattr(visibility, "newest", refused)
+    assert sorted(rows_of(engine.execute(read).read_all())) == sorted(expected.items())
 
 
 def shown(masks: SnapshotMasks) -> dict[str, list[bool]]:
