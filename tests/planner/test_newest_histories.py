@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from memwal.errors import CorruptDataError
 from memwal.writing import Changes
 from planner import layer_places, tail_masks, visibility
 from planner.byte_cache import ByteCache
 from planner.engine import QueryEngine
+from planner.fresh_rows import GenerationVanishedError, open_generation
 from planner.masks import SnapshotMasks
 from planner.snapshot import TableSnapshot
 from planner.visibility import Visibility, newest
@@ -291,6 +293,28 @@ def test_newest_rows_of_one_generation_are_no_tombstones(
     assert (keys.addresses.tolist(), keys.dead.tolist()) == ([2, 3], [False, True])
     assert (generation.rows, generation.fragment_rows) == (4, {0: 4})
     assert keys.nbytes == keys.keys.nbytes + keys.addresses.nbytes + keys.dead.nbytes
+    # What is kept of its rows is found again by the next query, and by a later base version.
+    source = generation.source(snapshot.base)
+    assert generation.source(snapshot.base) is source
+    assert source.place == generation.place
+
+
+def test_a_generation_that_is_gone_or_broken_is_named(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    table = Follower(root, "integers", open_engine, buckets=1)
+    table.write({30: 1}, [])
+    table.flush()
+    known = table.engine.catalog.table("t")
+    (generation,) = known.snapshot(known.assignments(known.base(), "strong").region_ids).generations
+    name = generation.path.rpartition("/")[2]
+    for file in (root / "t.lance" / generation.path).glob("_versions/*"):
+        file.write_bytes(b"no manifest")
+    base = open_engine(root).catalog.table("t").base()
+    with pytest.raises(CorruptDataError, match=f"{generation.path} can't be read: .+"):
+        open_generation(base, generation.region_id, 1, name)
+    with pytest.raises(GenerationVanishedError, match=f"{generation.path}0 is gone"):
+        open_generation(base, generation.region_id, 1, f"{name}0")
 
 
 def test_lance_lets_nobody_change_key_columns_under_a_memwal(
