@@ -283,11 +283,9 @@ def _is_hashed_by_lance(data_type: pa.DataType) -> bool:
     )
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_encoded = pa.types.is_dictionary(column.type)
+    return column.cast(column.type.value_type) if is_encoded else column
 
 
 def _text(value: object, data_type: pa.DataType) -> str:
@@ -301,13 +299,12 @@ def _text(value: object, data_type: pa.DataType) -> str:
     return _texts(pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type))[0]
 
 
-def _texts(column: pa.Array) -> list[str]:
+def _texts(column: pa.Array | pa.ChunkedArray) -> list[str]:
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return [_NULL_TEXT if value is None else value for value in column.to_pylist()]
     if pa.types.is_integer(column.type):
         return [_NULL_TEXT if value is None else str(value) for value in column.to_pylist()]
-    scalars = (None if not scalar.is_valid else scalar for scalar in column)
     return [
-        _NULL_TEXT if scalar is None else encode_raw(column.type, scalar, source="key").hex()
-        for scalar in scalars
+        encode_raw(column.type, scalar, source="key").hex() if scalar.is_valid else _NULL_TEXT
+        for scalar in column
     ]

@@ -132,8 +132,7 @@ class GenerationDataset:
             rows = self.dataset.scanner(columns=columns, with_row_address=True).to_table()
         except (OSError, ValueError) as error:
             raise vanished(base, self.path, error) from error
-        batch = rows.combine_chunks().to_batches()
-        table = pa.Table.from_batches(batch, schema=rows.schema)
+        table = rows.combine_chunks()
         fields = [base.schema.field(name) for name in base.primary_key]
         merged = pa.Table.from_arrays(
             [table.column(stored[f.name]).cast(f.type) for f in fields], schema=pa.schema(fields)

@@ -109,7 +109,7 @@ def prune_regions(
     return Pruning(regions, tuple([regions.region_ids[at] for at in sorted(kept)]), verdict)
 
 
-def _shortened(text: str) -> str:  # pragma: no mutate block: what is shown decides nothing
+def _shortened(text: str) -> str:  # pragma: no mutate block, what is shown decides nothing
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
 
 
@@ -174,7 +174,7 @@ class _SpecJudge:
         texts = ", ".join([recorded[i][1] for i in sorted(decisive)])
         return Verdict.ROWS_CANNOT_MATCH, f"{texts} excludes {self._text}"
 
-    # pragma: no mutate start: what is shown decides nothing about rows
+    # pragma: no mutate start, what is shown decides nothing about rows
     def _kept(self, recorded: Sequence[tuple[Keys, str]], fields: Sequence[int]) -> str:
         """Why a region stays: a value that is unknown, a field that cannot be used, or a value that fits."""
         unknown = [recorded[i][1] for i in fields if not recorded[i][0]]

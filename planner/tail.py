@@ -296,12 +296,11 @@ class Tail:
         """Which rows are the last of their key, and no tombstones."""
         return self.log.newest(self.rows.num_rows)
 
-    def keys(self, base: BaseTable, start: int = 0) -> LayerKeys:
-        """Keys of the rows from number `start` on."""
-        rows = self.rows.slice(start)
-        dead = rows.column(TOMBSTONE).to_numpy()
-        addresses = np.arange(start, start + rows.num_rows, dtype=np.uint64)
-        return LayerKeys(key_column(rows.select(list(base.primary_key))), addresses, dead)
+    def keys(self, base: BaseTable) -> LayerKeys:
+        """Keys of all rows."""
+        dead = self.rows.column(TOMBSTONE).to_numpy()
+        addresses = np.arange(self.rows.num_rows, dtype=np.uint64)
+        return LayerKeys(key_column(self.rows.select(list(base.primary_key))), addresses, dead)
 
 
 def tail_schema(base: BaseTable) -> pa.Schema:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from memwal.bloom import FILTER_FILE
 from planner.engine import QueryEngine, SessionSettings
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
@@ -318,3 +319,36 @@ def test_a_column_that_was_dropped_and_added_again_forgets_its_values_in_the_log
     table.dataset().add_columns(pa.schema([pa.field("f", pa.float64())]))
     assert answer(engine, "SELECT id, f FROM t") == [(1, None), (2, None)]
     assert answer(engine, "SELECT f FROM t WHERE id = 2") == [(None,)]
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"short", bytes(32)], ids=["gone", "empty", "cut short", "blank"]
+)
+def test_a_lookup_needs_no_filter_of_lance(
+    create: Any, root: Path, open_engine: Open, content: bytes | None
+) -> None:
+    table = create(row(1, n=1), row(2, n=1))
+    region = flushed(table, row(1, n=2))
+    path = table.generation_directory(region, 1) / FILTER_FILE
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    engine = open_engine(root)
+    found = [answer(engine, f"SELECT n FROM t WHERE id = {key}") for key in (1, 2, 3)]
+    assert found == [[(2,)], [(1,)], []]
+
+
+def test_keys_of_different_regions_are_looked_up_in_one_snapshot(create: Any, root: Path, open_engine: Open):
+    keys = range(8)
+    table = create(*(row(key, n=0) for key in keys), layout=bucketed("id", 3, recorded=True))
+    for step, some in ((1, keys), (2, (0, 1, 2, 3))):
+        table.put([row(key, n=step) for key in some])
+        table.close_writers()
+    engine = open_engine(root)
+    kept = {"max_staleness_ms": 3_600_000}
+    everything = answer(engine, "SELECT id, n FROM t", **kept)
+    assert everything == [(key, 2 if key < 4 else 1) for key in keys]
+    assert [answer(engine, f"SELECT id, n FROM t WHERE id = {key}", **kept) for key in keys] == [
+        [one] for one in everything
+    ]

@@ -1,6 +1,7 @@
 """Bloom filters: those that Lance writes beside a generation, and our own."""
 
 import datetime as dt
+import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -193,6 +194,41 @@ def test_one_lookup_key_may_ask_many_filters(key_filter: KeyFilter):
 def test_a_value_that_does_not_fit_its_column_is_not_excluded(key_filter: KeyFilter):
     assert key_filter.might_contain((7.5, "7"))
     assert key_filter.might_contain((7, 7))
+
+
+def test_a_missing_part_of_a_key_is_hashed_as_one_byte_and_a_present_one_behind_another() -> None:
+    types = (pa.int32(), pa.string(), pa.binary(), pa.int64())
+    message = b"\x00" + struct.pack("<i", -7) + b"\x00\xc3\xa9\xff\x00" + struct.pack("<Q", 2) + b"\x00b"
+    assert lance_key_hash((-7, "é", b"\x00b", None), types) == siphash13(message + b"\x01")
+    as_scalars = (pa.scalar(-7, pa.int32()), pa.scalar("é"), pa.scalar(b"\x00b"), pa.scalar(None, pa.int64()))
+    assert lance_key_hash(as_scalars, types) == siphash13(message + b"\x01")
+    assert lance_key_hash((None, "é", None, None), types) == siphash13(b"\x01\x00\xc3\xa9\xff\x01\x01")
+    with pytest.raises(ValueError, match="shorter"):
+        lance_key_hash((1, 2), (pa.int64(),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "present", "absent"),
+    [
+        (pa.string(), "a", "b"),
+        (pa.int16(), 1, 2),
+        (pa.date32(), dt.date(2024, 1, 1), dt.date(2024, 1, 2)),
+        (pa.decimal128(5, 2), Decimal("1.50"), Decimal("1.51")),
+    ],
+    ids=str,
+)
+def test_our_own_filter_tells_null_from_values(kind: pa.DataType, present: object, absent: object) -> None:
+    def of(*keys: object) -> KeyFilter:
+        return build_key_filter(pa.table({"k": pa.chunked_array([pa.array([one], kind) for one in keys])}))
+
+    with_null, without = of(None, present), of(present)
+    for value in (present, pa.scalar(present, kind)):
+        assert with_null.might_contain((value,))
+        assert without.might_contain((value,))
+    assert with_null.might_contain((None,))
+    assert not without.might_contain((None,))
+    assert not with_null.might_contain((absent,))
+    assert not of(None, None).might_contain((present,))
 
 
 def test_a_key_of_another_length_is_refused(key_filter: KeyFilter):

@@ -20,6 +20,7 @@ SCHEMA = pa.schema(
         ("b", pa.bool_()),
         ("word", pa.dictionary(pa.int8(), pa.string())),
         ("utc", pa.timestamp("us", "UTC")),
+        ("berlin", pa.timestamp("us", "Europe/Berlin")),
     ]
 )
 FIELD_IDS = {name: i for i, name in enumerate(SCHEMA.names)}

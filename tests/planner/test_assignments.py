@@ -4,12 +4,15 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
 
+from memwal.index_details import RegionField, RegionSpec
 from memwal.manifest import RegionManifest, commit_manifest
+from memwal.region_ids import lancedb_region_id
 from memwal.storage import Storage
 from planner.assignments import RegionAssignment, RegionAssignments
 from planner.catalog import Catalog
@@ -110,3 +113,46 @@ def test_regions_are_indexed_once_for_each_spec(table: Table):
     assert list(recorded.having((0,), {(2,)})) == []
     assert known.recorded(spec) is recorded
     assert list(known.recorded(replace(spec, spec_id=2))) == []
+
+
+class TestWhatIsNotRecorded:
+    """LanceDB records no values: ids stand for those of buckets, and rows tell those of others."""
+
+    BUCKET = RegionSpec(1, (RegionField("bucket", (0,), "bucket", None, "int32", {"num_buckets": "4"}),))
+    OTHER_SPEC = replace(BUCKET, spec_id=2)
+
+    def named(self, bucket: int) -> str:
+        found = lancedb_region_id(self.BUCKET, (raw_value(bucket, 4),))
+        assert found is not None
+        return found
+
+    def of(self, *regions: RegionManifest, found: Any = None) -> dict[str, Any]:
+        assignments = RegionAssignments.of(regions, (self.OTHER_SPEC, self.BUCKET), found or {})
+        return {one.region_id: one.values for one in assignments.regions}
+
+    def test_ids_stand_for_it(self) -> None:
+        third = self.named(3)
+        recorded = RegionManifest(FIRST, 1, 0, 0, 0, 1, (), 1, {"bucket": raw_value(1, 4)})
+        assert self.of(recorded, RegionManifest(third, 1, 0, 0, 0, 1, (), 1)) == {
+            FIRST: {"bucket": raw_value(1, 4)},
+            third: {"bucket": raw_value(3, 4)},
+        }
+
+    def test_what_is_recorded_or_found_out_counts_more(self) -> None:
+        third, found = self.named(3), {"bucket": raw_value(2, 4)}
+        silent = RegionManifest(third, 1, 0, 0, 0, 1, (), 1)
+        assert self.of(silent, found={third: found, FIRST: {}}) == {third: found}
+        recorded = replace(silent, region_values={"bucket": raw_value(0, 4)})
+        assert self.of(recorded, found={third: found}) == {third: {"bucket": raw_value(0, 4)}}
+
+    @pytest.mark.parametrize("spec_id", [0, 2, 7])
+    def test_ids_tell_nothing_under_a_spec_that_lancedb_does_not_write(self, spec_id: int) -> None:
+        third = self.named(3)
+        assert self.of(RegionManifest(third, 1, 0, 0, 0, 1, (), spec_id)) == {third: {}}
+
+    def test_a_region_may_have_two_ids(self) -> None:
+        first = RegionManifest(FIRST, 1, 0, 0, 0, 1, (), 1, {"bucket": raw_value(3, 4)})
+        second = RegionManifest(self.named(3), 1, 0, 0, 0, 1, (), 1)
+        assert RegionAssignments.of((first, second), (self.BUCKET,)).has_doubles
+        assert not RegionAssignments.of((first, second)).has_doubles
+        assert not RegionAssignments.of((first,), (self.BUCKET,)).has_doubles

@@ -304,6 +304,22 @@ class TestReader:
         assert log.positions == (5,)
         assert self.tail_of(reader, kept, base, log) == [5]
 
+    def test_rows_of_a_flushed_generation_are_remembered_as_the_newest_version_reads_them(
+        self, reader: LogReader, kept: KnownState, base: BaseTable
+    ) -> None:
+        write(base.storage, REGION, entry(1, 1, [1, 2]))
+        assert self.tail_of(reader, kept, base, reader.unflushed(kept, manifest(0, 1))) == [1, 2]
+        write(base.storage, REGION, entry(2, 1, [3]))
+        base.dataset.add_columns({"w": "1"})
+        newer = open_base_table("t", base.storage, None, lance.Session())
+        LogReader(base.storage, reader.cache, lambda _: None, lambda: newer).unflushed(
+            kept, manifest(2, 2, 1)
+        )
+        found = self.remembered(reader, kept, 1)
+        assert isinstance(found, FlushedRows)
+        assert found.rows.reads_as(newer)
+        assert found.rows.keys(found.start, found.stop).to_pylist() == [1, 2, 3]
+
     def test_a_generation_of_which_a_part_is_gone_is_not_remembered(
         self, reader: LogReader, kept: KnownState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -266,6 +266,17 @@ def test_a_condition_whose_columns_can_not_be_told_stays_above_masks():
         assert divided(expression, plain, SCHEMA).above is None
 
 
+def test_a_part_of_a_masked_column_stays_above_its_mask():
+    schema = pa.schema([*SCHEMA, pa.field("place", pa.struct([("x", pa.int64())]))])
+    masked = plan_policy(schema, TableAccess(masks={"place": "NULL"}))
+    part, plain = pc.field("place", "x") == 1, pc.field("n") > 1
+    for expression in (part, ~part, part & plain):
+        conditions = divided(expression, masked, schema)
+        assert conditions.above is not None
+        assert str(conditions.above.expression) == str(expression)
+        assert conditions.below is None or conditions.below.columns == {"n"}
+
+
 def test_a_function_of_columns_that_are_not_masked_stays_below():
     masked = plan_policy(SCHEMA, TableAccess(masks={"tenant": "'a'"}))
     on_name, on_tenant = (pc.match_like(pc.field(name), "x%") for name in ("Name", "tenant"))

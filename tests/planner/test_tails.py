@@ -8,135 +8,19 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from memwal.wal import WalEntry
 from memwal.writing import Changes
 from planner import log_reading, visibility
 from planner.engine import QueryEngine, SessionSettings
-from planner.key_history import KeyHistory
 from planner.known_state import KnownState
 from planner.snapshot import TableSnapshot
-from planner.tail import TailRows
 from tests.support.merging import merge_generations
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])
-NAN = float("nan")
-KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
-    "integer": (pa.int64(), [0, 1, 2, -5, 2**62]),
-    "text": (pa.string(), ["", "a", "b", "ab"]),
-    "float": (pa.float64(), [0.0, -0.0, NAN, 1.5]),
-    "time": (pa.timestamp("ns"), [0, 1, 2, 10**18]),
-    "binary": (pa.binary(), [b"", b"a", b"\0"]),
-}
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    kind=st.sampled_from(sorted(KEYS)),
-    entries=st.lists(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=5), max_size=5),
-)
-def test_a_history_knows_the_newest_rows_as_of_every_entry(
-    kind: str, entries: list[list[tuple[int, bool]]]
-) -> None:
-    dtype, values = KEYS[kind]
-    history, written = KeyHistory(), []
-    for entry in entries:
-        chosen = [number % len(values) for number, _ in entry]
-        keys = pa.array([values[number] for number in chosen], dtype)
-        history.extend(keys, np.array([dead for _, dead in entry], np.bool_), [0, len(entry)])
-        written += [(number, dead) for number, (_, dead) in zip(chosen, entry, strict=True)]
-    for rows in np.cumsum([0, *map(len, entries)]).tolist():
-        last = {number: row for row, (number, _) in enumerate(written[:rows])}
-        shown = [row for number, row in last.items() if not written[row][1]]
-        assert np.flatnonzero(history.newest(rows)).tolist() == sorted(shown)
-        found = history.find(pa.array(values, dtype), rows)
-        assert found is None or found.tolist() == sorted(last.values())
-    assert history.distinct(0, len(written)) == len({number for number, _ in written})
-
-
-@pytest.fixture
-def base(root: Path, open_engine: Callable[[Path], QueryEngine]) -> Any:
-    lance.write_dataset(pa.table([[0], [0]], schema=SCHEMA), root / "t.lance")
-    return open_engine(root).catalog.table("t").base()
-
-
-def entry(position: int, generation: int, keys: list[int]) -> WalEntry:
-    fields = [
-        pa.field(name, pa.int64(), metadata={"lance:field_id": str(number)})
-        for number, name in enumerate(("id", "v"))
-    ]
-    rows = pa.table([keys, keys], schema=pa.schema(fields))
-    return WalEntry(position, 1, generation, is_fence=False, rows=rows)
-
-
-def test_rows_are_located_once_and_in_any_stretch(base: Any) -> None:
-    source, asked = pa.array([7, 3, 5, 3, 1]), []
-
-    def find(wanted: pa.Array) -> np.ndarray:
-        asked.extend(wanted.to_pylist())
-        return np.flatnonzero(pc.is_in(source, value_set=wanted).to_numpy(zero_copy_only=False))
-
-    def located(start: int, stop: int) -> set[int]:
-        return {int(place) for part in log.located("s", start, stop, find) for place in part}
-
-    log = TailRows("r", base)
-    log.append([entry(1, 1, [1, 2]), entry(2, 1, [3])], base)
-    assert located(0, 3) == {1, 3, 4}
-    log.append([entry(3, 2, [5, 7]), entry(5, 2, [1])], base)
-    assert located(3, 6) == {0, 2, 4}
-    assert asked == [1, 2, 3, 5, 7, 1]
-    assert located(0, 6) == {0, 1, 2, 3, 4}
-    assert len(asked) == 6
-    assert (located(0, 1), located(1, 4), located(4, 6)) == ({4}, {1, 2, 3}, {0, 4})
-    assert (log.stretch(1), log.stretch(2), log.stretch(3)) == ((0, 3), (3, 6), None)
-
-
-def test_a_tail_stays_what_it_was_while_its_log_grows(base: Any) -> None:
-    log = TailRows("r", base)
-    log.append([entry(1, 1, [1, 2]), entry(2, 1, [2])], base)
-    before = log.tail()
-    assert before is not None
-    assert before is log.tail()
-    log.append([entry(2, 1, [9]), entry(4, 1, [1, 1])], base)  # what is there already is left out
-    after = log.tail()
-    assert after is not None
-    assert (before.positions, after.positions) == ((1, 2), (1, 2, 4))
-    assert before.newest().tolist() == [True, False, True]
-    assert after.newest().tolist() == [False, False, True, False, True]
-    found = before.find(pa.table({"id": [2, 3]}))
-    assert found is not None
-    assert found.tolist() == [2]
-    assert before.find(pa.table({"id": [1]})) is None  # a later row hides which one it was
-    rest = log.since(2, base).tail()
-    assert rest is not None
-    assert rest.rows.column("id").to_pylist() == [2, 1, 1]
-
-
-def test_an_entry_may_have_no_rows(base: Any) -> None:
-    log = TailRows("r", base)
-    log.append([entry(1, 1, []), entry(2, 1, [7])], base)
-    tail = log.tail()
-    assert tail is not None
-    assert (tail.positions, tail.rows.column("id").to_pylist()) == ((1, 2), [7])
-    assert tail.rows.schema.equals(base.schema.append(pa.field("_tombstone", pa.bool_())))
-
-
-def test_many_small_entries_make_few_batches(base: Any) -> None:
-    log = TailRows("r", base)
-    log.append([entry(position, 1, [position]) for position in range(1, 1000)], base)
-    tail = log.tail()
-    assert tail is not None
-    assert tail.rows.column("id").to_pylist() == list(range(1, 1000))
-    assert tail.rows.column("id").num_chunks <= 12
-
-
 COMPOSITE = pa.schema(
     [key_field("a", pa.string(), 1), key_field("b", pa.int32(), 2), pa.field("v", pa.int64())]
 )
@@ -296,7 +180,8 @@ class TestOwnRows:
 
 
 class TestMonotonicReads:
-    def test_an_older_snapshot_is_not_kept_over_a_newer_one(self, base: Any) -> None:
+    def test_an_older_snapshot_is_not_kept_over_a_newer_one(self, engine: QueryEngine) -> None:
+        base = engine.catalog.table("t").base()
         known = KnownState(base.place, base.session)
         older, newer = TableSnapshot(base, {}), TableSnapshot(base, {})
         for taken_at, taken in ((1.0, older), (2.0, newer), (1.0, older)):

@@ -69,6 +69,13 @@ def test_the_last_row_of_a_key_is_the_newest_unless_it_is_a_tombstone(
     ]
 
 
+@pytest.mark.parametrize("keys", [[0, 2**62, 0, 2**62], [-(2**62), 0, -(2**62), 0], [2**62, 2**62]])
+def test_keys_that_lie_far_apart_are_told_apart(keys: list[int]) -> None:
+    layer = LayerKeys(pa.array(keys), np.arange(len(keys), dtype=np.uint64), np.zeros(len(keys), np.bool_))
+    (newest,) = newest_of_layers([layer])
+    assert newest.tolist() == [key not in keys[at + 1 :] for at, key in enumerate(keys)]
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=3), st.integers(-99, 99)), max_size=12)
