@@ -86,6 +86,12 @@ def _typing() -> SessionContext:
     return SessionContext(SessionConfig().set("datafusion.optimizer.max_passes", "0"))
 
 
+@cache
+def _one_row() -> DataFrame:
+    """Computes constants; the optimiser puts others in place of functions that can't be planned."""
+    return SessionContext().sql("SELECT 1")
+
+
 def _expressions(plan: LogicalPlan) -> Iterator[tuple[LogicalPlan, Expression]]:
     """The expressions of a plan and their parts, each with the plan whose columns it reads."""
     for node in every_node(plan):
@@ -171,7 +177,7 @@ def _has_fractions(expression: Expression, unit: str) -> bool:
         return True
     if not is_deterministic(Expr(expression)):
         return False
-    value = _typing().sql("SELECT 1").select(Expr(expression)).to_arrow_table().column(0)[0]
+    value = _one_row().select(Expr(expression)).to_arrow_table().column(0)[0]
     return bool(value.is_valid and value.value * _UNITS[unit] % _UNITS[value.type.unit])
 
 

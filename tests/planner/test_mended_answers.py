@@ -101,6 +101,15 @@ def test_nan_is_the_greatest_number_of_a_group(
     assert_judged(engine, judge, sql)
 
 
+@pytest.mark.parametrize("call", ["min(n)", "max(n)", "min(s)", "max(s)", "max(f)", "min(whole)"])
+@pytest.mark.parametrize("order", ["", "DESC", "NULLS FIRST", "DESC NULLS LAST"])
+def test_groups_whose_extreme_is_null_are_among_the_first(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, call: str, order: str
+) -> None:
+    assert_judged(engine, judge, f"SELECT id, {call} AS m FROM t GROUP BY id ORDER BY m {order} LIMIT 20")
+    assert_judged(engine, judge, f"SELECT g, {call} AS m FROM t GROUP BY g ORDER BY m {order} LIMIT 20")
+
+
 def test_columns_keep_the_names_that_they_are_known_by(engine: QueryEngine) -> None:
     query = engine.prepare("SELECT max(f), min(f) + $1, max(id) FROM t GROUP BY g")
     expected = ["max(t.f)", "min(t.f) + $1", "max(t.id)"]
@@ -165,6 +174,7 @@ def test_no_fraction_is_lost_elsewhere(engine: QueryEngine) -> None:
         "CAST(fine AS TIMESTAMP) < CAST('2025-01-01 12:00:00' AS TIMESTAMP(6)) + INTERVAL '1 day'",
         "CAST(whole AS TIMESTAMP) < half",
         "nullif(CAST(whole AS TIMESTAMP), TIMESTAMP '2024-02-29 23:59:59.5') IS NOT NULL",
+        "nullif(whole, coalesce(TIMESTAMP '2024-02-29 00:00:00', TIMESTAMP '1969-12-31 23:59:59')) IS NULL",
         "whole + INTERVAL '1 day' > TIMESTAMP '2024-03-01 23:59:58'",
     ],
 )
