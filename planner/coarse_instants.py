@@ -30,15 +30,28 @@ __all__ = ["may_lose_fractions", "refuse_lost_fractions"]
 
 _UNITS: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NANOSECONDS = re.compile(r"\.\d{7}")
+_BY_PLACE = re.compile(r"\b(?:union|except|intersect|using|natural)\b", re.IGNORECASE)
+"""What compares columns without their names."""
 _CASTS: Final = frozenset({"Cast", "TryCast"})
 _COMPARISONS: Final = frozenset({"=", "!=", "<", ">", "<=", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 _WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 
 
-def may_lose_fractions(sql: str, schemas: Iterable[pa.Schema]) -> bool:
-    """Whether a statement can have timestamps of two units, or constants that microseconds can't tell."""
-    units = {field.type.unit for schema in schemas for field in schema if pa.types.is_timestamp(field.type)}
-    return bool(units - {"us", "ns"}) or len(units) > 1 or ("us" in units and bool(_NANOSECONDS.search(sql)))
+def may_lose_fractions(sql: str | None, schemas: Iterable[pa.Schema]) -> bool:
+    """Whether a statement can have timestamps of two units, or constants that microseconds can't tell.
+
+    Args:
+        sql: its text; None if there is none.
+        schemas: of the tables that it reads.
+    """
+    columns = [field for schema in schemas for field in schema if pa.types.is_timestamp(field.type)]
+    units = {field.type.unit for field in columns}
+    if not (units - {"us", "ns"} or len(units) > 1 or ("us" in units and _NANOSECONDS.search(sql or ""))):
+        return False
+    if sql is None or _BY_PLACE.search(sql):
+        return True
+    folded = sql.casefold()
+    return any(field.name.casefold() in folded for field in columns)
 
 
 def refuse_lost_fractions(frame: DataFrame) -> None:

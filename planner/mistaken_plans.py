@@ -49,7 +49,7 @@ def refuse_mistaken_plan(
         refuse_constant_keys(frame.optimized_logical_plan())
     if sql is None or may_drop_keys(sql):
         refuse_dropped_keys(frame, sql, lambda: without("optimize_projections"))
-    if may_lose_fractions(sql or "", schemas):
+    if may_lose_fractions(sql, schemas):
         refuse_lost_fractions(frame)
 
 
