@@ -9,7 +9,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import SessionConfig, SessionContext
+from datafusion import DataFrame, SessionConfig, SessionContext
 
 from planner.access import FULL_ACCESS, Access
 from planner.engine import QueryEngine, SessionSettings
@@ -100,7 +100,7 @@ class DataFusionEngine:
         try:
             frame = self._context.sql(text)
             batches = frame.collect()
-            schema = batches[0].schema if batches else frame.schema()
+            schema = batches[0].schema if batches else self._schema(frame)
             # Batches of one answer may differ in what may be NULL.
             schema = pa.schema([pa.field(one.name, one.type) for one in schema])
             return pa.Table.from_batches(
@@ -110,6 +110,12 @@ class DataFusionEngine:
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise Refused(f"{type(error).__name__}: {error}") from error
+
+    @staticmethod
+    def _schema(frame: DataFrame) -> pa.Schema:
+        """The types that rows would have: a plan as it is written has those before coercion."""
+        optimized = frame.optimized_logical_plan()
+        return SessionContext().create_dataframe_from_logical_plan(optimized).schema()
 
 
 class DuckEngine:
