@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
-from execnodes import MetricsSet
+from execnodes import ExecNode, MetricsSet
 from memwal.errors import LanceGatewayError
-
-if TYPE_CHECKING:
-    from planner.query import QueryRun, TableScan
+from planner.pruning import Pruning
 
 T = TypeVar("T")
 SEARCH_KINDS = ("vector", "text", "hybrid")
@@ -41,6 +39,46 @@ class TableRead:
     search: str | None = None
 
 
+class NamedTable(Protocol):
+    """A table of the catalog."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the catalog."""
+
+
+class RunningScan(Protocol):
+    """A table reference of a running statement, as its owner sees it."""
+
+    @property
+    def table(self) -> NamedTable:
+        """The table that is read."""
+
+    @property
+    def policy(self) -> object | None:
+        """The access policy that applies; None where the principal sees every row."""
+
+    @property
+    def search_kind(self) -> str | None:
+        """See `TableRead.search`."""
+
+    @property
+    def decided_pruning(self) -> Pruning | None:
+        """Which regions are read; None for a scan that never ran."""
+
+    @property
+    def decided_tree(self) -> ExecNode | None:
+        """The exec nodes that read the rows; None for a scan that never ran."""
+
+
+class Run(Protocol):
+    """The scans of one statement."""
+
+    @property
+    def scans(self) -> Sequence[RunningScan]:
+        """One per table reference that is read."""
+
+
 class RunControl:
     """Safe to share between threads; serves one execution.
 
@@ -50,7 +88,7 @@ class RunControl:
 
     def __init__(self, metrics: MetricsSet | None = None) -> None:
         self.metrics = metrics
-        self.runs: list[QueryRun] = []
+        self.runs: list[Run] = []
         self._error: LanceGatewayError | None = None
         self._lock = threading.Lock()
         self._waiting: int | None = None
@@ -81,7 +119,7 @@ class RunControl:
         self._error = None
 
     @property
-    def scans(self) -> tuple[TableScan, ...]:
+    def scans(self) -> tuple[RunningScan, ...]:
         """The table references that were read so far."""
         return tuple(scan for run in self.runs for scan in run.scans)
 
