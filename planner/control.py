@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 
 from execnodes import ExecNode, MetricsSet
 from memwal.errors import LanceGatewayError
-from planner.pruning import Pruning
 
 T = TypeVar("T")
 SEARCH_KINDS = ("vector", "text", "hybrid")
@@ -39,32 +38,12 @@ class TableRead:
     search: str | None = None
 
 
-class NamedTable(Protocol):
-    """A table of the catalog."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the catalog."""
-
-
 class RunningScan(Protocol):
     """A table reference of a running statement, as its owner sees it."""
 
     @property
-    def table(self) -> NamedTable:
-        """The table that is read."""
-
-    @property
-    def policy(self) -> object | None:
-        """The access policy that applies; None where the principal sees every row."""
-
-    @property
-    def search_kind(self) -> str | None:
-        """See `TableRead.search`."""
-
-    @property
-    def decided_pruning(self) -> Pruning | None:
-        """Which regions are read; None for a scan that never ran."""
+    def read(self) -> TableRead | None:
+        """What it came down to; None for a scan that never ran."""
 
     @property
     def decided_tree(self) -> ExecNode | None:
@@ -99,18 +78,7 @@ class RunControl:
         """What was read so far; known after `release` too."""
         if self._reads is not None:
             return self._reads
-        decided = [(scan, scan.decided_pruning) for scan in self.scans]
-        return tuple(
-            TableRead(
-                scan.table.name,
-                len(pruning.kept),
-                len(pruning.regions.region_ids),
-                scan.policy is not None,
-                scan.search_kind,
-            )
-            for scan, pruning in decided
-            if pruning is not None
-        )
+        return tuple(read for scan in self.scans if (read := scan.read) is not None)
 
     def release(self) -> None:
         """The execution is over: let go of the snapshots it read, and of what an error's traceback holds."""
