@@ -30,7 +30,8 @@ from rich.syntax import Syntax
 from rich.table import Column, Table
 from rich.text import Text
 
-from gateway.client import GatewayClient, error_text
+from gateway.client import GatewayClient
+from gateway.errors import error_text
 
 TOTALS = "SELECT count(*) AS orders, sum(amount) AS revenue, max(id) AS newest FROM {table}"
 BY_SEGMENT = """\

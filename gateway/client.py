@@ -19,16 +19,6 @@ from protos import flight_sql_pb2 as sql
 _SCHEMA = "main"
 SYSTEM_SCHEMAS = ("information_schema", "system")
 
-# What pyarrow and gRPC append to the server's own words.
-_APPENDED = re.compile(r"\. (Detail: |gRPC client debug context: ).*", re.DOTALL)
-
-
-def error_text(error: Exception) -> str:
-    """Returns what the server said, without what the transport added."""
-    # str() of a KeyError is the representation of its argument.
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return _APPENDED.sub("", text)
-
 
 @dataclass(frozen=True, slots=True)
 class Login:

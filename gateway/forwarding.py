@@ -24,8 +24,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.auth.peers import PEER, PeerToken
-from gateway.client import error_text
 from gateway.commands import Call, Exchange
+from gateway.errors import error_text
 from gateway.observability import current
 from gateway.once import Once
 from gateway.uploads import aligned

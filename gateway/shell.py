@@ -19,7 +19,8 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from pyarrow import flight
 
-from gateway.client import SYSTEM_SCHEMAS, GatewayClient, ResultReader, error_text
+from gateway.client import SYSTEM_SCHEMAS, GatewayClient, ResultReader
+from gateway.errors import error_text
 from gateway.render import Format, write
 from memwal.errors import InvalidInputError, LanceGatewayError
 

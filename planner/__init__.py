@@ -17,9 +17,9 @@ A statement passes through these modules, in this order:
 `typed_values`, `key_query`                 whether it is a lookup
 `substrait`                                 a plan in place of a statement, read through statements
 `access`, `visible_catalog`, `secured`      what the principal may see: the only names, the only tables
-`engine`, `plan_cache`, `checked_query`,    preparing and running; DataFusion plans over one leaf a reference
-`prepared_query`, `frames`, `running`,
-`control`
+`engine`, `query_planner`, `plan_cache`,    preparing and running; DataFusion plans over one leaf a reference
+`checked_query`, `prepared_query`,
+`frames`, `running`, `control`
 `leaf`, `query`                             the leaf as DataFusion sees it, and all scans of one run
 `expressions`, `predicates`, `row_filter`,  the conjuncts that DataFusion hands to a leaf, understood, and
 `ternary`                                   evaluated in SQL's three values

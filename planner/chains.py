@@ -84,7 +84,7 @@ def check_depth(text: SqlText) -> None:
     Raises:
         InvalidInputError: it would; with the place where the limit is met.
     """
-    levels = [_Level("", is_common_table=False)]
+    levels, names = [_Level("", is_common_table=False)], text.names
     for i, word in enumerate(text.words):
         if i and text.words[i - 1] == ".":
             continue  # a column may have any name
@@ -98,7 +98,7 @@ def check_depth(text: SqlText) -> None:
                 pass
             _close(levels[-1], closed)
         else:
-            level.see(word, is_operator=word in _OPERATORS or _is_mark(text, i))
+            level.see(word, is_operator=word in _OPERATORS or (i not in names and _is_mark(word)))
         if max(levels[-1].depth, len(levels)) > MAX_DEPTH:
             message = (
                 f"Operators, joins, set operations or common table expressions follow one another more than "
@@ -117,7 +117,6 @@ def _close(outer: _Level, inner: _Level) -> None:
         outer.chain = max(outer.chain, inner.depth) + _OPERATOR_DEPTH
 
 
-def _is_mark(text: SqlText, index: int) -> bool:
-    """Whether a token is an operator made of marks, such as `+`, `||` or `::`."""
-    word = text.words[index]
-    return word not in _NO_OPERATORS and not text.is_name(index) and word != "0"
+def _is_mark(word: str) -> bool:
+    """Whether a word that is no name is an operator made of marks, such as `+`, `||` or `::`."""
+    return word not in _NO_OPERATORS and word != "0"

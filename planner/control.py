@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
-from execnodes import MetricsSet
+from execnodes import ExecNode, MetricsSet
 from memwal.errors import LanceGatewayError
-
-if TYPE_CHECKING:
-    from planner.query import QueryRun, TableScan
 
 T = TypeVar("T")
 SEARCH_KINDS = ("vector", "text", "hybrid")
@@ -41,6 +38,26 @@ class TableRead:
     search: str | None = None
 
 
+class RunningScan(Protocol):
+    """A table reference of a running statement, as its owner sees it."""
+
+    @property
+    def read(self) -> TableRead | None:
+        """What it came down to; None for a scan that never ran."""
+
+    @property
+    def decided_tree(self) -> ExecNode | None:
+        """The exec nodes that read the rows; None for a scan that never ran."""
+
+
+class Run(Protocol):
+    """The scans of one statement."""
+
+    @property
+    def scans(self) -> Sequence[RunningScan]:
+        """One per table reference that is read."""
+
+
 class RunControl:
     """Safe to share between threads; serves one execution.
 
@@ -50,7 +67,7 @@ class RunControl:
 
     def __init__(self, metrics: MetricsSet | None = None) -> None:
         self.metrics = metrics
-        self.runs: list[QueryRun] = []
+        self.runs: list[Run] = []
         self._error: LanceGatewayError | None = None
         self._lock = threading.Lock()
         self._waiting: int | None = None
@@ -61,18 +78,7 @@ class RunControl:
         """What was read so far; known after `release` too."""
         if self._reads is not None:
             return self._reads
-        decided = [(scan, scan.decided_pruning) for scan in self.scans]
-        return tuple(
-            TableRead(
-                scan.table.name,
-                len(pruning.kept),
-                len(pruning.regions.region_ids),
-                scan.policy is not None,
-                scan.search_kind,
-            )
-            for scan, pruning in decided
-            if pruning is not None
-        )
+        return tuple(read for scan in self.scans if (read := scan.read) is not None)
 
     def release(self) -> None:
         """The execution is over: let go of the snapshots it read, and of what an error's traceback holds."""
@@ -81,7 +87,7 @@ class RunControl:
         self._error = None
 
     @property
-    def scans(self) -> tuple[TableScan, ...]:
+    def scans(self) -> tuple[RunningScan, ...]:
         """The table references that were read so far."""
         return tuple(scan for run in self.runs for scan in run.scans)
 

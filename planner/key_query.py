@@ -145,6 +145,7 @@ class _Reader:
     ) -> None:
         self.at = 1
         self._text = text
+        self._names = text.names
         self._words = text.words
         self._columns = columns
         self._slots = slots
@@ -166,7 +167,7 @@ class _Reader:
         if self._site.has_alias:
             after = self._site.last + 1
             after += self._words[after] == "AS"
-            if not self._text.is_name(after):
+            if after not in self._names:
                 return None
             self._qualifiers = {(), (self._text.name(after),)}
         selected: list[tuple[str, str]] = []
@@ -224,7 +225,7 @@ class _Reader:
 
     def _alias_name(self) -> str | None:
         explicit = self.take("AS")
-        if not self._text.is_name(self.at) or (not explicit and self._words[self.at] in _CLAUSE_STARTS):
+        if self.at not in self._names or (not explicit and self._words[self.at] in _CLAUSE_STARTS):
             return None
         self.at += 1
         return self._text.name(self.at - 1)
@@ -232,11 +233,11 @@ class _Reader:
     def _column(self, *, star: bool = False) -> str | None:
         """A possibly qualified column of the table; "*" for `t.*` where that is allowed."""
         text, words = self._text, self._words
-        if not text.is_name(self.at):
+        if self.at not in self._names:
             return None
         parts = [text.name(self.at)]
         i = self.at
-        while words[i + 1] == "." and (text.is_name(i + 2) or (star and words[i + 2] == "*")):
+        while words[i + 1] == "." and (i + 2 in self._names or (star and words[i + 2] == "*")):
             i += 2
             parts.append("*" if words[i] == "*" else text.name(i))
         *qualifiers, name = parts

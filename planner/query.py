@@ -18,7 +18,7 @@ from planner.assignments import RegionAssignments
 from planner.balance import Division
 from planner.base_table import BaseTable, FilesVanishedError, read_error
 from planner.conditions import Conditions, PolicedRows, divided
-from planner.control import RunControl
+from planner.control import RunControl, TableRead
 from planner.fresh_rows import GenerationVanishedError
 from planner.lookup import plan_lookup
 from planner.predicates import TRUE, Predicate, conjunction, key_values
@@ -200,9 +200,15 @@ class TableScan:
         return None
 
     @property
-    def decided_pruning(self) -> Pruning | None:
-        """The same where it is known already; None for a scan that never ran."""
-        return vars(self).get("pruning")
+    def read(self) -> TableRead | None:
+        """What the reference came down to; None for a scan that never ran."""
+        pruning: Pruning | None = vars(self).get("pruning")
+        if pruning is None:
+            return None
+        regions = len(pruning.regions.region_ids)
+        return TableRead(
+            self.table.name, len(pruning.kept), regions, self.policy is not None, self.search_kind
+        )
 
     def _reason_not_to_prune(self, regions: RegionAssignments) -> str:
         if not self.run.options.region_pruning:

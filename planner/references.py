@@ -130,6 +130,7 @@ class _Level:
 class _Walk:
     def __init__(self, text: SqlText, taken: frozenset[str]) -> None:
         self.text = text
+        self._names = text.names
         self.words = text.words
         self.found = References()
         self._taken = taken
@@ -210,11 +211,11 @@ class _Walk:
     def _chain(self, i: int) -> None:
         """Records a dotted name, for uses like main.orders.id or lance.main.orders.*."""
         text, words = self.text, self.words
-        if not text.is_name(i):
+        if i not in self._names:
             return
         parts = [text.name(i)]
         j = i
-        while words[j + 1] == "." and (text.is_name(j + 2) or words[j + 2] == "*"):
+        while words[j + 1] == "." and (j + 2 in self._names or words[j + 2] == "*"):
             j += 2
             parts.append("*" if words[j] == "*" else text.name(j))
         if len(parts) > 2:
@@ -234,10 +235,10 @@ class _Walk:
             while words[i] == "," and words[i + 1] == "(":
                 i = self._group(i + 1, scope)
             return self._alias(i)[0]
-        if not self.text.is_name(i) or words[i] in _NO_TABLE_NAMES:
+        if i not in self._names or words[i] in _NO_TABLE_NAMES:
             return i  # no table name: DataFusion says what is wrong
         first, parts = i, [self.text.name(i)]
-        while words[i + 1] == "." and self.text.is_name(i + 2):
+        while words[i + 1] == "." and i + 2 in self._names:
             i += 2
             parts.append(self.text.name(i))
         if words[i + 1] == "(":  # a table function; its arguments may hold subqueries
@@ -268,7 +269,7 @@ class _Walk:
         words, text = self.words, self.text
         explicit = words[i] == "AS"
         name = i + 1 if explicit else i
-        if text.is_name(name) and (explicit or words[name] not in _NO_IMPLICIT_ALIAS):
+        if name in self._names and (explicit or words[name] not in _NO_IMPLICIT_ALIAS):
             self.found.aliases.add(text.name(name))
             return name + 1, True
         if words[name] == STRING:
@@ -300,7 +301,7 @@ class _Walk:
         recursive = words[i] == "RECURSIVE"
         i += recursive
         while True:
-            if not text.is_name(i):
+            if i not in self._names:
                 raise text.error(i, "WITH needs the name of a common table expression")
             name = text.name(i)
             shown = name

@@ -91,6 +91,11 @@ class SqlText:
     tokens: tuple[Token, ...]
     words: tuple[str, ...]
 
+    @property
+    def names(self) -> frozenset[int]:
+        """The tokens for which `is_name` is true, for those who ask for many."""
+        return frozenset(i for i, token in enumerate(self.tokens) if token.token_type in _NAMES)
+
     def is_name(self, index: int) -> bool:
         """Whether the token can name something: a quoted identifier or a bare word."""
         return index < len(self.tokens) and self.tokens[index].token_type in _NAMES

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from planner.access import Access
 from planner.ddl.families import DDL
@@ -14,12 +13,10 @@ from planner.dialects import NATIVE
 from planner.dml.families import DML
 from planner.dml.prepared import PreparedWrite
 from planner.dml.translating import is_dml, native_dml
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 
-if TYPE_CHECKING:
-    from planner.engine import QueryEngine
-
-Prepare = Callable[["QueryEngine", str, SessionSettings, Access], PreparedWrite | None]
+Prepare = Callable[["QueryPlanner", str, SessionSettings, Access], PreparedWrite | None]
 """Checks a statement of a family; None for one that turns out to be a query."""
 # Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
 _FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
@@ -27,7 +24,7 @@ _FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML, **DDL})
 
 
 def prepare_write(
-    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
     """Check a statement that changes something; None for one that doesn't, such as a query.
 

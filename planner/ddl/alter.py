@@ -14,11 +14,11 @@ from planner.ddl.rights import check_writable
 from planner.ddl.schema_changes import Change, adding, dropping, renaming, retyping
 from planner.dml.prepared import WriteResult
 from planner.dml.target import check_may_write
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 
 if TYPE_CHECKING:
     from planner.control import RunControl
-    from planner.engine import QueryEngine
 
 _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
     {"ADD": adding, "DROP": dropping, "RENAME": renaming, "ALTER": retyping, "SET": enabling}
@@ -26,7 +26,7 @@ _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
 
 
 def prepare_alter(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     sql: str,
     settings: SessionSettings,  # noqa: ARG001 - a family's face
     access: Access,

@@ -11,12 +11,12 @@ from planner.ddl.prepared import PreparedDefinition
 from planner.ddl.reader import Reader
 from planner.dml.prepared import WriteResult
 from planner.dml.target import check_may_write
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.tokens import quote
 
 if TYPE_CHECKING:
     from planner.control import RunControl
-    from planner.engine import QueryEngine
     from planner.table import Table
 
 SCHEMA = pa.schema(
@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
 
 
 def prepare_analyze(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     sql: str,
     settings: SessionSettings,
     access: Access,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.access import Access
 from planner.ddl.create_table import prepare_create_table
 from planner.ddl.indexes import prepare_create_index
 from planner.ddl.prepared import PreparedDefinition
 from planner.ddl.reader import Reader
 from planner.ddl.views import prepare_create_view
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
-
-if TYPE_CHECKING:
-    from planner.engine import QueryEngine
 
 _TEMPORARY = "There are no temporary tables and views: make one and drop it, or use WITH"
 _REFUSED = {
@@ -31,7 +27,7 @@ _REFUSED = {
 
 
 def prepare_create(
-    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedDefinition:
     """Check a statement that creates something.
 

@@ -19,12 +19,12 @@ from planner.ddl.reader import Reader
 from planner.ddl.regions import region_text
 from planner.ddl.rights import check_may_create
 from planner.dml.prepared import WriteResult
+from planner.query_planner import QueryPlanner
 from planner.references import QUERY_STARTS
 from planner.settings import SessionSettings
 
 if TYPE_CHECKING:
     from planner.control import RunControl
-    from planner.engine import QueryEngine
 
 _REFUSED = {
     "UNIQUE": "UNIQUE is not offered; a PRIMARY KEY keeps the newest row of each key",
@@ -63,7 +63,7 @@ class _Definition:
 
 
 def prepare_create_table(
-    engine: QueryEngine, reader: Reader, settings: SessionSettings, access: Access, *, replaces: bool
+    engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, *, replaces: bool
 ) -> PreparedDefinition:
     """Check a statement whose words up to TABLE are taken.
 
@@ -105,7 +105,7 @@ def prepare_create_table(
 
 
 def _as_select(
-    engine: QueryEngine, reader: Reader, settings: SessionSettings, access: Access, definition: _Definition
+    engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, definition: _Definition
 ) -> PreparedDefinition:
     if definition.columns or definition.like is not None:
         raise reader.error("A table made AS SELECT takes its columns from there: name them by AS; it stands")
@@ -187,7 +187,7 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
             raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown()}: it stands")
 
 
-def _like(engine: QueryEngine, access: Access, definition: _Definition) -> pa.Schema:
+def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
     """Columns of another table; its key and regions too, where the definition says nothing of them."""
     secured = engine.visible(access).table(definition.like or "")
     declared = secured.declared_schema()

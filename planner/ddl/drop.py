@@ -13,16 +13,16 @@ from planner.ddl.reader import Reader
 from planner.ddl.rights import check_may_create, check_writable
 from planner.dml.prepared import WriteResult
 from planner.dml.target import check_may_write
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.visible_catalog import unknown_table
 
 if TYPE_CHECKING:
     from planner.control import RunControl
-    from planner.engine import QueryEngine
 
 
 def prepare_drop(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     sql: str,
     settings: SessionSettings,  # noqa: ARG001 - a family's face
     access: Access,
@@ -60,7 +60,7 @@ def prepare_drop(
     return PreparedDefinition(sql, drop, name)
 
 
-def drop_table(engine: QueryEngine, name: str) -> None:
+def drop_table(engine: QueryPlanner, name: str) -> None:
     """Drop a table: from here on this gateway knows nothing of it, and its files are gone.
 
     Raises:
@@ -77,7 +77,7 @@ def drop_table(engine: QueryEngine, name: str) -> None:
     catalog.forget(name)
 
 
-def _is_there(engine: QueryEngine, access: Access, name: str) -> bool:
+def _is_there(engine: QueryPlanner, access: Access, name: str) -> bool:
     """Whether there is such a table for the principal.
 
     Raises:
@@ -91,7 +91,7 @@ def _is_there(engine: QueryEngine, access: Access, name: str) -> bool:
 
 
 def _drop_view(
-    engine: QueryEngine, reader: Reader, access: Access, name: str, *, if_exists: bool
+    engine: QueryPlanner, reader: Reader, access: Access, name: str, *, if_exists: bool
 ) -> PreparedDefinition:
     def check() -> bool:
         visible = engine.visible(access)

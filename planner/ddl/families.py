@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from planner.access import Access
 from planner.ddl.alter import prepare_alter
@@ -13,12 +12,10 @@ from planner.ddl.create_statement import prepare_create
 from planner.ddl.drop import prepare_drop
 from planner.ddl.optimize import prepare_optimize
 from planner.ddl.prepared import PreparedDefinition
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 
-if TYPE_CHECKING:
-    from planner.engine import QueryEngine
-
-DDL: Mapping[str, Callable[[QueryEngine, str, SessionSettings, Access], PreparedDefinition]] = (
+DDL: Mapping[str, Callable[[QueryPlanner, str, SessionSettings, Access], PreparedDefinition]] = (
     MappingProxyType(
         {
             "create": prepare_create,

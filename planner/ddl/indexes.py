@@ -21,14 +21,14 @@ from planner.ddl.reader import Reader
 from planner.ddl.rights import check_writable
 from planner.dml.prepared import WriteResult
 from planner.dml.target import check_may_write
+from planner.query_planner import QueryPlanner
 
 if TYPE_CHECKING:
     from planner.control import RunControl
-    from planner.engine import QueryEngine
 
 
 def prepare_create_index(
-    engine: QueryEngine, reader: Reader, access: Access, *, replaces: bool
+    engine: QueryPlanner, reader: Reader, access: Access, *, replaces: bool
 ) -> PreparedDefinition:
     """Check a statement whose words up to INDEX are taken.
 
@@ -85,7 +85,7 @@ def prepare_create_index(
 
 
 def prepare_drop_index(
-    engine: QueryEngine, reader: Reader, access: Access, *, if_exists: bool
+    engine: QueryPlanner, reader: Reader, access: Access, *, if_exists: bool
 ) -> PreparedDefinition:
     """Check a statement whose words up to INDEX [IF EXISTS] are taken.
 
@@ -153,7 +153,7 @@ def check_column(base: BaseTable, column: str) -> None:
         raise NotFoundError(msg)
 
 
-def _tables_with(engine: QueryEngine, access: Access, name: str) -> list[str]:
+def _tables_with(engine: QueryPlanner, access: Access, name: str) -> list[str]:
     found = []
     visible = engine.visible(access)
     for table in visible.table_names():
@@ -165,7 +165,7 @@ def _tables_with(engine: QueryEngine, access: Access, name: str) -> list[str]:
     return found
 
 
-def _unknown_index(engine: QueryEngine, name: str, table: str | None) -> NotFoundError:
+def _unknown_index(engine: QueryPlanner, name: str, table: str | None) -> NotFoundError:
     if table is None:
         return NotFoundError(f"no table has an index {name!r}")
     names = index_names(engine.catalog.table(table).base())

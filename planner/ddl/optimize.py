@@ -14,12 +14,12 @@ from planner.ddl.reader import Reader
 from planner.ddl.rights import check_writable
 from planner.dml.prepared import WriteResult
 from planner.dml.target import check_may_write
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.table import Table
 
 if TYPE_CHECKING:
     from planner.control import RunControl
-    from planner.engine import QueryEngine
 
 SCHEMA = pa.schema(
     [
@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
 
 
 def prepare_optimize(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     sql: str,
     settings: SessionSettings,  # noqa: ARG001 - a family's face
     access: Access,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memwal.errors import PermissionDeniedError, PreconditionError
 from planner.access import Access
-
-if TYPE_CHECKING:
-    from planner.engine import QueryEngine
+from planner.query_planner import QueryPlanner
 
 
-def check_may_create(engine: QueryEngine, name: str, access: Access) -> None:
+def check_may_create(engine: QueryPlanner, name: str, access: Access) -> None:
     """The one check of all that make a table or a view, whether or not there is one.
 
     Raises:
@@ -27,7 +23,7 @@ def check_may_create(engine: QueryEngine, name: str, access: Access) -> None:
     check_writable(engine, name)
 
 
-def check_writable(engine: QueryEngine, name: str) -> None:
+def check_writable(engine: QueryPlanner, name: str) -> None:
     """Refuse changes where the gateway only reads.
 
     Raises:

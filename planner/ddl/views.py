@@ -14,13 +14,13 @@ from planner.ddl.reader import Reader
 from planner.ddl.rights import check_may_create
 from planner.dialects import NATIVE
 from planner.dml.prepared import WriteResult
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.tokens import quote
 from planner.visible_catalog import VisibleCatalog
 
 if TYPE_CHECKING:
     from planner.control import RunControl
-    from planner.engine import QueryEngine
 
 
 class _WithView:
@@ -43,7 +43,7 @@ class _WithView:
 
 
 def prepare_create_view(
-    engine: QueryEngine, reader: Reader, settings: SessionSettings, access: Access, *, replaces: bool
+    engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, *, replaces: bool
 ) -> PreparedDefinition:
     """Check a statement whose words up to VIEW are taken; its SELECT must run for the principal.
 

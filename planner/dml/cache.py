@@ -13,10 +13,10 @@ from planner.dml.insert import PreparedInsert
 from planner.dml.prepared import PreparedWrite
 from planner.dml.target import check_may_write
 from planner.plan_cache import PreparedFor
+from planner.query_planner import QueryPlanner
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
     from planner.settings import SessionSettings
 
 __all__ = ["WriteCache"]
@@ -40,7 +40,7 @@ class WriteCache:
         self._passing: LRUCache[PreparedFor, PreparedInsert | PreparedChange] = LRUCache(_PASSING)
 
     def get(
-        self, engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+        self, engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
     ) -> PreparedWrite | None:
         """A statement that preparing it now would make again; None where that is not sure."""
         key = PreparedFor(sql, settings, access)
@@ -63,7 +63,7 @@ class WriteCache:
             (self._kept if comes_again else self._passing)[PreparedFor(sql, settings, access)] = write
 
 
-def _holds(engine: QueryEngine, write: PreparedInsert | PreparedChange, access: Access) -> bool:
+def _holds(engine: QueryPlanner, write: PreparedInsert | PreparedChange, access: Access) -> bool:
     """Whether the table is what it was, and every query means what it meant."""
     check_may_write(engine, write.target, access)
     into = write.into

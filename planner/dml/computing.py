@@ -11,11 +11,11 @@ import pyarrow as pa
 from planner.control import RunControl
 from planner.dml.splice import Splice, SplicedQuery
 from planner.dml.statement import Part, WriteText
+from planner.query_planner import QueryPlanner
 from planner.tokens import quote
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
     from planner.prepared_query import PreparedQuery
     from planner.settings import SessionSettings
 
@@ -63,7 +63,7 @@ class Read:
 
 
 def prepared_read(
-    engine: QueryEngine, query: SplicedQuery, settings: SessionSettings, access: Access
+    engine: QueryPlanner, query: SplicedQuery, settings: SessionSettings, access: Access
 ) -> Read:
     """Check a query.
 
@@ -96,7 +96,7 @@ class Computed:
 
 
 def computed(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     statement: WriteText,
     parts: Sequence[Part],
     common_tables: Part,

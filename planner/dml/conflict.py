@@ -23,12 +23,12 @@ from planner.dml.set_clause import SetColumns, read_assignments, set_columns
 from planner.dml.splice import Splice
 from planner.dml.statement import NO_PART, WriteText
 from planner.dml.target import Target
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.tokens import at_position, quote
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
 
 __all__ = ["Conflict", "conflict"]
 
@@ -58,7 +58,7 @@ class Conflict:
     """
 
     action: OnConflict
-    engine: QueryEngine
+    engine: QueryPlanner
     target: Target
     settings: SessionSettings
     access: Access
@@ -104,7 +104,7 @@ class Conflict:
 
 
 def conflict(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     statement: WriteText,
     text: ConflictText,
     target: Target,

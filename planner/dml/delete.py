@@ -21,18 +21,18 @@ from planner.dml.splice import Splice
 from planner.dml.statement import Reader, read_statement, skip_common_tables
 from planner.dml.target import Target, find_target
 from planner.dml.update import add_source, table_alias
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.tokens import quote
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
 
 __all__ = ["prepare_delete", "prepare_truncate"]
 
 
 def prepare_delete(
-    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedChange:
     """Check a DELETE.
 
@@ -70,7 +70,7 @@ def prepare_delete(
 
 
 def prepare_truncate(
-    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedChange:
     """Check a TRUNCATE.
 

@@ -13,11 +13,11 @@ from planner.control import RunControl
 from planner.dml.computing import Read
 from planner.dml.prepared import Described, WriteResult, check_count
 from planner.dml.statement import Part, Reader, read_statement
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
 
 __all__ = ["Explainable", "PreparedExplain", "behind_explain", "refuse_analyze"]
 
@@ -50,7 +50,7 @@ class PreparedExplain(Described):
 
     sql: str
     statement: Explainable
-    engine: QueryEngine
+    engine: QueryPlanner
     settings: SessionSettings
     access: Access
 

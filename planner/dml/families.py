@@ -15,13 +15,13 @@ from planner.dml.merge import prepare_merge
 from planner.dml.prepared import PreparedWrite
 from planner.dml.statement import Reader, read_statement, skip_common_tables
 from planner.dml.update import prepare_update
+from planner.query_planner import QueryPlanner
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
     from planner.settings import SessionSettings
 
-Prepare = Callable[["QueryEngine", str, "SessionSettings", "Access"], PreparedWrite | None]
+Prepare = Callable[["QueryPlanner", str, "SessionSettings", "Access"], PreparedWrite | None]
 
 _WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge)\b", re.IGNORECASE)
 _STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
@@ -37,7 +37,7 @@ _STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
 
 
 def _after_with(
-    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
     """WITH before a statement that writes, or before a query."""
     if _WRITES.search(sql) is None:
@@ -49,7 +49,7 @@ def _after_with(
 
 
 def _after_explain(
-    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
     """EXPLAIN of a statement that writes, or of a query."""
     if _WRITES.search(sql) is None:

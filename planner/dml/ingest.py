@@ -18,11 +18,11 @@ from planner.dml.prepared import WriteResult
 from planner.dml.rewriting import again_if_fenced
 from planner.dml.stream import in_parts, write_parts
 from planner.dml.target import Target, find_target
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
 
 __all__ = ["PreparedIngest", "prepare_ingest"]
 
@@ -73,7 +73,7 @@ class PreparedIngest:
 
 
 def prepare_ingest(
-    engine: QueryEngine, table: str, schema: pa.Schema, settings: SessionSettings, access: Access
+    engine: QueryPlanner, table: str, schema: pa.Schema, settings: SessionSettings, access: Access
 ) -> PreparedIngest:
     """Check a bulk load; columns find the table's by their names.
 

@@ -25,11 +25,11 @@ from planner.dml.statement import Part, WriteText, read_statement
 from planner.dml.stream import in_parts, write_parts
 from planner.dml.target import Target, find_target
 from planner.dml.values import ValuesRows, values_rows
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
 
 __all__ = ["PreparedInsert", "prepare_insert"]
 
@@ -151,7 +151,7 @@ class PreparedInsert(Described):
 
 
 def prepare_insert(
-    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedInsert:
     """Check an INSERT.
 

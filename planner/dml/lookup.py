@@ -13,13 +13,13 @@ from execnodes import KeySet
 from memwal.errors import InvalidInputError
 from planner.control import RunControl
 from planner.dml.target import Target
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.shortcuts import Shortcut
 from planner.tokens import quote
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
 
 __all__ = [
     "distinct_keys",
@@ -42,7 +42,7 @@ def strong(settings: SessionSettings) -> SessionSettings:
 
 
 def rows_of_keys(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     target: Target,
     keys: pa.Table,
     columns: Sequence[str],
@@ -76,7 +76,7 @@ def rows_of_keys(
 
 
 def _scanned(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     target: Target,
     keys: pa.Table,
     columns: Sequence[str],

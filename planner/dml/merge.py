@@ -21,17 +21,19 @@ from planner.dml.set_clause import Assignment, SetColumns, read_assignments, set
 from planner.dml.splice import Splice
 from planner.dml.statement import Part, WriteText, read_statement
 from planner.dml.target import Target, find_target
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.tokens import quote
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
 
 __all__ = ["joined_query", "prepare_merge", "read_clauses"]
 
 
-def prepare_merge(engine: QueryEngine, sql: str, settings: SessionSettings, access: Access) -> PreparedChange:
+def prepare_merge(
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
+) -> PreparedChange:
     """Check a MERGE.
 
     Raises:

@@ -14,10 +14,10 @@ from planner.dml.computing import Read, prepared_read
 from planner.dml.evaluating import RowsQuery
 from planner.dml.splice import SplicedQuery
 from planner.dml.target import Target
+from planner.query_planner import QueryPlanner
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
     from planner.settings import SessionSettings
 
 __all__ = ["PlannedRows", "PointRows", "Rows"]
@@ -56,14 +56,14 @@ class PlannedRows:
         access: rights of the principal.
     """
 
-    engine: QueryEngine
+    engine: QueryPlanner
     target: Target
     read: Read
     access: Access
 
     @staticmethod
     def of(
-        engine: QueryEngine, target: Target, query: SplicedQuery, settings: SessionSettings, access: Access
+        engine: QueryPlanner, target: Target, query: SplicedQuery, settings: SessionSettings, access: Access
     ) -> PlannedRows:
         """Check the query.
 

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,14 +20,12 @@ from memwal.errors import (
 from planner.access import Access
 from planner.base_table import BaseTable
 from planner.catalog import CATALOG, SCHEMA
+from planner.query_planner import QueryPlanner
 from planner.results import altered
 from planner.system_tables import SYSTEM_SCHEMA
 from planner.table import Table
 from planner.tokens import fold, quote
 from planner.visible_catalog import unknown_table
-
-if TYPE_CHECKING:
-    from planner.engine import QueryEngine
 
 __all__ = ["Target", "check_may_write", "find_target", "named_table"]
 
@@ -159,7 +156,7 @@ def named_table(parts: Sequence[str]) -> str:
     return name
 
 
-def check_may_write(engine: QueryEngine, name: str, access: Access) -> None:
+def check_may_write(engine: QueryPlanner, name: str, access: Access) -> None:
     """The one check of all that write to a table, change it or drop it.
 
     Args:
@@ -197,7 +194,7 @@ def written_schema(base: BaseTable) -> pa.Schema:
     return declared
 
 
-def find_target(engine: QueryEngine, parts: Sequence[str], access: Access) -> Target:
+def find_target(engine: QueryPlanner, parts: Sequence[str], access: Access) -> Target:
     """The table that a statement names as its target.
 
     Args:

@@ -21,13 +21,13 @@ from planner.dml.set_clause import SetColumns, read_assignments, set_columns
 from planner.dml.splice import Splice
 from planner.dml.statement import Part, Reader, read_statement, skip_common_tables
 from planner.dml.target import Target, find_target
+from planner.query_planner import QueryPlanner
 from planner.settings import SessionSettings
 from planner.shortcuts import Shortcut
 from planner.tokens import quote
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
 
 __all__ = ["prepare_update"]
 
@@ -35,7 +35,7 @@ _SET = "set#"
 
 
 def prepare_update(
-    engine: QueryEngine, sql: str, settings: SessionSettings, access: Access
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedChange:
     """Check an UPDATE.
 

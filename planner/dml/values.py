@@ -15,10 +15,10 @@ from planner.dml.assignment import assigned, check_assignable
 from planner.dml.computing import Computed, computed
 from planner.dml.constants import NULL, Constant, constant_column, read_constant
 from planner.dml.statement import Part, Reader, WriteText
+from planner.query_planner import QueryPlanner
 
 if TYPE_CHECKING:
     from planner.access import Access
-    from planner.engine import QueryEngine
     from planner.settings import SessionSettings
 from planner.shortcuts import Shortcut
 
@@ -149,7 +149,7 @@ def read_rows(reader: Reader) -> list[list[Part]]:
 
 
 def values_rows(
-    engine: QueryEngine,
+    engine: QueryPlanner,
     statement: WriteText,
     rows: Sequence[Sequence[Part]],
     fields: Sequence[pa.Field],

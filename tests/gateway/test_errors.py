@@ -12,8 +12,7 @@ import pytest
 from adbc_driver_manager import AdbcStatusCode
 from pyarrow import flight
 
-from gateway.client import error_text
-from gateway.errors import answering, client_error
+from gateway.errors import answering, client_error, error_text
 from gateway.limits import Limits
 from gateway.server import GatewayServer
 from memwal.errors import (
