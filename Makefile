@@ -49,7 +49,7 @@ jdbc-drivers: $(VENV)/.installed-dev ## Fetch the JDBC drivers that are tested; 
 soak: $(VENV)/.installed-dev ## Run the long random histories against the oracle
 	@$(BIN)/python -m pytest -m soak --timeout=0 $(ARGS)
 
-mutants: $(VENV)/.installed-dev ## Change what decides about rows, and see that tests notice (ARGS="planner.pruning*")
+mutants: $(VENV)/.installed-dev ## Change what decides about rows, and see that tests notice (ARGS="planner.predicates.pruning*")
 	@env -u PYTHONPATH $(BIN)/mutmut run $(if $(filter-out auto,$(WORKERS)),--max-children $(WORKERS)) $(ARGS)
 	@env -u PYTHONPATH $(BIN)/mutmut results
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from benchmarks.flight_client import statement
-from gateway.wire import pack
+from gateway.protocol.wire import pack
 from protos import flight_sql_pb2 as sql
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
 from benchmarks.queries import TABLE_NAME
-from memwal.manifest import list_regions, read_latest_manifest
-from memwal.storage import Storage
+from memwal.regions.manifest import list_regions, read_latest_manifest
+from memwal.storage.files import Storage
 
 
 def base_only_context(uri: str) -> SessionContext:

@@ -7,8 +7,8 @@ from benchmarks.report import Finding
 from benchmarks.search_table import SearchShape, SearchTable, ensure_search_table
 from benchmarks.settings import BenchSettings
 from benchmarks.table import BenchTable, TableShape, ensure_table
-from planner.catalog import Catalog
 from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)

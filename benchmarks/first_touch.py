@@ -14,8 +14,8 @@ from benchmarks.report import Bar, Finding, milliseconds
 from benchmarks.settings import REPOSITORY
 from benchmarks.table import BenchTable
 from benchmarks.timing import Samples
-from planner.catalog import Catalog
 from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 
 _SIDES = ("gateway", "floor")
 

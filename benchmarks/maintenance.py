@@ -9,7 +9,7 @@ from benchmarks.report import Finding, milliseconds
 from benchmarks.timing import interleave, timed
 from benchmarks.write_table import WriteShape, create_table, new_keys, scratch
 from pipeline.cleaning import clean
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.snapshotting import snapshot
 from pipeline.status import read_status
 

@@ -11,7 +11,7 @@ from benchmarks.pending_table import create_pending, interleave_copies
 from benchmarks.plots import Curve, Plot
 from benchmarks.report import Bar, Finding, milliseconds
 from benchmarks.write_table import WriteShape, WriteTable, scratch
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging import MergePolicy, merge
 
 _REGIONS = 4

@@ -19,9 +19,9 @@ from benchmarks.spark_sides import spark_session
 from benchmarks.timing import interleave
 from benchmarks.write_table import WriteShape, create_table, new_keys, scratch
 from pipeline.ingesting import ingest
-from pipeline.lake import LakeTable
-from planner.catalog import Catalog
+from pipeline.jobs.lake import LakeTable
 from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 
 _BASE_ROWS = 1_000
 _REGIONS = 4

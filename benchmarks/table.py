@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from benchmarks.answers import Answers
 from benchmarks.queries import FILTERED_QTY, TABLE_NAME
+from memwal.base.index_details import read_index_details
 from memwal.errors import InvalidInputError
-from memwal.index_details import read_index_details
-from memwal.manifest import RegionManifest, commit_manifest
-from memwal.storage import Storage
-from memwal.transforms import encode_region_value
+from memwal.regions.manifest import RegionManifest, commit_manifest
+from memwal.storage.files import Storage
+from memwal.transforms.transforms import encode_region_value
 
 GROUPS = 100
 

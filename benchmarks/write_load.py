@@ -14,7 +14,7 @@ from pyarrow import flight
 from benchmarks.answers import WrongAnswerError
 from benchmarks.load import KEY, Client, Statements
 from benchmarks.queries import TABLE_NAME
-from gateway.wire import pack
+from gateway.protocol.wire import pack
 from protos import flight_sql_pb2 as sql
 
 LITERAL = Statements(

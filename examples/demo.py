@@ -30,8 +30,8 @@ from rich.syntax import Syntax
 from rich.table import Column, Table
 from rich.text import Text
 
-from gateway.client import GatewayClient
-from gateway.errors import error_text
+from gateway.cli.client import GatewayClient
+from gateway.protocol.errors import error_text
 
 TOTALS = "SELECT count(*) AS orders, sum(amount) AS revenue, max(id) AS newest FROM {table}"
 BY_SEGMENT = """\

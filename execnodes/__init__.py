@@ -19,20 +19,15 @@ operators of `execnodes.search` (vectors, and what all searches share) and `exec
 have catalogues of their own.
 """
 
-from execnodes.bloom_filter_guard import BloomFilterGuardExec
-from execnodes.coalesce_first import CoalesceFirstExec
-from execnodes.deduplicate import DeduplicateExec
-from execnodes.keys import KeySet
-from execnodes.lance_scan import LanceScanExec, RowRange
-from execnodes.memtable_scan import MemTableScanExec
-from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext
-from execnodes.row_filter import RowFilter
-from execnodes.row_mask import RowMask
-from execnodes.scan import ScanExec
+from execnodes.lookups.lookup_nodes import BloomFilterGuardExec, CoalesceFirstExec, TakeLastExec
+from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext, UnionExec
+from execnodes.rows.keys import KeySet
+from execnodes.rows.row_filter import RowFilter
+from execnodes.rows.row_mask import RowMask
+from execnodes.scans.deduplicate import DeduplicateExec
+from execnodes.scans.scan_nodes import LanceScanExec, MemTableScanExec, RowRange, ScanExec
 from execnodes.security_barrier import SecurityBarrierExec
-from execnodes.source import LanceSource, MemTableSource, StoredColumn
-from execnodes.take_last import TakeLastExec
-from execnodes.union import UnionExec
+from execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
 
 __all__ = [
     "BloomFilterGuardExec",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from execnodes.keys import KeySet
+    from execnodes.rows.keys import KeySet
 
 ROW_ADDRESS = "_rowaddr"
 """Lance's row address, uint64: fragment id in the upper 32 bits, offset within the fragment in the lower."""
@@ -139,3 +139,70 @@ def measured(
 def rows_without_columns(count: int) -> pa.RecordBatch:
     """A batch of `count` rows and no columns: what ``count(*)`` reads."""
     return pa.record_batch([pa.nulls(count)], names=["_"]).select([])
+
+
+TARGET_ROWS = 32_768
+
+
+def coalesced(batches: Iterator[pa.RecordBatch], target_rows: int = TARGET_ROWS) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least half of `target_rows`, except for the last.
+
+    Every batch that leaves Python has a price, whatever its size: many small sources would pay it many times.
+    A batch that is large enough already passes as it is, ahead of smaller ones that wait.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_columns and batch.num_rows * 2 >= target_rows:
+            yield batch
+            continue
+        waiting.append(batch)
+        rows += batch.num_rows
+        if batch.num_columns and rows >= target_rows:
+            yield pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if not rows:
+        return
+    if len(waiting) == 1:
+        yield waiting[0]
+    else:
+        yield pa.concat_batches(waiting) if waiting[0].num_columns else rows_without_columns(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class UnionExec(ExecNode):
+    """All rows of all inputs; nothing is compared.
+
+    Args:
+        inputs: nodes of one schema, at least one.
+    """
+
+    inputs: tuple[ExecNode, ...]
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            msg = "UnionExec needs at least one input"
+            raise ValueError(msg)
+        names = self.inputs[0].schema.names
+        for node in self.inputs[1:]:
+            if node.schema.names != names:
+                msg = f"UnionExec inputs differ: {names} and {node.schema.names} ({node.describe()})"
+                raise ValueError(msg)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The inputs' common schema."""
+        return self.inputs[0].schema
+
+    def children(self) -> tuple[ExecNode, ...]:
+        """The inputs."""
+        return self.inputs
+
+    def describe(self) -> str:
+        """How many inputs."""
+        return f"UnionExec: inputs={len(self.inputs)}"
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Drain one input after another."""
+        for node in self.inputs:
+            yield from node.execute(partition, context)

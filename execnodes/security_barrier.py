@@ -8,9 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from execnodes.coalesce_batches import coalesced
-from execnodes.node import ExecNode, TaskContext
-from execnodes.row_filter import RowFilter
+from execnodes.node import ExecNode, TaskContext, coalesced
+from execnodes.rows.row_filter import RowFilter
 
 
 class RowPolicy(Protocol):

@@ -8,29 +8,37 @@ from typing import Any, TypeVar, TypeVarTuple
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.auth.peers import PEER
 from gateway.auth.security import OpenSecurity, Security
-from gateway.cancellation import Cancellation
-from gateway.commands import Call, Command, Exchange, Registry, Ticket, Upload, check_size
-from gateway.endpoints import Endpoints
-from gateway.errors import answer_to, status_of
-from gateway.forwarding import ForwardedRows
-from gateway.ingest import Ingestion
-from gateway.keys_metadata import Keys
-from gateway.limits import Limits
-from gateway.metadata import Metadata
-from gateway.middleware import CallMiddlewareFactory, joined, parts_of
+from gateway.execution.cancellation import Cancellation
+from gateway.execution.endpoints import Endpoints
+from gateway.execution.running_queries import Queries, QueryObserver
+from gateway.execution.streams import CallObserver, Streams, unobserved
+from gateway.execution.updates import Updates
+from gateway.metadata.keys import Keys
+from gateway.metadata.sql_info import SqlInfo
+from gateway.metadata.tables import Metadata
+from gateway.metadata.xdbc_types import XdbcTypes
 from gateway.observability.system_tables import SystemQueries, SystemSessions
-from gateway.prepared import PreparedStatements
-from gateway.queries import Queries, QueryObserver
+from gateway.peers.forwarding import ForwardedRows
+from gateway.peers.peer_identity import PEER
+from gateway.protocol.commands import (
+    Call,
+    Command,
+    Exchange,
+    Registry,
+    Ticket,
+    Transactions,
+    Upload,
+    check_size,
+)
+from gateway.protocol.errors import answer_to, status_of
+from gateway.protocol.limits import Limits
+from gateway.protocol.middleware import CallMiddlewareFactory, joined, parts_of
 from gateway.sessions import DEFAULTS, SessionMiddleware, SessionMiddlewareFactory, Sessions
-from gateway.sqlinfo import SqlInfo
-from gateway.statements import Statements
-from gateway.streams import CallObserver, Streams, unobserved
-from gateway.substrait import SubstraitPlans
-from gateway.transactions import Transactions
-from gateway.updates import Updates
-from gateway.xdbc_types import XdbcTypes
+from gateway.statements.ingest import Ingestion
+from gateway.statements.prepared_statements import PreparedStatements
+from gateway.statements.statements import Statements
+from gateway.statements.substrait import SubstraitPlans
 from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
 from planner.engine import QueryEngine
 

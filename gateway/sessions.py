@@ -20,14 +20,14 @@ from typing import Any
 
 from pyarrow import flight
 
-from gateway.commands import Action, Call
-from gateway.keeping import Keeping
-from gateway.limits import Limits
-from gateway.middleware import CallMiddlewareFactory
-from gateway.wire import decode
+from gateway.protocol.commands import Action, Call
+from gateway.protocol.expiring_cache import Keeping
+from gateway.protocol.limits import Limits
+from gateway.protocol.middleware import CallMiddlewareFactory
+from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
-from planner.shortcuts import Shortcuts, format_shortcuts, parse_shortcuts
+from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
 from protos import flight_pb2
 
 COOKIE = "arrow_flight_session_id"

@@ -1,44 +1,15 @@
 """The MemWAL format of Lance tables: what is on disk, read and written without SQL and without Flight.
 
-Storage and errors
-
-- `storage`: a table's directory on a local disk or S3; `backends` are the two kinds behind it.
-- `errors`: everything the project raises on purpose, with the status that a client sees.
-- `lance_errors`: what Lance's own errors say to a person.
-- `contention`: commits that are done again when somebody else's came first.
-- `quantities`: durations and sizes as people write them.
-
-State of a table
-
-- `layout`: where files are below a table's directory, and how they are named.
-- `manifest`: a region's versioned state; finding the newest version, committing the next.
-- `index_details`: the base table's MemWAL index: region specs, merge and index progress.
-- `base_versions`: versions of a base table that are committed on one version and on no other.
-- `region_snapshots`: all regions as that index remembers them.
-- `table_mark`: the file by which writers know a table.
-- `numbering`: generations of regions against what the base table has merged.
-- `wal`: durable rows that no flush has covered yet.
-- `stored_fields`: columns by field id, whatever they were called when rows were stored.
-
-Making tables
-
-- `creating`: a base table and its MemWAL in one step, region specs as text, keys and NOT NULL of schemas.
-
-Keys
-
-- `bloom`: which flushed generations certainly lack a key: Lance's filters and our own.
-- `siphash`: the hash behind Lance's filters.
-
-Regions
-
+- `storage`: a table's directory on a local disk or S3, and where files are in it.
+- `base`: the base table: its versions, its MemWAL index, and commits to it.
+- `regions`: manifests, ids and log entries of regions, and the snapshots of all of them in the index.
 - `transforms`: from a row's columns to its region's values, for every transform of the specification.
-- `expressions`: the free form of a region field, evaluated by DataFusion.
-- `determinism`: which expressions follow from their row alone, as DataFusion tells it.
-- `agreement`: region values that every implementation computes alike, and what the others admit.
-- `murmur3`: the hash behind buckets, in both of its readings.
-- `raw_values`: region values as the bytes that manifests record.
-- `region_ids`: which id a region of certain values has, LanceDB's or our own, and what an id stands for;
-  `region_rows`: the values of regions that record none, by their rows.
+- `creating`: a base table and its MemWAL in one step, region specs as text, keys and NOT NULL of schemas.
+- `writing`: rows find their region and become durable.
+- `bloom`: which flushed generations certainly lack a key.
+- `stored_fields`: columns by field id, whatever they were called when rows were stored.
+- `errors`: everything the project raises on purpose, with the status that a client sees.
+- `quantities`: durations and sizes as people write them.
 """
 
 import os

@@ -1,6 +1,13 @@
 """Errors that a user of the gateway can meet, each with the gRPC-style status that a client sees."""
 
+from __future__ import annotations
+
 from typing import ClassVar
+
+
+def brief(error: BaseException) -> str:
+    """The text of an error, without the place in Lance's source code that stands behind it."""
+    return str(error).split(", /")[0].split(", rust/")[0].strip()
 
 
 class LanceGatewayError(Exception):

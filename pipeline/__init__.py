@@ -15,12 +15,10 @@ Reading in Spark
 
 What jobs share
 
-- `lake`: the tables under a root; `state`: one consistent look at a table's regions and progress.
-- `runners`: where the parts of a job run; `spark` has the runner of Spark, and how to start it.
-- `progress`: who is told how far a long job is; `settings`: what files, variables and flags say, and
-  `reference`: which keys there are.
+- `jobs`: the tables under a root, one consistent look at a table, runners, and progress.
+- `spark`: the runner of Spark, and how to start it.
 
-`cli` has one command per job.
+`cli` has one command per job, and their settings.
 """
 
 import memwal  # noqa: F401 - says what Lance logs, before Lance is imported

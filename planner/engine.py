@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from planner.access import FULL_ACCESS, Access
-from planner.catalog import Catalog
-from planner.dml.cache import WriteCache
-from planner.dml.prepared import PreparedWrite, WriteResult
-from planner.plan_cache import PreparedFor
-from planner.prepared_query import Constant, PreparedQuery
-from planner.query_planner import MAX_PLANS, QueryPlanner
-from planner.results import altered
-from planner.settings import DEFAULT_SETTINGS, SessionSettings
-from planner.shortcuts import Shortcut
-from planner.writes import prepare_write
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from cachetools import LRUCache
+
+from memwal.errors import LanceGatewayError
+from planner.access.rights import FULL_ACCESS, Access
+from planner.plans.prepared_query import Constant, PreparedQuery
+from planner.plans.query_planner import MAX_PLANS, PreparedFor, QueryPlanner
+from planner.plans.results import altered
+from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
+from planner.sql.dialects.translate import NATIVE
+from planner.tables.state.catalog import Catalog
+from planner.writes.ddl.create import prepare_create
+from planner.writes.ddl.indexes.optimize import prepare_optimize
+from planner.writes.ddl.statement.prepared_ddl import PreparedDefinition
+from planner.writes.ddl.tables.alter import prepare_alter
+from planner.writes.ddl.tables.analyze import prepare_analyze
+from planner.writes.ddl.tables.drop import prepare_drop
+from planner.writes.dml.delete import prepare_delete, prepare_truncate
+from planner.writes.dml.explain import PreparedExplain, behind_explain, refuse_analyze
+from planner.writes.dml.insert.insert import PreparedInsert, prepare_insert
+from planner.writes.dml.merge.merge import prepare_merge
+from planner.writes.dml.statement.prepared_write import PreparedWrite, WriteResult
+from planner.writes.dml.statement.reader import Reader, read_statement, skip_common_tables
+from planner.writes.dml.statement.target import check_may_write
+from planner.writes.dml.statement.translate import is_dml, native_dml
+from planner.writes.dml.update import prepare_update
+from planner.writes.dml.writing.prepared_change import PreparedChange
 
 __all__ = [
     "DEFAULT_SETTINGS",
@@ -21,8 +42,157 @@ __all__ = [
     "PreparedWrite",
     "QueryEngine",
     "SessionSettings",
+    "WriteCache",
     "WriteResult",
 ]
+
+DDL: Mapping[str, Callable[[QueryPlanner, str, SessionSettings, Access], PreparedDefinition]] = (
+    MappingProxyType(
+        {
+            "create": prepare_create,
+            "drop": prepare_drop,
+            "alter": prepare_alter,
+            "optimize": prepare_optimize,
+            "analyze": prepare_analyze,
+        }
+    )
+)
+
+
+PrepareRows = Callable[["QueryPlanner", str, "SessionSettings", "Access"], PreparedWrite | None]
+
+_WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge)\b", re.IGNORECASE)
+_STATEMENTS: Mapping[str, PrepareRows] = MappingProxyType(
+    {
+        "INSERT": prepare_insert,
+        "REPLACE": prepare_insert,
+        "UPDATE": prepare_update,
+        "DELETE": prepare_delete,
+        "MERGE": prepare_merge,
+        "TRUNCATE": prepare_truncate,
+    }
+)
+
+
+def _after_with(
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
+) -> PreparedWrite | None:
+    """WITH before a statement that writes, or before a query."""
+    if _WRITES.search(sql) is None:
+        return None
+    reader = Reader(read_statement(sql))
+    skip_common_tables(reader)
+    family = _STATEMENTS.get(reader.word)
+    return None if family is None else family(engine, sql, settings, access)
+
+
+def _after_explain(
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
+) -> PreparedWrite | None:
+    """EXPLAIN of a statement that writes, or of a query."""
+    if _WRITES.search(sql) is None:
+        return None
+    text, analyzes = behind_explain(sql)
+    if not text:
+        return None
+    word = Reader(read_statement(text)).word
+    family = _after_with if word == "WITH" else _STATEMENTS.get(word)
+    statement = None if family is None else family(engine, text, settings, access)
+    if statement is None:
+        return None
+    if analyzes:
+        raise refuse_analyze(word)
+    assert isinstance(statement, PreparedInsert | PreparedChange)  # noqa: S101 - what these families make
+    return PreparedExplain(sql, statement, engine, settings, access)
+
+
+DML: Mapping[str, PrepareRows] = MappingProxyType(
+    {
+        **{word.lower(): prepare for word, prepare in _STATEMENTS.items()},
+        "with": _after_with,
+        "explain": _after_explain,
+    }
+)
+
+
+Prepare = Callable[["QueryPlanner", str, SessionSettings, Access], PreparedWrite | None]
+"""Checks a statement of a family; None for one that turns out to be a query."""
+# Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
+_FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
+_FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML, **DDL})
+
+
+def prepare_write(
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
+) -> PreparedWrite | None:
+    """Check a statement that changes something; None for one that doesn't, such as a query.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    first = _FIRST_WORD.match(sql)
+    word = "" if first is None else first[1].lower()
+    family = _FAMILIES.get(word)
+    if family is None:
+        return None
+    if settings.dialect != NATIVE and is_dml(word, sql):
+        text = native_dml(sql, settings.dialect, engine.visible(access))
+        return None if text is None else family(engine, text, replace(settings, dialect=NATIVE), access)
+    return family(engine, sql, settings, access)
+
+
+_PASSING = 256
+"""Statements without parameters that are kept: as many as clients are about to execute at any moment."""
+_LONGEST = 16_384
+"""Longer statements are made for one execution, most often."""
+
+
+class WriteCache:
+    """Safe to share between threads.
+
+    Args:
+        capacity: the largest number of statements.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._lock = threading.Lock()
+        self._kept: LRUCache[PreparedFor, PreparedInsert | PreparedChange] = LRUCache(capacity)
+        self._passing: LRUCache[PreparedFor, PreparedInsert | PreparedChange] = LRUCache(_PASSING)
+
+    def get(
+        self, engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
+    ) -> PreparedWrite | None:
+        """A statement that preparing it now would make again; None where that is not sure."""
+        key = PreparedFor(sql, settings, access)
+        with self._lock:
+            found = self._kept.get(key) or self._passing.pop(key, None)
+        if found is None:
+            return None
+        try:
+            return found if _holds(engine, found, access) else None
+        except LanceGatewayError:
+            # Preparing it anew tells the client what is wrong.
+            return None
+
+    def put(self, sql: str, settings: SessionSettings, access: Access, write: PreparedWrite) -> None:
+        """Keep a statement; one without parameters until it is executed, since drivers prepare it first."""
+        if not isinstance(write, PreparedInsert | PreparedChange) or len(sql) > _LONGEST:
+            return
+        comes_again = bool(len(write.parameter_schema) or write.reads)
+        with self._lock:
+            (self._kept if comes_again else self._passing)[PreparedFor(sql, settings, access)] = write
+
+
+def _holds(engine: QueryPlanner, write: PreparedInsert | PreparedChange, access: Access) -> bool:
+    """Whether the table is what it was, and every query means what it meant."""
+    check_may_write(engine, write.target, access)
+    into = write.into
+    if engine.catalog.table(write.target) is not into.table:
+        return False
+    newest = into.table.recent_base()
+    if newest is not into.base and not into.is_like(newest):
+        return False
+    return all(read.prepared is engine.prepare(read.query.sql, read.settings, access) for read in write.reads)
 
 
 class QueryEngine(QueryPlanner):

@@ -9,8 +9,8 @@ import pyarrow.fs
 import pytest
 from hypothesis import HealthCheck, settings
 
-from planner.catalog import Catalog
 from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.support.servers import GatewayProcess
 from tests.support.writer_process import WriterProcess
 

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pytest
 
 from memwal.errors import LanceGatewayError, NotFoundError, PreconditionError
-from planner import compatibility
-from planner.catalog import Catalog
+from planner.bridge import compatibility
 from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations
 from tests.support.results import rows_of

@@ -10,18 +10,18 @@ import lance
 import pyarrow as pa
 import pytest
 
+from memwal.base.index_details import MemWalIndexDetails, read_index_details
 from memwal.errors import PreconditionError
-from memwal.index_details import MemWalIndexDetails, read_index_details
-from memwal.manifest import RegionManifest, list_regions, read_latest_manifest
-from memwal.numbering import RegionMismatchError
+from memwal.regions.generation_numbers import RegionMismatchError
+from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifest
 from memwal.writing import WriteOptions
 from pipeline.cleaning import CleanPolicy, Kind, clean
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from pipeline.merging.extents import agree
-from planner.catalog import Catalog
-from planner.dml.prepared import WriteResult
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.tables.state.catalog import Catalog
+from planner.writes.dml.statement.prepared_write import WriteResult
 from tests.support.cleaning import later
 from tests.support.results import rows_of
 

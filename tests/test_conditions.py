@@ -8,8 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
+from planner.tables.state.catalog import Catalog
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess

@@ -13,7 +13,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnsupportedError
 from memwal.writing import Changes
-from planner.access import FULL_ACCESS, Access, TableAccess
+from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine, SessionSettings
 from tests.support import manifests
 from tests.support.merging import clean_up_merged, merge_generations

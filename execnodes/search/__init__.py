@@ -19,7 +19,6 @@ Every search:
 `EmptyExec`            what a search of nothing finds
 =====================  ===================================================================================
 
-How a source is searched by vectors: `ranked_search` by its index (`index_search`), else `flat_search` over
-`vector_blocks`, `screening` rows before their `distances` are computed; conditions are masks (`narrowing`).
-Columns are `taken_rows` by address, from `kept_columns` of generations where these are narrow.
+`operators` has them, `vectors` finds the nearest rows of one source, `rows` reads rows by their addresses;
+`request` is what is asked for, `source` what is searched.
 """

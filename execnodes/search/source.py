@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
-from execnodes.row_mask import EVERYTHING_VISIBLE, RowMask
-from execnodes.source import LanceSource, MemTableSource
+from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
+from execnodes.storage.source import LanceSource, MemTableSource
 
 QUERY_INDEX = "query_index"
 """Int32: which query of a call, counted from 0, a row answers; Lance's own name for it."""

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
-from execnodes.row_filter import RowFilter
-from execnodes.row_mask import RowMask
-from execnodes.source import LanceSource, MemTableSource, read_as
-from execnodes.text.source_text import SourceText
+from execnodes.rows.row_filter import RowFilter
+from execnodes.rows.row_mask import RowMask
+from execnodes.storage.source import LanceSource, MemTableSource, read_as
+from execnodes.text.documents.source_text import SourceText
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from execnodes.text.query import PhraseQuery
+from execnodes.text.query.query import PhraseQuery
 
 K1 = 1.2
 B = 0.75

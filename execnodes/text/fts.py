@@ -12,13 +12,13 @@ import pyarrow as pa
 from execnodes.node import ExecNode, TaskContext
 from execnodes.search.source import PLACE_FIELDS, SearchSource
 from execnodes.text.admission import AdmittedRows
-from execnodes.text.candidates import bound, candidates
-from execnodes.text.clauses import BooleanClause, Clause, TermsClause
-from execnodes.text.corpus import Analysis, Corpus
-from execnodes.text.impacts import SLACK, TermImpacts, deeper, highest_after
-from execnodes.text.query import Operator
+from execnodes.text.documents.source_text import SourceText
+from execnodes.text.query.clauses import BooleanClause, Clause, TermsClause
+from execnodes.text.query.query import Operator
 from execnodes.text.scored import places_in, union
-from execnodes.text.source_text import SourceText
+from execnodes.text.scoring.corpus import Analysis, Corpus
+from execnodes.text.scoring.impacts import SLACK, TermImpacts, deeper, highest_after
+from execnodes.text.scoring.scores import bound, candidates
 
 BOUND = "_bound"
 FTS_CANDIDATES = pa.schema([*PLACE_FIELDS, pa.field(BOUND, pa.float64())])

@@ -2,21 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, MetricsSet, TaskContext
+from execnodes.node import ROW_ADDRESS, ExecNode, MetricsSet, TaskContext, UnionExec
 from execnodes.search.source import TEXT_CANDIDATES
-from execnodes.text.best import BestDocuments
-from execnodes.text.corpus import Analysis, Corpus
+from execnodes.text.documents.source_text import JoinedText, SelectedText
 from execnodes.text.fts import FEW_DOCUMENTS, FtsExec
-from execnodes.text.scoring import score
-from execnodes.text.source_text import JoinedText, SelectedText
-from execnodes.text.told import told
-from execnodes.union import UnionExec
+from execnodes.text.query.query import (
+    BooleanQuery,
+    BoostQuery,
+    CombinedFieldsQuery,
+    MatchQuery,
+    MultiMatchQuery,
+    Operator,
+    PhraseQuery,
+    TextQuery,
+)
+from execnodes.text.scoring.corpus import Analysis, Corpus
+from execnodes.text.scoring.scores import score
+
+
+@singledispatch
+def told(query: TextQuery) -> str:
+    """A query in a few words: ``streaming writes``, ``"write-ahead log"``, ``must(a b) should("c d")``."""
+    raise TypeError(f"no text query: {query!r}")
+
+
+@told.register
+def _match(query: MatchQuery) -> str:
+    text = repr(query.text)
+    if query.operator is Operator.AND:
+        text += " AND"
+    if query.fuzziness:
+        text += f" ~{query.fuzziness}"
+    return text if query.boost == 1.0 else f"{text}^{query.boost:g}"
+
+
+@told.register
+def _phrase(query: PhraseQuery) -> str:
+    text = f'"{query.text}"'
+    return f"{text} ~{query.slop}" if query.slop else text
+
+
+@told.register
+def _multi_match(query: MultiMatchQuery) -> str:
+    return f"best({_listed(query.matches)})"
+
+
+@told.register
+def _combined(query: CombinedFieldsQuery) -> str:
+    return f"combined({query.text!r})"
+
+
+@told.register
+def _boolean(query: BooleanQuery) -> str:
+    parts = (("must", query.must), ("should", query.should), ("must_not", query.must_not))
+    return " ".join(f"{name}({_listed(queries)})" for name, queries in parts if queries)
+
+
+@told.register
+def _boost(query: BoostQuery) -> str:
+    return f"{told(query.positive)} less {query.negative_boost:g} of {told(query.negative)}"
+
+
+def _listed(queries: Sequence[TextQuery]) -> str:
+    return ", ".join(map(told, queries))
+
+
+class BestDocuments:
+    """Collects the k documents with the highest scores; of equal ones, by source, then by row number.
+
+    Args:
+        k: how many are kept.
+    """
+
+    def __init__(self, k: int) -> None:
+        if k < 1:
+            raise ValueError(f"k={k} is no number of documents to keep: give 1 or more")
+        self.k = k
+        self._scores = np.empty(0, dtype=np.float32)
+        self._sources = np.empty(0, dtype=np.int32)
+        self._rows = np.empty(0, dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        """How many there are so far."""
+        return len(self._scores)
+
+    @property
+    def least(self) -> float:
+        """The score that a document must exceed to be added; minus infinity while there is room."""
+        return float(self._scores[-1]) if self.count == self.k else -np.inf
+
+    def add(self, sources: np.ndarray | int, rows: np.ndarray, scores: np.ndarray) -> None:
+        """Consider more documents.
+
+        Args:
+            sources: number of each one's source, or of the only one.
+            rows: their numbers in the source (int64).
+            scores: float32.
+        """
+        sources = np.broadcast_to(np.asarray(sources, dtype=np.int32), len(scores))
+        good = scores >= self.least
+        if good.sum() > self.k:
+            good &= scores >= np.partition(scores, len(scores) - self.k)[len(scores) - self.k]
+        scores = np.concatenate((self._scores, scores[good]))
+        rows = np.concatenate((self._rows, rows[good]))
+        sources = np.concatenate((self._sources, sources[good]))
+        order = np.lexsort((rows, sources, -scores))[: self.k]
+        self._scores, self._sources, self._rows = scores[order], sources[order], rows[order]
+
+    def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sources, row numbers and scores, best first."""
+        return self._sources, self._rows, self._scores
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,19 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
-from gateway.auth.errors import UnauthenticatedError
+from memwal.errors import LanceGatewayError
+
+
+class UnauthenticatedError(LanceGatewayError):
+    """A call whose credentials are missing or wrong.
+
+    The text never tells whether a user exists; what was wrong in particular goes to the log.
+    """
+
+    status: ClassVar[str] = "UNAUTHENTICATED"
+
 
 # Where pyarrow puts the token of the older handshake, whose password travels in a message.
 LEGACY_HEADER = "auth-token-bin"

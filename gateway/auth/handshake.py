@@ -23,10 +23,9 @@ from typing import Protocol
 from pyarrow import flight
 
 from gateway.auth.authenticator import Authenticator
-from gateway.auth.credentials import Basic, Bearer, Credentials, read_credentials
-from gateway.auth.errors import UnauthenticatedError
-from gateway.errors import answering
-from gateway.middleware import CallMiddlewareFactory
+from gateway.auth.credentials import Basic, Bearer, Credentials, UnauthenticatedError, read_credentials
+from gateway.protocol.errors import answering
+from gateway.protocol.middleware import CallMiddlewareFactory
 from memwal.errors import UnavailableError
 
 # Older handshakes wait for a message, each in a thread of its own, for as long as a client likes.

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from gateway.auth.credentials import Basic
-from gateway.auth.errors import UnauthenticatedError
-from gateway.auth.identity import MAX_NAME_LENGTH
+from gateway.auth.credentials import Basic, UnauthenticatedError
 from gateway.auth.throttle import Throttle
 from gateway.auth.users import User, Users
-from gateway.keeping import Keeping
+from gateway.protocol.expiring_cache import Keeping
+from gateway.protocol.identity import MAX_NAME_LENGTH
 from memwal.errors import InvalidInputError, UnavailableError
 
 logger = logging.getLogger(__name__)

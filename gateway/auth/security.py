@@ -9,10 +9,10 @@ from pyarrow import flight
 
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.handshake import CredentialsMiddleware, handshakes
-from gateway.auth.identity import ANONYMOUS, Identity
 from gateway.auth.tls import PLAINTEXT
-from gateway.middleware import CallMiddlewareFactory
-from planner.access import FULL_ACCESS, Access, FullAccess
+from gateway.protocol.identity import ANONYMOUS, Identity
+from gateway.protocol.middleware import CallMiddlewareFactory
+from planner.access.rights import FULL_ACCESS, Access, FullAccess
 
 CallMiddleware: TypeAlias = Mapping[str, flight.ServerMiddleware]
 """What looked at the headers of a call, by name."""

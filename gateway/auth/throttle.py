@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 from cachetools import LRUCache
 
-from gateway.auth.errors import UnauthenticatedError
+from gateway.auth.credentials import UnauthenticatedError
 from memwal.errors import InvalidInputError
 
 _MAX_REMEMBERED = 10_000

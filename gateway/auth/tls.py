@@ -6,9 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gateway.auth.errors import UnauthenticatedError
-from gateway.auth.identity import Identity
+from gateway.auth.credentials import UnauthenticatedError
 from gateway.auth.users import Users
+from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, PreconditionError
 
 PLAINTEXT: Mapping[str, Any] = MappingProxyType({})

@@ -24,7 +24,7 @@ from argon2.exceptions import InvalidHashError
 from pydantic import Field
 
 from gateway.auth.files import Strict, read_text, read_toml
-from gateway.auth.identity import Identity, check_name
+from gateway.protocol.identity import Identity, check_name
 from memwal.errors import InvalidInputError
 
 

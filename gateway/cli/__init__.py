@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli import configuring, querying, securing, serving
+from gateway.cli import config, security, serve, sql
 from pipeline.cli import app as pipeline_app
 
 app = typer.Typer(
@@ -41,12 +41,12 @@ def _options(
     pass
 
 
-app.command("serve")(serving.serve)
-app.command("sql")(querying.sql)
-app.add_typer(configuring.app, name="config")
-app.add_typer(securing.users, name="user")
-app.add_typer(securing.tokens, name="token")
-app.add_typer(securing.policies, name="policy")
+app.command("serve")(serve.serve)
+app.command("sql")(sql.sql)
+app.add_typer(config.app, name="config")
+app.add_typer(security.users, name="user")
+app.add_typer(security.tokens, name="token")
+app.add_typer(security.policies, name="policy")
 app.add_typer(pipeline_app, name="pipeline")
 
 

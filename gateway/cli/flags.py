@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from gateway.config.loading import Flag
+from gateway.config.loader import Flag
 from pipeline.cli.options import pairs
 
 ConfigFile: TypeAlias = Annotated[

@@ -8,7 +8,7 @@
 - `checking`: whether what the values lead to exists and fits
 """
 
-from gateway.config.loading import Flag, Loaded, load
+from gateway.config.loader import Flag, Loaded, load
 from gateway.config.schema import GatewayConfig
 
 __all__ = ["Flag", "GatewayConfig", "Loaded", "load"]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
-from gateway.config.loading import FILE_VARIABLE, fields
+from gateway.config.effective_values import toml
+from gateway.config.loader import FILE_VARIABLE, fields
 from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig
-from gateway.config.showing import toml
 from gateway.config.values import describe
 
 _HEAD = f"""\

@@ -6,7 +6,7 @@ which forgets thread-local values between two visits of such a thread: hence a m
 
 import threading
 
-from gateway.queries import Query
+from gateway.execution.running_queries import Query
 
 _serving: dict[int, Query] = {}
 _threads: dict[str, int] = {}

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gateway.queries import Queries, QueryState
-from planner.catalog import Catalog
+from gateway.execution.running_queries import Queries, QueryState
+from planner.tables.state.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)

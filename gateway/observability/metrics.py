@@ -22,9 +22,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricF
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from gateway.execution.running_queries import Query, QueryObserver, QueryState
 from gateway.observability.rpcs import RpcObserver
-from gateway.queries import Query, QueryObserver, QueryState
-from planner.control import SEARCH_KINDS
+from planner.bridge.run_control import SEARCH_KINDS
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _QUERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from memwal.errors import LanceGatewayError
-from memwal.storage import Storage
+from memwal.storage.files import Storage
 
 # Probes come every few seconds from several sides; storage is asked at most this often.
 _KEPT_SECONDS = 1.0

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from pyarrow import flight
 
-from gateway.errors import status_of
-from gateway.middleware import CallMiddlewareFactory
+from gateway.protocol.errors import status_of
+from gateway.protocol.middleware import CallMiddlewareFactory
 
 _METHODS = {
     flight.FlightMethod.HANDSHAKE: "Handshake",

@@ -13,14 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from gateway.config.loading import Loaded
-from gateway.config.showing import settings
+from gateway.config.effective_values import settings
+from gateway.config.loader import Loaded
+from gateway.execution.running_queries import Queries, Query
 from gateway.observability.current import shown_session
-from gateway.queries import Queries, Query
 from gateway.sessions import Sessions, shown_options
-from planner.access import Access
+from planner.access.rights import Access
+from planner.access.visible_catalog import MOMENT
 from planner.engine import SessionSettings
-from planner.system_tables import MOMENT
 
 # There is one catalog, with one schema.
 _OPTIONS = tuple(one for one in dataclasses.fields(SessionSettings) if one.name not in {"catalog", "schema"})

@@ -22,14 +22,14 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from execnodes import ExecNode, MetricsSet
+from gateway.execution.running_queries import Query, QueryObserver, QueryState
 from gateway.observability import current
 from gateway.observability.current import shown_session
 from gateway.observability.logs import shortened
 from gateway.observability.rpcs import RpcObserver
-from gateway.queries import Query, QueryObserver, QueryState
-from planner.access import Access
-from planner.catalog import Catalog
+from planner.access.rights import Access
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.tables.state.catalog import Catalog
 
 _SERVICE = "lance-gateway"
 _RPC_SERVICE = "arrow.flight.protocol.FlightService"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from memwal.errors import UnavailableError
-from memwal.manifest import RegionManifest, commit_manifest, read_latest_manifest
-from memwal.storage import Storage
+from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
+from memwal.storage.files import Storage
 
 _ATTEMPTS: Final = 16
 

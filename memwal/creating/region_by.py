@@ -17,12 +17,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from memwal.base.index_details import RegionField, RegionSpec
 from memwal.creating.options import UNSHARDED
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
-from memwal.expressions import evaluate_expression
-from memwal.index_details import RegionField, RegionSpec
-from memwal.raw_values import parse_result_type
-from memwal.transforms import transform_of
+from memwal.transforms.expressions import evaluate_expression
+from memwal.transforms.raw_values import parse_result_type
+from memwal.transforms.transforms import transform_of
 
 EXAMPLES: Final = "bucket(column, 16), identity(column), year(column), truncate(column, 4), unsharded"
 _TOKEN: Final = re.compile(

@@ -19,18 +19,16 @@ import pyarrow as pa
 from lance.dataset import Index
 from lance.fragment import FragmentMetadata
 
-from memwal.base_versions import renumbered
+from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
+from memwal.base.table_mark import table_mark, unmark_table
+from memwal.base.versions import renumbered
 from memwal.creating.columns import key_columns
 from memwal.creating.left_regions import GivenUpRegions
 from memwal.creating.options import MemWalOptions
 from memwal.creating.region_by import region_columns, region_fields
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalIndexDetails, RegionSpec
-from memwal.lance_errors import brief
-from memwal.layout import MEM_WAL, VERSIONS, base_manifest_paths
-from memwal.numbering import EVERYTHING
-from memwal.storage import Storage
-from memwal.table_mark import table_mark, unmark_table
+from memwal.errors import InvalidInputError, UnsupportedError, brief
+from memwal.regions.generation_numbers import EVERYTHING
+from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"

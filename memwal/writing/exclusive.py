@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from memwal.manifest import read_latest_manifests
-from memwal.storage import Storage
+from memwal.regions.manifest import read_latest_manifests
+from memwal.storage.files import Storage
 from memwal.writing.changes import Changes, FencedError, WriteReceipt
-from memwal.writing.region_writer import RegionWriter
+from memwal.writing.region.region_writer import RegionWriter
 
 
 class HeldWrite(Protocol):

@@ -14,18 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.storage import Storage
+from memwal.storage.files import Storage
 from memwal.writing.changes import Changes, NotOwnerError, SealedError, WriteReceipt
 from memwal.writing.exclusive import ExclusiveRegions
 from memwal.writing.observing import RegionStats
-from memwal.writing.opened import OpenTable, newest_version
 from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.outcomes import RegionOutcome, receipt_of
-from memwal.writing.own_tail import OwnTail
-from memwal.writing.region_writer import RegionWriter
-from memwal.writing.requests import Request
-from memwal.writing.sending import forwarded
-from memwal.writing.splitting import split
+from memwal.writing.outcomes import RegionOutcome, forwarded, receipt_of
+from memwal.writing.region.own_tail import OwnTail
+from memwal.writing.region.region_writer import RegionWriter
+from memwal.writing.region.requests import Request
+from memwal.writing.table.open_table import OpenTable, newest_version, split
 
 _log = logging.getLogger(__name__)
 _THREADS = 16

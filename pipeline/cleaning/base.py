@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memwal.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
-from memwal.manifest import list_regions
+from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
+from memwal.regions.manifest import list_regions
 from pipeline.cleaning.past import Past
-from pipeline.lake import LakeTable
-from pipeline.state import NoMemWalError
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.state import NoMemWalError
 
 
 @dataclass(frozen=True, slots=True)

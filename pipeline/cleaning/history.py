@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from memwal.errors import PreconditionError, UnavailableError
-from memwal.layout import from_bit_reversed, manifest_directory, manifest_path
-from memwal.manifest import RegionManifest, read_latest_manifest
-from memwal.storage import Entry, Storage
+from memwal.regions.manifest import RegionManifest, read_latest_manifest
+from memwal.storage.files import Entry, Storage, from_bit_reversed, manifest_directory, manifest_path
 from pipeline.cleaning.past import FOREVER
 
 _ATTEMPTS = 8

@@ -8,19 +8,19 @@ from itertools import groupby
 from typing import TypeAlias
 
 from memwal.errors import UnavailableError
-from memwal.manifest import list_regions
-from memwal.storage import Storage
+from memwal.regions.manifest import list_regions
+from memwal.storage.files import Storage
 from pipeline.cleaning.base import Base, read_base
-from pipeline.cleaning.finding import LookAtRegion
 from pipeline.cleaning.garbage import CleanReport, Found, Garbage, Kept, Kind
-from pipeline.cleaning.leftovers import markers
 from pipeline.cleaning.past import expired, list_versions, past_of
 from pipeline.cleaning.policy import CleanPolicy
 from pipeline.cleaning.removing import RemoveFromRegion
+from pipeline.cleaning.rules.all_rules import LookAtRegion
+from pipeline.cleaning.rules.leftovers import markers
 from pipeline.cleaning.versions import old_versions, remove_versions
-from pipeline.lake import LakeTable
-from pipeline.progress import Progress, silent
-from pipeline.runners import Runner, Threads
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress, silent
+from pipeline.jobs.runners import Runner, Threads
 
 Clock: TypeAlias = Callable[[], float]
 """Unix time in seconds."""

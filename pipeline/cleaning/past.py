@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memwal.errors import InvalidInputError, UnavailableError
-from memwal.index_details import read_index_details
-from memwal.lance_errors import brief
+from memwal.base.index_details import read_index_details
+from memwal.errors import InvalidInputError, UnavailableError, brief
 from pipeline.cleaning.garbage import Kind
 from pipeline.cleaning.policy import CleanPolicy
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 
 FOREVER = 1 << 62
 """Later than any file."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memwal.layout import manifest_path, wal_entry_path
-from memwal.storage import Storage
+from memwal.storage.files import Storage, manifest_path, wal_entry_path
 from pipeline.cleaning.base import Base
-from pipeline.cleaning.directories import is_still_garbage
-from pipeline.cleaning.finding import look
 from pipeline.cleaning.garbage import Garbage, Kind
-from pipeline.cleaning.generations import take_out
 from pipeline.cleaning.policy import CleanPolicy
+from pipeline.cleaning.rules.all_rules import look
+from pipeline.cleaning.rules.directories import is_still_garbage
+from pipeline.cleaning.rules.generations import take_out
 from pipeline.cleaning.view import RegionView
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 
 _NUMBERED = (Kind.LOG, Kind.MANIFESTS)
 _AT_ONCE = 1000

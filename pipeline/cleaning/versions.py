@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memwal.errors import UnavailableError
-from memwal.lance_errors import brief
-from memwal.layout import VERSIONS
-from memwal.storage import Storage
+from memwal.errors import UnavailableError, brief
+from memwal.storage.files import VERSIONS, Storage
 from pipeline.cleaning.garbage import Garbage, Kind
 from pipeline.cleaning.past import Version
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 
 _PARTS = ("data", "_deletions", "_indices")
 

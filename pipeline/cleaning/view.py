@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memwal.layout import region_directory
-from memwal.manifest import RegionManifest
-from memwal.storage import Entry, Storage
+from memwal.regions.manifest import RegionManifest
+from memwal.storage.files import Entry, Storage, region_directory
 from pipeline.cleaning.base import Base
 from pipeline.cleaning.history import RegionHistory
 from pipeline.cleaning.policy import CleanPolicy

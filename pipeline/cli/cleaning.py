@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.cli.failing import failing, for_each
-from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
-from pipeline.cli.runner import Master, opened_runner
+from pipeline.cli.options import (
+    ConfigFile,
+    Master,
+    RootOrFile,
+    StorageOptions,
+    Tables,
+    opened_runner,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from pipeline.cleaning import CleanReport
@@ -55,9 +62,9 @@ def clean(
     """
     with failing():
         from pipeline.cleaning import clean as run  # noqa: PLC0415 - keeps --help quick
-        from pipeline.lake import Lake, LakeTable  # noqa: PLC0415
-        from pipeline.progress import on_terminal  # noqa: PLC0415
-        from pipeline.settings import load  # noqa: PLC0415
+        from pipeline.cli.settings import load  # noqa: PLC0415
+        from pipeline.jobs.lake import Lake, LakeTable  # noqa: PLC0415
+        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
 
         flags = {
             "root": root,

@@ -11,7 +11,7 @@ import typer
 from memwal.errors import LanceGatewayError
 
 if TYPE_CHECKING:
-    from pipeline.lake import LakeTable
+    from pipeline.jobs.lake import LakeTable
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def for_each(tables: Sequence[LakeTable], job: Callable[[LakeTable], object], *,
     Raises:
         typer.Exit: with status 1, once all had their turn, where one failed; each was told on stderr.
     """
-    from pipeline.state import NoMemWalError  # noqa: PLC0415 - keeps --help quick
+    from pipeline.jobs.state import NoMemWalError  # noqa: PLC0415 - keeps --help quick
 
     has_failed = False
     for table in tables:

@@ -8,13 +8,12 @@ import typer
 
 from memwal.errors import InvalidInputError
 from pipeline.cli.failing import failing, for_each
-from pipeline.cli.options import Root, StorageOptions, Tables, pairs, storage_options
-from pipeline.cli.runner import Master, opened_runner
-from pipeline.counted import counted
+from pipeline.cli.options import Master, Root, StorageOptions, Tables, opened_runner, pairs, storage_options
+from pipeline.jobs.progress import counted
 
 if TYPE_CHECKING:
     from pipeline.indexing import BuildReport, IndexReport
-    from pipeline.lake import LakeTable
+    from pipeline.jobs.lake import LakeTable
 
 
 def index(
@@ -60,8 +59,8 @@ def index(
     """Bring indexes up to date with merges and put small files together; or build indexes."""
     with failing():
         from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain  # noqa: PLC0415 - keeps --help quick
-        from pipeline.lake import Lake  # noqa: PLC0415
-        from pipeline.progress import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.lake import Lake  # noqa: PLC0415
+        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
 
         policy = IndexPolicy(
             max_unindexed_rows,

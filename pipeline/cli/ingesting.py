@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.cli.failing import failing
-from pipeline.cli.options import Root, StorageOptions, pairs, storage_options
-from pipeline.cli.runner import Master
-from pipeline.counted import counted
+from pipeline.cli.options import Master, Root, StorageOptions, pairs, storage_options
+from pipeline.jobs.progress import counted
 
 if TYPE_CHECKING:
     from pipeline.ingesting import IngestReport
@@ -69,8 +68,8 @@ def ingest(
         from pipeline.ingesting import ingest as run  # noqa: PLC0415
         from pipeline.ingesting import stream as start  # noqa: PLC0415
         from pipeline.ingesting.sources import Source, parse_trigger  # noqa: PLC0415
-        from pipeline.lake import Lake  # noqa: PLC0415
-        from pipeline.progress import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.lake import Lake  # noqa: PLC0415
+        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
         from pipeline.spark.session import opened_session  # noqa: PLC0415
 
         if (checkpoint is not None or trigger is not None) and not stream:

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.cli.failing import failing, for_each
-from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
-from pipeline.cli.runner import Master, opened_runner
-from pipeline.counted import counted
+from pipeline.cli.options import (
+    ConfigFile,
+    Master,
+    RootOrFile,
+    StorageOptions,
+    Tables,
+    opened_runner,
+    storage_options,
+)
+from pipeline.jobs.progress import counted
 
 if TYPE_CHECKING:
-    from pipeline.lake import LakeTable
+    from pipeline.jobs.lake import LakeTable
     from pipeline.merging import MergeReport
 
 
@@ -70,10 +77,10 @@ def merge(
     is given: then tables for which none of those given holds are left alone.
     """
     with failing():
-        from pipeline.lake import Lake  # noqa: PLC0415 - keeps --help quick
+        from pipeline.cli.settings import load  # noqa: PLC0415
+        from pipeline.jobs.lake import Lake  # noqa: PLC0415 - keeps --help quick
+        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
         from pipeline.merging import merge as run  # noqa: PLC0415
-        from pipeline.progress import on_terminal  # noqa: PLC0415
-        from pipeline.settings import load  # noqa: PLC0415
 
         settings = load(
             {

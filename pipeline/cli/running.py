@@ -8,8 +8,15 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.failing import failing
-from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
-from pipeline.cli.runner import Master, opened_runner
+from pipeline.cli.options import (
+    ConfigFile,
+    Master,
+    RootOrFile,
+    StorageOptions,
+    Tables,
+    opened_runner,
+    storage_options,
+)
 
 
 def run(
@@ -44,14 +51,14 @@ def run(
     Several of these processes may run on one root.
     """
     with failing(), ExitStack() as stack:
+        from pipeline.cli.settings import load  # noqa: PLC0415
+        from pipeline.jobs.lake import Lake  # noqa: PLC0415
+        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
         from pipeline.keeping import Keeper  # noqa: PLC0415 - keeps --help quick
         from pipeline.keeping.http import HttpServer  # noqa: PLC0415
         from pipeline.keeping.logs import configure  # noqa: PLC0415
         from pipeline.keeping.metrics import KeeperMetrics  # noqa: PLC0415
         from pipeline.keeping.running import run_until, stopping  # noqa: PLC0415
-        from pipeline.lake import Lake  # noqa: PLC0415
-        from pipeline.progress import on_terminal  # noqa: PLC0415
-        from pipeline.settings import load  # noqa: PLC0415
 
         settings = load(
             {

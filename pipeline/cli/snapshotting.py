@@ -9,10 +9,10 @@ import typer
 
 from pipeline.cli.failing import failing, for_each
 from pipeline.cli.options import ConfigFile, RootOrFile, StorageOptions, Tables, storage_options
-from pipeline.counted import counted
+from pipeline.jobs.progress import counted
 
 if TYPE_CHECKING:
-    from pipeline.lake import LakeTable
+    from pipeline.jobs.lake import LakeTable
     from pipeline.snapshotting import SnapshotReport
 
 
@@ -36,9 +36,9 @@ def snapshot(
     A table whose regions are remembered as they are is left alone.
     """
     with failing():
-        from pipeline.lake import Lake  # noqa: PLC0415 - keeps --help quick
-        from pipeline.progress import on_terminal  # noqa: PLC0415
-        from pipeline.settings import load  # noqa: PLC0415
+        from pipeline.cli.settings import load  # noqa: PLC0415
+        from pipeline.jobs.lake import Lake  # noqa: PLC0415 - keeps --help quick
+        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
         from pipeline.snapshotting import snapshot as run  # noqa: PLC0415
 
         settings = load(

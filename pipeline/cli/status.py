@@ -28,8 +28,8 @@ def status(
     """
     with failing():
         from memwal.errors import InvalidInputError, LanceGatewayError  # noqa: PLC0415
-        from pipeline.lake import Lake  # noqa: PLC0415 - keeps --help quick
-        from pipeline.settings import load  # noqa: PLC0415
+        from pipeline.cli.settings import load  # noqa: PLC0415
+        from pipeline.jobs.lake import Lake  # noqa: PLC0415 - keeps --help quick
         from pipeline.status import TableStatus, read_status  # noqa: PLC0415
 
         if as_json and prometheus:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from memwal.base.index_details import MemWalIndexDetails
 from memwal.errors import UnavailableError
-from memwal.index_details import MemWalIndexDetails
 from pipeline.indexing.indexes import TableIndexes
 from pipeline.indexing.optimising import Optimised, optimise
 from pipeline.indexing.planning import catching_up
 from pipeline.indexing.verifying import lacking, refusal
-from pipeline.lake import LakeTable
-from pipeline.progress import Progress
-from pipeline.runners import Runner
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress
+from pipeline.jobs.runners import Runner
 
 _ROUNDS = 6
 _QUIET_ROUNDS = 2

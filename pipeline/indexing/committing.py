@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memwal import contention
-from memwal.contention import Outcome
-from pipeline.lake import LakeTable
+from memwal.base import versions
+from memwal.base.versions import Outcome
+from pipeline.jobs.lake import LakeTable
 
 
 def committed(table: LakeTable, what: str, change: Callable[[], Outcome]) -> Outcome:
@@ -21,4 +21,4 @@ def committed(table: LakeTable, what: str, change: Callable[[], Outcome]) -> Out
         PreconditionError: Lance refuses it; says why.
         UnavailableError: others were first, time after time.
     """
-    return contention.committed(f"table {table.name!r}: can't {what}", change)
+    return versions.committed(f"table {table.name!r}: can't {what}", change)

@@ -10,9 +10,9 @@ from lance.optimize import Compaction
 
 from pipeline.indexing.committing import committed
 from pipeline.indexing.policy import IndexPolicy
-from pipeline.lake import LakeTable
-from pipeline.progress import Progress
-from pipeline.runners import Runner
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress
+from pipeline.jobs.runners import Runner
 
 
 @dataclass(frozen=True, slots=True)

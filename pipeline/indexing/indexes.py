@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memwal.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
-from pipeline.lake import LakeTable
+from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
+from pipeline.jobs.lake import LakeTable
 
 _VECTOR_TYPES = ("IVF", "HNSW", "VECTOR")
 

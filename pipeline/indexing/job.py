@@ -13,9 +13,9 @@ from pipeline.indexing.planning import Needs, Upkeep, catching_up, gathering, ne
 from pipeline.indexing.policy import IndexPolicy
 from pipeline.indexing.training import record
 from pipeline.indexing.verifying import lagging, refusal
-from pipeline.lake import LakeTable
-from pipeline.progress import Progress, silent
-from pipeline.runners import Runner, Threads
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress, silent
+from pipeline.jobs.runners import Runner, Threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from itertools import chain
 from memwal.errors import PreconditionError
 from pipeline.indexing.committing import committed
 from pipeline.indexing.planning import Upkeep
-from pipeline.lake import LakeTable
-from pipeline.progress import Progress
-from pipeline.runners import Runner
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress
+from pipeline.jobs.runners import Runner
 
 
 @dataclass(frozen=True, slots=True)

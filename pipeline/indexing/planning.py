@@ -19,11 +19,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeline.counted import counted
 from pipeline.indexing.indexes import Fragment, IndexState, TableIndexes
 from pipeline.indexing.policy import IndexPolicy
 from pipeline.indexing.training import Training, recalled
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from memwal.errors import InvalidInputError
-from memwal.storage import Storage
-from pipeline.counted import counted
+from memwal.storage.files import Storage
 from pipeline.indexing.indexes import IndexState
 from pipeline.indexing.policy import IndexPolicy
+from pipeline.jobs.progress import counted
 
 DIRECTORY: Final = "_gateway/indexing"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from memwal.errors import PreconditionError
-from pipeline.counted import counted
 from pipeline.indexing.indexes import IndexState, TableIndexes
 from pipeline.indexing.optimising import Optimised
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import counted
 
 
 def lacking(before: TableIndexes, after: TableIndexes) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from pipeline.ingesting.report import IngestReport, RegionReport
 from pipeline.ingesting.routing import REGION, Router
 from pipeline.ingesting.watching import watched
 from pipeline.ingesting.writing import WRITTEN, RegionsWriter
-from pipeline.lake import LakeTable
-from pipeline.progress import Progress, silent
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress, silent
 from pipeline.spark.carrying import told
 from pipeline.spark.versions import versions
 

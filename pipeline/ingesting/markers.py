@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass
 
 from memwal.errors import InvalidInputError
-from memwal.storage import Storage
+from memwal.storage.files import Storage
 
 DIRECTORY = "_gateway/ingest"
 _KEPT = 3

@@ -15,7 +15,7 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.writing import OpenTable
 from pipeline.ingesting.columns import Columns, first_failing
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.spark.carrying import carrying
 from pipeline.spark.versions import Versions
 

@@ -11,7 +11,7 @@ from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionErro
 from pipeline.ingesting.job import ingest
 from pipeline.ingesting.options import IngestOptions
 from pipeline.ingesting.report import IngestReport
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.spark.carrying import carrying, told
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pipeline.progress import Progress, silent
+from pipeline.jobs.progress import Progress, silent
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

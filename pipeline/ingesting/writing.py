@@ -16,7 +16,7 @@ from pipeline.ingesting.markers import BatchMarkers
 from pipeline.ingesting.options import IngestOptions
 from pipeline.ingesting.report import RegionReport
 from pipeline.ingesting.routing import REGION
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.spark.carrying import carrying
 from pipeline.spark.versions import Versions
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memwal.errors import LanceGatewayError, NotFoundError
+from pipeline.jobs.lake import Lake, LakeTable
+from pipeline.jobs.progress import Progress, silent
+from pipeline.jobs.runners import Runner, Threads
 from pipeline.keeping.policy import Policies
 from pipeline.keeping.steps import STEPS, Done, Step
 from pipeline.keeping.tables import KeptTable
-from pipeline.lake import Lake, LakeTable
-from pipeline.progress import Progress, silent
-from pipeline.runners import Runner, Threads
 
 logger = logging.getLogger(__name__)
 

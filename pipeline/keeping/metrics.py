@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from memwal.errors import LanceGatewayError
+from pipeline.jobs.lake import LakeTable
 from pipeline.keeping.steps import Done
-from pipeline.lake import LakeTable
 from pipeline.status.metrics import StatusCollector
 from pipeline.status.reading import TableStatus, read_status
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pipeline.cleaning import clean
-from pipeline.counted import counted
 from pipeline.indexing import maintain
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress, counted
+from pipeline.jobs.runners import Runner
 from pipeline.keeping.policy import Policies
-from pipeline.lake import LakeTable
 from pipeline.merging import merge
-from pipeline.progress import Progress
-from pipeline.runners import Runner
 from pipeline.snapshotting import snapshot
 
 

@@ -6,10 +6,10 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memwal.manifest import RegionManifest
+from memwal.regions.manifest import RegionManifest
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.state import NoMemWalError, TableState
 from pipeline.keeping.policy import RunPolicy
-from pipeline.lake import LakeTable
-from pipeline.state import NoMemWalError, TableState
 
 _SPREAD = 0.2
 _SETTLED_SECONDS = 300.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from memwal.errors import InvalidInputError
-from memwal.manifest import FlushedGeneration
-from pipeline.lake import LakeTable
+from memwal.regions.manifest import FlushedGeneration
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging.extents import agree
 from pipeline.merging.policy import MergePolicy
 from pipeline.merging.weighing import Pending, Weight, Weights

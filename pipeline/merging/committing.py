@@ -17,10 +17,9 @@ import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
 from memwal.creating import key_columns
-from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.lance_errors import brief
+from memwal.errors import LanceGatewayError, UnavailableError, brief
 from memwal.stored_fields import fields_of_dataset
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, Reader, recorded
 from pipeline.merging.winners import Part, Winners
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from memwal.errors import CorruptDataError, UnavailableError
-from memwal.layout import EXTENTS, extent_path
-from memwal.storage import Storage
+from memwal.storage.files import EXTENTS, Storage, extent_path
 
 
 def agree(storage: Storage, region_id: str, first: int, through: int) -> int:

@@ -10,13 +10,12 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.index_details import read_index_details
-from memwal.lance_errors import brief
-from memwal.layout import generation_directory
-from memwal.manifest import FlushedGeneration
+from memwal.base.index_details import read_index_details
+from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, UnavailableError, brief
+from memwal.regions.manifest import FlushedGeneration
+from memwal.storage.files import generation_directory
 from memwal.stored_fields import StoredField, fields_of_dataset
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 
 _BATCH_ROWS = 65_536
 _DAMAGE = ("corrupt", "invalid", "magic", "decode", "does not match")

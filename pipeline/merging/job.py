@@ -8,7 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memwal.errors import NotFoundError, UnavailableError
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress, silent
+from pipeline.jobs.runners import Runner, Threads
+from pipeline.jobs.state import TableState
 from pipeline.merging.batches import Batch, batches
 from pipeline.merging.committing import Manner, MergedBatch, commit
 from pipeline.merging.extents import forget, forget_merged
@@ -17,9 +20,6 @@ from pipeline.merging.policy import MergePolicy
 from pipeline.merging.uniting import unite
 from pipeline.merging.weighing import Pending, due, weigh
 from pipeline.merging.winners import Prefix, Winners, check_key, winners
-from pipeline.progress import Progress, silent
-from pipeline.runners import Runner, Threads
-from pipeline.state import TableState
 
 _FRUITLESS_ROUNDS = 8
 

@@ -14,12 +14,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from memwal.index_details import MemWalIndexDetails
-from memwal.layout import MEM_WAL, VERSIONS, base_manifest_paths, from_bit_reversed, generation_directory
-from memwal.manifest import FlushedGeneration, RegionManifest
+from memwal.base.index_details import MemWalIndexDetails
+from memwal.regions.manifest import FlushedGeneration, RegionManifest
+from memwal.regions.wal import read_wal_entry
+from memwal.storage.files import (
+    MEM_WAL,
+    VERSIONS,
+    base_manifest_paths,
+    from_bit_reversed,
+    generation_directory,
+)
 from memwal.stored_fields import TOMBSTONE, fields_of_dataset, fields_of_entry
-from memwal.wal import read_wal_entry
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging.winners import keys_of
 
 Key = tuple[Any, ...]

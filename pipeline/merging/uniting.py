@@ -23,21 +23,21 @@ import pyarrow as pa
 
 from memwal.creating import key_columns
 from memwal.errors import PreconditionError, UnavailableError
-from memwal.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
-from memwal.region_ids import doubles
+from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
+from memwal.regions.region_ids import doubles
+from memwal.regions.wal import read_wal_entry
 from memwal.stored_fields import fields_of_dataset, fields_of_entry
-from memwal.wal import read_wal_entry
 from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.changes import SealedError
-from memwal.writing.claim import Claim, open_claim
-from memwal.writing.log import has_unflushed, is_over
-from pipeline.counted import counted
-from pipeline.lake import LakeTable
+from memwal.writing.region.claim import Claim, open_claim
+from memwal.writing.table.log_state import has_unflushed, is_over
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import counted
+from pipeline.jobs.state import TableState
 from pipeline.merging.committing import Manner, commit
 from pipeline.merging.generations import Reader, open_generation, recorded
 from pipeline.merging.key_times import Key, KeyTimes, Version, copied, key_times
 from pipeline.merging.winners import Prefix, Winners, check_key
-from pipeline.state import TableState
 
 _ATTEMPTS: Final = 8
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from memwal.errors import LanceGatewayError
-from memwal.layout import generation_directory
-from memwal.manifest import FlushedGeneration
-from memwal.storage import Storage
-from pipeline.lake import LakeTable
+from memwal.regions.manifest import FlushedGeneration
+from memwal.storage.files import Storage, generation_directory
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import open_generation
 from pipeline.merging.policy import MergePolicy
 

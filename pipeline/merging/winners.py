@@ -16,9 +16,9 @@ import pyarrow.types as kinds
 
 from memwal.creating import key_columns
 from memwal.errors import CorruptDataError, UnsupportedError
-from memwal.manifest import FlushedGeneration
+from memwal.regions.manifest import FlushedGeneration
 from memwal.stored_fields import TOMBSTONE, fields_of_dataset
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging.generations import MergedMeanwhileError, open_generation, scan
 
 Part: TypeAlias = tuple[str, FlushedGeneration, np.ndarray | None]

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import lance
 from lance.dataset import Index
 
-from memwal.base_versions import commit_next
-from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_base_manifest
-from memwal.region_snapshots import encode_region_snapshots
-from pipeline.state import TableState
+from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_base_manifest
+from memwal.base.versions import commit_next
+from memwal.regions.region_snapshots import encode_region_snapshots
+from pipeline.jobs.state import TableState
 
 
 @dataclass(frozen=True, slots=True)

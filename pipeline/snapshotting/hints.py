@@ -11,10 +11,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from memwal.layout import wal_entry_path
-from memwal.manifest import RegionManifest, commit_manifest
-from memwal.storage import Storage
-from memwal.wal import last_wal_position
+from memwal.regions.manifest import RegionManifest, commit_manifest
+from memwal.regions.wal import last_wal_position
+from memwal.storage.files import Storage, wal_entry_path
 
 
 def refresh_hints(

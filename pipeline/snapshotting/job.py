@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from memwal.errors import CorruptDataError, UnavailableError
-from memwal.manifest import RegionManifest
-from memwal.region_snapshots import decode_region_snapshots
-from pipeline.lake import LakeTable
-from pipeline.progress import Progress, silent
-from pipeline.runners import Runner
+from memwal.regions.manifest import RegionManifest
+from memwal.regions.region_snapshots import decode_region_snapshots
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Progress, silent
+from pipeline.jobs.runners import Runner
+from pipeline.jobs.state import RegionState, TableState
 from pipeline.snapshotting.committing import CommittedSnapshots, commit
 from pipeline.snapshotting.hints import refresh_hints
 from pipeline.snapshotting.policy import SnapshotPolicy
-from pipeline.state import RegionState, TableState
 
 ATTEMPTS = 12
 _FIRST_PAUSE_SECONDS = 0.02

@@ -11,7 +11,6 @@
 Nothing of it is imported before it is needed: Spark's workers load what a task uses, and no more.
 """
 
-from pipeline.source.datasource import LanceGatewayDataSource
-from pipeline.source.registering import register
+from pipeline.source.datasource import LanceGatewayDataSource, register
 
 __all__ = ["LanceGatewayDataSource", "register"]

@@ -14,6 +14,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pipeline.source.options import Options
     from pipeline.source.writing import Target
 
@@ -95,3 +97,23 @@ class LanceGatewayDataSource(DataSource):
 
         refuse(self.options, writing=writing)
         return Options.of(self.options, parallelism=self.parallelism)
+
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("lance_gateway")` known, with filters and the session's parallelism.
+
+    Args:
+        spark: the session; filters are offered to all of its Python data sources from now on.
+    """
+    spark.conf.set(PUSHDOWN, "true")
+    cores = spark.sparkContext.defaultParallelism if hasattr(spark, "_jsparkSession") else None
+
+    class Registered(LanceGatewayDataSource):
+        """The same, with what only the driver knows."""
+
+        parallelism = cores
+
+    spark.dataSource.register(Registered)

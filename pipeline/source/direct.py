@@ -19,12 +19,11 @@ from google.protobuf.message import DecodeError
 
 from memwal.errors import InvalidInputError, PreconditionError
 from pipeline.source.options import Options
-from planner.catalog import Catalog
 from planner.engine import QueryEngine
-from planner.parts import ScanPart
-from planner.settings import SessionSettings
-from planner.shortcuts import without_shortcuts
-from planner.snapshot import Consistency
+from planner.plans.scan_parts import ScanPart
+from planner.scans.settings import SessionSettings, without_shortcuts
+from planner.tables.sources.snapshot import Consistency
+from planner.tables.state.catalog import Catalog
 from protos import gateway_pb2 as own
 
 _PACKAGE = "lance-gateway"

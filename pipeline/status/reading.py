@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from memwal.base.index_details import BaseManifest, read_base_manifest
 from memwal.errors import CorruptDataError, LanceGatewayError
-from memwal.index_details import BaseManifest, read_base_manifest
-from memwal.layout import generation_directory, wal_entry_path
-from memwal.manifest import RegionManifest, list_regions, read_latest_manifests
-from memwal.region_ids import doubles, is_retired
-from memwal.storage import Storage
-from memwal.wal import last_wal_position, read_wal_entry
-from pipeline.lake import LakeTable
-from pipeline.state import RegionState
+from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
+from memwal.regions.region_ids import doubles, is_retired
+from memwal.regions.wal import last_wal_position, read_wal_entry
+from memwal.storage.files import Storage, generation_directory, wal_entry_path
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.state import RegionState
 
 _NANOSECONDS = 1_000_000_000
 

@@ -23,8 +23,8 @@ from datafusion import Expr
 from datafusion.expr import BinaryExpr, Negative, Sort
 from datafusion.plan import LogicalPlan
 
-from planner.search.distance_functions import DISTANCES, Distance
-from planner.search.plan_reading import (
+from planner.bridge.distance_functions import DISTANCES, Distance
+from planner.bridge.plan_reading import (
     Chain,
     Expression,
     chain_from,
@@ -35,7 +35,7 @@ from planner.search.plan_reading import (
     operands,
     serialized,
 )
-from planner.search.residual import PlannedCondition, planned_condition
+from planner.search.conditions.residual import PlannedCondition, planned_condition
 
 __all__ = ["MAX_ROWS", "Nearest", "Ranking", "nearest_by_table"]
 

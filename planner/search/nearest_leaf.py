@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from datafusion import DataFrame
 
 from execnodes import ExecNode, LanceSource
-from execnodes.data_files import Columns, Place
-from execnodes.search.fallback import FallbackExec
+from execnodes.search.operators.fallback import FallbackExec
 from execnodes.search.request import VectorRequest
-from planner.base_table import BaseTable
-from planner.leaf import TableLeaf
-from planner.query import QueryRun, TableScan
-from planner.search.nearest import Nearest
-from planner.search.scan import SearchScan
-from planner.search.search import Search
-from planner.secured import SecuredTable
+from execnodes.storage.data_files import Columns, Place
+from planner.access.visible_catalog import SecuredTable
+from planner.bridge.plan_reading import chains_of, subquery_plans
+from planner.scans.query_run import QueryRun, TableScan
+from planner.scans.table_leaf import TableLeaf
+from planner.search.conditions.residual import refuse_subqueries, residual_conditions
+from planner.search.nearest import Nearest, nearest_by_table
+from planner.search.request.search_request import Search
+from planner.search.search_scan import SearchLeaf, SearchScan
+from planner.tables.sources.base_table import BaseTable
 
 __all__ = ["NearestLeaf"]
 
@@ -164,3 +168,42 @@ def _lacks(source: LanceSource, column: str) -> bool:
     quoted = "`" + name.replace("`", "``") + "`"
     found: int = source.dataset.count_rows(f"{quoted} IS NULL")  # type: ignore[attr-defined]
     return found > 0
+
+
+def tell_leaves(
+    frame: DataFrame, leaves: Mapping[str, TableLeaf], handing: Callable[[], DataFrame] | None = None
+) -> None:
+    """Look at a plan, and tell leaves of which rows it needs the nearest only, and under which conditions.
+
+    Args:
+        frame: the planned statement; nothing is read yet.
+        leaves: its leaves by the names of their tables in the plan.
+        handing: where leaves are not handed their conjuncts, plans the statement as if they were.
+
+    Raises:
+        UnsupportedError: a condition that a search can't meet before ranking.
+    """
+    searches = {
+        name: leaf for name, leaf in leaves.items() if isinstance(leaf, SearchLeaf) and leaf.prefilters
+    }
+    ranked = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, NearestLeaf)}
+    if not (ranked or searches):
+        return
+    plan = frame.optimized_logical_plan()
+    if ranked:
+        for name, nearest in nearest_by_table(plan).items():
+            if name in ranked:
+                ranked[name].nearest = nearest
+    if not searches:
+        return
+    refuse_subqueries(frame.logical_plan(), searches.keys())
+    subqueries = list(subquery_plans(plan))
+    reads = Counter(chain.table for one in (plan, *subqueries) for chain in chains_of(one))
+    if handing is not None:
+        plan = handing().optimized_logical_plan()
+        subqueries = list(subquery_plans(plan))
+    added = {name: leaf.added_columns for name, leaf in searches.items()}
+    conditions = residual_conditions(plan, subqueries, added, handed=handing is None)
+    for name, leaf in searches.items():
+        leaf.known_reads = reads[name]
+        leaf.residual = conditions.get(name, ())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client import GatewayClient
+from gateway.cli.client import GatewayClient
 from tests.crash.load import Ledger, Statement, Worker, create_tables
 from tests.crash.zygote import Zygote
 from tests.fights.registers import meanwhile

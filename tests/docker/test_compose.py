@@ -14,12 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.config import load
 from gateway.config.schema import GatewayConfig
+from gateway.execution.running_queries import Queries
 from gateway.observability.gauges import Gauges
 from gateway.observability.metrics import Metrics
 from gateway.observability.writes import WriteGauges, WriteMetrics
-from gateway.queries import Queries
-from gateway.writing import open_writing
-from planner.catalog import Catalog
+from gateway.start.writes import open_writing
+from planner.tables.state.catalog import Catalog
 
 FOLDER = Path(__file__).parents[2] / "docker"
 GATEWAYS = ("gateway", "gateway-2")

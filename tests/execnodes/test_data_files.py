@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from execnodes.data_files import BasePath, Deletions, FragmentFiles, Place, bases_of
+from execnodes.storage.data_files import BasePath, Deletions, FragmentFiles, Place, bases_of
 
 BASES = {1: BasePath("s3://b/one", True), 2: BasePath("s3://b/two", False)}
 

@@ -27,11 +27,10 @@ from execnodes import (
     TaskContext,
     UnionExec,
 )
-from execnodes.coalesce_batches import coalesced
-from execnodes.node import rows_without_columns
-from execnodes.row_mask import fragment_mask
+from execnodes.node import coalesced, rows_without_columns
+from execnodes.rows.row_mask import fragment_mask
 from memwal.bloom import build_key_filter
-from planner.column_cache import DecodedColumns
+from planner.tables.sources.column_cache import DecodedColumns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -148,7 +147,7 @@ class TestLanceScan:
     def test_a_scan_that_finds_nothing_can_be_stopped_on_its_way(
         self, source: LanceSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("execnodes.lance_scan.RUN_ROWS", 1)
+        monkeypatch.setattr("execnodes.scans.scan_nodes.RUN_ROWS", 1)
         looks = iter(range(100))
 
         def check() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from planner.catalog import Catalog
+from planner.tables.state.catalog import Catalog
 from tests.faults.scenario import Possible, create_table
 from tests.support.failing_s3 import FailingS3, Fate, failing_s3
 from tests.support.gateways import EAGER, EngineGateway

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.catalog import Catalog
+from planner.tables.state.catalog import Catalog
 from tests.faults.scenario import Possible, create_table
 from tests.support.faults import FaultyBackend, How, faulty
 from tests.support.gateways import EAGER, EngineGateway

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from tests.gateway import rpc
-from tests.gateway.test_errors import assert_clean
+from tests.gateway.protocol.test_errors import assert_clean
 from tests.support.servers import GatewayProcess
 
 _METRICS = re.compile(r"metrics and health at (http://\S+)")

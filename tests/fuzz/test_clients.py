@@ -17,7 +17,7 @@ from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from tests.fuzz.target import Target
 from tests.gateway import rpc
-from tests.gateway.test_queries import TRICKLE
+from tests.gateway.execution.test_running_queries import TRICKLE
 
 ENDLESS = sql.CommandStatementQuery(query=TRICKLE)
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -15,7 +15,7 @@ from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.fuzz.target import Target, refused
 from tests.gateway import rpc
-from tests.gateway.test_errors import assert_clean
+from tests.gateway.protocol.test_errors import assert_clean
 from tests.gateway.test_malformed import BARE_ACTIONS, COMMANDS, PACKED_ACTIONS
 
 GIANT = 2 << 20

@@ -13,7 +13,7 @@ from protos import flight_sql_pb2 as sql
 from tests.fuzz.statements import statements
 from tests.fuzz.target import Target, refused
 from tests.gateway import rpc
-from tests.gateway.test_errors import assert_clean
+from tests.gateway.protocol.test_errors import assert_clean
 
 # What these grammars may well ask for, and DataFusion has no better word for than an internal error.
 _DATAFUSION_BUGS = ("Internal error: ", "does not fit the advertised")

@@ -10,7 +10,7 @@ from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
 from tests.fuzz.target import Target
 from tests.gateway import rpc
-from tests.gateway.test_errors import assert_clean
+from tests.gateway.protocol.test_errors import assert_clean
 from tests.support.servers import GatewayProcess
 
 QUERY = sql.CommandStatementQuery(query="SELECT id FROM orders WHERE id < 2")

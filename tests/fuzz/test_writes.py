@@ -17,7 +17,7 @@ from tests.fuzz.target import Target, refused
 from tests.fuzz.test_messages import mutants, throw
 from tests.fuzz.test_uploads import ROWS
 from tests.gateway import rpc
-from tests.gateway.test_errors import assert_clean
+from tests.gateway.protocol.test_errors import assert_clean
 
 Options = sql.CommandStatementIngest.TableDefinitionOptions
 CREATED = Options(

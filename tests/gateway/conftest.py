@@ -15,8 +15,8 @@ from pyarrow import flight
 
 from gateway.server import GatewayServer
 from memwal.errors import UnavailableError
-from planner.catalog import Catalog
 from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.support.servers import connected
 from tests.support.tables import key_field
 

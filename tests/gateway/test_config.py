@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Flag, load
-from gateway.config.loading import ConfigError
+from gateway.config.loader import ConfigError
 from gateway.config.reference import text
-from gateway.limits import Limits
-from gateway.observability.observing import http_port
-from gateway.serve import limits_of
+from gateway.protocol.limits import Limits
+from gateway.start.observability import http_port
+from gateway.start.run_server import limits_of
 from memwal.quantities import parse_seconds, parse_size
 
 PROGRAM = str(Path(sys.executable).with_name("lance-gateway"))

@@ -11,7 +11,7 @@ from pyarrow import flight
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.test_errors import assert_clean
+from tests.gateway.protocol.test_errors import assert_clean
 
 COMMANDS: list[Message] = [
     sql.CommandGetCatalogs(),

@@ -21,10 +21,10 @@ import gateway
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.files import WatchedFile
 from gateway.auth.passwords import Passwords
-from gateway.auth.policy import parse_policy
+from gateway.auth.policies.policy import parse_policy
 from gateway.auth.security import GuardedSecurity
 from gateway.auth.throttle import Throttle
-from gateway.auth.tokens import IssuedTokens
+from gateway.auth.tokens.gateway_tokens import IssuedTokens
 from gateway.auth.users import User, parse_users, write_user
 from gateway.server import GatewayServer
 from protos import flight_pb2

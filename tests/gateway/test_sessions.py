@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.auth.identity import ANONYMOUS
-from gateway.client import GatewayClient
-from gateway.commands import Call
-from gateway.limits import Limits
+from gateway.cli.client import GatewayClient
+from gateway.protocol.commands import Call
+from gateway.protocol.identity import ANONYMOUS
+from gateway.protocol.limits import Limits
 from gateway.sessions import SessionMiddlewareFactory, Sessions
 from memwal.errors import InvalidInputError, NotFoundError
-from planner.access import FULL_ACCESS
+from planner.access.rights import FULL_ACCESS
 from planner.engine import SessionSettings
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql

@@ -10,7 +10,7 @@ from pyarrow import flight
 
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.gateway.test_queries import ENDLESS, ENDLESS_IN_TWO_STEPS, TRICKLE, Background
+from tests.gateway.execution.test_running_queries import ENDLESS, ENDLESS_IN_TWO_STEPS, TRICKLE, Background
 from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from gateway.server import GatewayServer
-from planner.catalog import Catalog
 from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.planner.titled import Case, read_titled
 from tests.support.tables import key_field
 

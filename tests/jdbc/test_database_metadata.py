@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway import sqlinfo
+from gateway.metadata import sql_info
 from tests.jdbc.jvm import Facts, Jvm
 
 pytestmark = pytest.mark.slow
@@ -25,10 +25,10 @@ PARTICULAR = {
     "getSQLKeywords",
 }
 FUNCTIONS = {
-    "getNumericFunctions": sqlinfo.NUMERIC_FUNCTIONS,
-    "getStringFunctions": sqlinfo.STRING_FUNCTIONS,
-    "getSystemFunctions": sqlinfo.SYSTEM_FUNCTIONS,
-    "getTimeDateFunctions": sqlinfo.DATETIME_FUNCTIONS,
+    "getNumericFunctions": sql_info.NUMERIC_FUNCTIONS,
+    "getStringFunctions": sql_info.STRING_FUNCTIONS,
+    "getSystemFunctions": sql_info.SYSTEM_FUNCTIONS,
+    "getTimeDateFunctions": sql_info.DATETIME_FUNCTIONS,
 }
 COLUMN = (
     "COLUMN_NAME",

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from gateway.auth.passwords import hash_password
-from gateway.auth.tokens import create_token
+from gateway.auth.tokens.gateway_tokens import create_token
 from gateway.auth.users import User, write_user
 from tests.jdbc import drivers
 from tests.jdbc.jvm import Jvm

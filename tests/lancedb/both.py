@@ -12,15 +12,15 @@ import lancedb
 import pyarrow as pa
 from lancedb import LsmWriteSpec
 
-from memwal.index_details import RegionSpec, read_index_details
-from memwal.manifest import RegionManifest, commit_manifest, list_regions, read_latest_manifest
-from memwal.region_ids import lancedb_region_id, own_region_id
-from memwal.storage import Storage
-from memwal.transforms import encode_region_value, region_values
+from memwal.base.index_details import RegionSpec, read_index_details
+from memwal.regions.manifest import RegionManifest, commit_manifest, list_regions, read_latest_manifest
+from memwal.regions.region_ids import lancedb_region_id, own_region_id
+from memwal.storage.files import Storage
+from memwal.transforms.transforms import encode_region_value, region_values
 from memwal.writing import WriteOptions
-from pipeline.lake import Lake, LakeTable
-from planner.catalog import Catalog
+from pipeline.jobs.lake import Lake, LakeTable
 from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.support.tables import key_field
 
 Kind = Literal["bucket", "identity", "unsharded"]

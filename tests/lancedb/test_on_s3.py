@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 from lancedb import LsmWriteSpec
 
-from memwal.manifest import list_regions
-from memwal.storage import Storage
+from memwal.regions.manifest import list_regions
+from memwal.storage.files import Storage
 from memwal.writing import WriteOptions
-from planner.catalog import Catalog
 from planner.engine import DEFAULT_SETTINGS, PreparedQuery, QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.lancedb.both import KEY, SCHEMA
 
 

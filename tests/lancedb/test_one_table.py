@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from lancedb import LsmWriteSpec
 
-from memwal.manifest import list_regions, read_latest_manifest
-from memwal.region_rows import known_values
-from memwal.storage import Storage
-from memwal.transforms import decode_region_value
+from memwal.regions.manifest import list_regions, read_latest_manifest
+from memwal.regions.region_ids import known_values
+from memwal.storage.files import Storage
+from memwal.transforms.transforms import decode_region_value
 from memwal.writing import OpenTable
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.merging import merge

@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memwal.errors import PreconditionError
-from memwal.layout import wal_entry_path
-from memwal.wal import read_wal_entry
-from memwal.writing.claim import Claim
+from memwal.regions.wal import read_wal_entry
+from memwal.storage.files import wal_entry_path
+from memwal.writing.region.claim import Claim
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.cli import app
+from pipeline.jobs.state import TableState
 from pipeline.merging import merge, uniting
-from pipeline.state import TableState
 from pipeline.status.reading import read_status
 from tests.lancedb.both import KINDS, Both, Kind
 from tests.support.merging import merge_generations

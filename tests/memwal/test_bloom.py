@@ -16,11 +16,10 @@ from memwal.bloom import (
     build_key_filter,
     lance_key_hash,
     load_key_filter,
+    siphash13,
 )
 from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.layout import generation_directory
-from memwal.siphash import siphash13
-from memwal.storage import Storage
+from memwal.storage.files import Storage, generation_directory
 from tests.memwal.written import WrittenTable, keyed_schema
 
 ROWS = 2000

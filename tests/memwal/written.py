@@ -8,8 +8,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal.manifest import RegionManifest, read_latest_manifest
-from memwal.storage import Storage
+from memwal.regions.manifest import RegionManifest, read_latest_manifest
+from memwal.storage.files import Storage
 
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 

@@ -8,10 +8,10 @@ from typing import Literal, Protocol
 import pyarrow as pa
 from pyarrow import flight
 
-from planner.access import FULL_ACCESS, Access
-from planner.catalog import Catalog
+from planner.access.rights import FULL_ACCESS, Access
 from planner.engine import QueryEngine, SessionSettings
-from planner.shortcuts import parse_shortcuts
+from planner.scans.settings import parse_shortcuts
+from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2
 from tests.gateway import rpc
 from tests.support.servers import GatewayProcess, connected

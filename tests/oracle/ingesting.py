@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from pipeline.ingesting.options import IngestOptions
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from tests.oracle.changes import Target
 from tests.oracle.model import Cells, Key
 from tests.oracle.predicates import Draw, value_of

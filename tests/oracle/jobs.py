@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 
 from hypothesis import strategies as st
 
-from memwal.manifest import list_regions
+from memwal.regions.manifest import list_regions
 from pipeline.cleaning import CleanPolicy, clean, find
 from pipeline.indexing import IndexPolicy, maintain, needs
+from pipeline.jobs.lake import Lake, LakeTable
+from pipeline.jobs.runners import Threads
 from pipeline.keeping import Keeper, Policies, RunPolicy
-from pipeline.lake import Lake, LakeTable
 from pipeline.merging import MergePolicy, merge
-from pipeline.runners import Threads
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from pipeline.status import read_status
 from tests.oracle.predicates import Draw

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from tests.oracle import queries
 from tests.oracle.answers import Oracle
 from tests.oracle.executors import Consistency, Executor

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from gateway.queries import QueryCancelledError
+from gateway.execution.running_queries import QueryCancelledError
 from memwal.errors import PreconditionError, UnavailableError
-from planner.catalog import Catalog
-from planner.control import RunControl
+from planner.bridge.run_control import RunControl
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
-from planner.parts import OfferedParts, ScanPart
+from planner.plans.scan_parts import OfferedParts, ScanPart
+from planner.tables.state.catalog import Catalog
 from protos import snapshot_pb2
 from tests.oracle import queries
 from tests.oracle.answers import Oracle

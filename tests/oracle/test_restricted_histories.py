@@ -9,7 +9,7 @@ from datafusion import SessionConfig, SessionContext
 from hypothesis import Phase
 from hypothesis import strategies as st
 
-from planner.access import TableAccess
+from planner.access.rights import TableAccess
 from tests.oracle import queries
 from tests.oracle.executors import EngineExecutor
 from tests.oracle.machine import Histories

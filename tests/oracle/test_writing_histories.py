@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase
 
-from planner.settings import SessionSettings
-from planner.shortcuts import NO_SHORTCUTS
+from planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from tests.oracle.running import run_machine, soak
 from tests.oracle.writing_machine import WritingHistories
 from tests.support.gateways import EngineGateway, Gateway, served

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from tests.oracle import ingesting
 from tests.oracle.changes import CHANGES, Change, Target
 from tests.oracle.executors import Executor

@@ -11,7 +11,7 @@ from pipeline.ingesting.options import IngestOptions
 from pipeline.ingesting.report import RegionReport
 from pipeline.ingesting.routing import REGION, Router
 from pipeline.ingesting.writing import RegionsWriter
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.spark.versions import versions
 
 JOB = "stream-7"

@@ -11,7 +11,7 @@ import pytest
 from memwal.errors import PreconditionError
 from pipeline.spark.session import check_java, find_session
 from planner.engine import QueryEngine
-from tests.search.replayed import Ask, asking
+from tests.planner.search.replayed import Ask, asking
 from tests.support.gateways import EngineGateway
 
 if TYPE_CHECKING:

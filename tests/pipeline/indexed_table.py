@@ -7,8 +7,8 @@ from typing import Any
 import lance
 
 from pipeline.indexing.indexes import IndexState, TableIndexes
-from pipeline.lake import LakeTable
-from tests.search.replayed import Ask, ReplayedTable, axis
+from pipeline.jobs.lake import LakeTable
+from tests.planner.search.replayed import Ask, ReplayedTable, axis
 from tests.support.tables import Row, bucketed
 from tests.support.writer_process import WriterProcess
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from memwal.errors import UnavailableError
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.indexing import IndexPolicy, maintain
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging import MergePolicy, merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 

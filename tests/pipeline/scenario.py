@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from tests.support import manifests
 from tests.support.gateways import EngineGateway
 from tests.support.merging import merge_generations

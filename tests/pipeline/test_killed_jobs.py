@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.region_snapshots import read_region_snapshots
+from memwal.regions.region_snapshots import read_region_snapshots
 from pipeline.cleaning import CleanPolicy, clean, find
 from pipeline.indexing import IndexPolicy, maintain, needs
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.runners import Threads
+from pipeline.jobs.state import TableState
 from pipeline.merging import merge
-from pipeline.runners import Threads
 from pipeline.snapshotting import SnapshotPolicy, snapshot
-from pipeline.state import TableState
 from tests.pipeline.scenario import Scenario, built, shown
 from tests.support.interrupting import Call, KilledError, When, killed_at, watched
 from tests.support.writer_process import WriterProcess

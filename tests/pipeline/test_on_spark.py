@@ -74,10 +74,10 @@ ZeroDivisionError: division by zero
 
 
 def test_executors_without_the_package_are_told_apart():
-    found = told(RuntimeError("ModuleNotFoundError: No module named 'pipeline.lake'"), "merge")
+    found = told(RuntimeError("ModuleNotFoundError: No module named 'pipeline.jobs.lake'"), "merge")
     assert type(found) is PreconditionError
     assert str(found).startswith(
-        "merge: Spark executors have no module 'pipeline.lake': install lance-gateway"
+        "merge: Spark executors have no module 'pipeline.jobs.lake': install lance-gateway"
     )
 
 

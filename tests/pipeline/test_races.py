@@ -11,10 +11,10 @@ import pytest
 from memwal.errors import LanceGatewayError
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.indexing import IndexPolicy, maintain
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.progress import Advance, silent
+from pipeline.jobs.runners import Threads
 from pipeline.merging import merge
-from pipeline.progress import Advance, silent
-from pipeline.runners import Threads
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Rows, Scenario, built, shown
 from tests.support.gateways import EngineGateway

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from tests.fights.registers import Recorder, clients, create_registers, run_all
 from tests.pipeline import racer

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnavailableError
-from memwal.storage import Storage
+from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, clean, find
 from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
 from pipeline.ingesting.options import IngestOptions
-from pipeline.lake import Lake, LakeTable
+from pipeline.jobs.lake import Lake, LakeTable
+from pipeline.jobs.runners import Threads
+from pipeline.jobs.state import TableState
 from pipeline.merging import merge
-from pipeline.runners import Threads
 from pipeline.snapshotting import SnapshotPolicy, snapshot
-from pipeline.state import TableState
 from pipeline.status import read_status
-from planner.catalog import Catalog
+from planner.tables.state.catalog import Catalog
 from tests.support.failing_s3 import FailingS3, Fate, failing_s3
 from tests.support.gateways import EAGER, EngineGateway
 from tests.support.ingesting import Batch

@@ -7,14 +7,13 @@ import boto3
 import lance
 import pytest
 
+from memwal.base.index_details import read_index_details
 from memwal.errors import UnsupportedError
-from memwal.index_details import read_index_details
-from memwal.layout import base_manifest_paths
-from memwal.storage import Storage
-from pipeline.lake import Lake
+from memwal.storage.files import Storage, base_manifest_paths
+from pipeline.jobs.lake import Lake
+from pipeline.jobs.state import TableState
 from pipeline.merging import merge
-from pipeline.state import TableState
-from planner.catalog import Catalog
+from planner.tables.state.catalog import Catalog
 from tests.support.gateways import EAGER, EngineGateway
 
 pytestmark = pytest.mark.slow

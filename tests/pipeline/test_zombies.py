@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnavailableError
-from memwal.manifest import RegionManifest, list_regions, read_latest_manifests
+from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.writing import WriteOptions
 from pipeline.ingesting.markers import BatchMarkers
 from pipeline.ingesting.options import IngestOptions
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import JOB, routed, task, write, write_in_steps
 from tests.support.gateways import EngineGateway
 from tests.support.written import NOTES, held, make_notes

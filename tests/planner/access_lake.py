@@ -14,7 +14,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from planner.access import TableAccess
+from planner.access.rights import TableAccess
 from planner.engine import QueryEngine
 from tests.support.principals import ALL, seeing
 from tests.support.tables import LsmTable, bucketed, key_field

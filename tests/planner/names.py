@@ -7,8 +7,8 @@ from datetime import date
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
-from planner.binding import BoundStatement, bind
-from planner.tokens import quote
+from planner.binding.bind import BoundStatement, bind
+from planner.sql.tokens import quote
 
 ORDERS = pa.table(
     {
@@ -39,7 +39,7 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class Names:
-    """Satisfies planner.binding.NameResolver."""
+    """Satisfies planner.binding.bind.NameResolver."""
 
     tables: Mapping[str, pa.Table] = field(default_factory=lambda: TABLES)
     views: Mapping[str, str] = field(default_factory=lambda: VIEWS)

@@ -1,4 +1,4 @@
-"""A table in many layers, read in parts: what tests of `planner.parts` share."""
+"""A table in many layers, read in parts: what tests of `planner.plans.scan_parts` share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 
 from planner.engine import PreparedQuery
-from planner.parts import OfferedParts, ScanPart
+from planner.plans.scan_parts import OfferedParts, ScanPart
 from protos import snapshot_pb2
 from tests.support.tables import Layout, LsmTable, key_field
 from tests.support.writer_process import WriterProcess

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from memwal.index_details import RegionField, RegionSpec
-from memwal.raw_values import encode_raw, parse_result_type
-from planner.assignments import RegionAssignment
+from memwal.base.index_details import RegionField, RegionSpec
+from memwal.transforms.raw_values import encode_raw, parse_result_type
+from planner.predicates.region_assignments import RegionAssignment
 
 SCHEMA = pa.schema(
     [

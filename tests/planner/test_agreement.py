@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow.compute import field
 
-from memwal.expressions import evaluate_expression
-from memwal.index_details import RegionField, RegionSpec
-from memwal.transforms import encode_region_value, transform_of
-from planner.assignments import RegionAssignment, RegionAssignments
-from planner.predicates import decode
-from planner.pruning import prune_regions
+from memwal.base.index_details import RegionField, RegionSpec
+from memwal.transforms.expressions import evaluate_expression
+from memwal.transforms.transforms import encode_region_value, transform_of
+from planner.predicates.predicate import decode
+from planner.predicates.pruning import prune_regions
+from planner.predicates.region_assignments import RegionAssignment, RegionAssignments
 from tests.support.tables import key_field
 
 ZONES = (

@@ -10,11 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memwal.storage import Storage
-from planner import layer_places
-from planner.base_table import BaseTable, open_base_table
-from planner.byte_cache import ByteCache
-from planner.layer_places import INTEGER_BYTES, LARGEST_SHARE, OTHER_BYTES, BasePlaces, LayerPlaces
+from memwal.storage.files import Storage
+from planner.tables.sources.base_table import BaseTable, open_base_table
+from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.visibility import layer_places
+from planner.tables.visibility.layer_places import (
+    INTEGER_BYTES,
+    LARGEST_SHARE,
+    OTHER_BYTES,
+    BasePlaces,
+    LayerPlaces,
+)
 from tests.support.tables import key_field
 
 KEYS = [5, 1, 9, 3, 7, 2, 9]

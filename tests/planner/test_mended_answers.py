@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnsupportedError
-from planner.catalog import Catalog
 from planner.engine import QueryEngine
-from planner.settings import SessionSettings
-from planner.shortcuts import NO_SHORTCUTS
+from planner.scans.settings import NO_SHORTCUTS, SessionSettings
+from planner.tables.state.catalog import Catalog
 
 NAN = math.nan
 MOMENT = dt.datetime(2024, 2, 29, 23, 59, 59, 500_000)

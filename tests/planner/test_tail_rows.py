@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwal.wal import WalEntry
-from planner import visibility
-from planner.byte_cache import ByteCache
+from memwal.regions.wal import WalEntry
 from planner.engine import QueryEngine
-from planner.key_history import KeyHistory
-from planner.snapshot import RegionSnapshot, TableSnapshot
-from planner.tail import TailRows
+from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.key_column import KeyHistory
+from planner.tables.sources.log_tail import TailRows
+from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
+from planner.tables.visibility import visibility
 from tests.support.tables import key_field
 
 SCHEMA = pa.schema([key_field("id", pa.int64()), pa.field("v", pa.int64())])

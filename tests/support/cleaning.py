@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.cleaning import CleanPolicy, CleanReport, Garbage, Kind, clean
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from planner.engine import QueryEngine, SessionSettings
 from tests.support import manifests
 from tests.support.merging import merge_generations

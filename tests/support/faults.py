@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from memwal.errors import UnavailableError
-from memwal.storage import Storage
+from memwal.storage.files import Storage
 
 How: TypeAlias = Literal["before", "after"]
 """Whether a call fails before it does anything, or its answer is lost."""

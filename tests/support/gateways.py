@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from memwal.errors import UnavailableError
 from memwal.writing import FencedError, NotOwnerError, WriteOptions
-from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
-from planner.shortcuts import parse_shortcuts
-from planner.snapshot import Consistency
+from planner.scans.settings import parse_shortcuts
+from planner.tables.sources.snapshot import Consistency
+from planner.tables.state.catalog import Catalog
 from tests.support.servers import GatewayProcess, connected
 
 EAGER = WriteOptions(hold_ms=0)

@@ -15,7 +15,7 @@ from unittest import mock
 
 import lance
 
-from memwal.backends import LocalBackend
+from memwal.storage.backends import LocalBackend
 
 When = Literal["before", "after"]
 

@@ -9,9 +9,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.state import TableState
 from pipeline.merging import committing
-from pipeline.state import TableState
 from tests.support.tables import Layout, LsmTable, Row
 from tests.support.writer_process import WriterProcess
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import datafusion
 import pyarrow as pa
 
-from planner.access import TableAccess
+from planner.access.rights import TableAccess
 
 ALL = TableAccess()
 

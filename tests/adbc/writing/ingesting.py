@@ -6,7 +6,7 @@ import adbc_driver_flightsql.dbapi as flightsql
 import pyarrow as pa
 import pytest
 
-from tests.gateway.test_errors import assert_clean
+from tests.gateway.protocol.test_errors import assert_clean
 
 ROWS = pa.table({"ints": pa.array([42, -42, None], pa.int64()), "strs": ["a", None, "c"]})
 

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.fuzz.sql.grammar.blocks import Relation, Select
 from tests.fuzz.sql.grammar.kinds import draw_value
 from tests.fuzz.sql.grammar.statement import Statement

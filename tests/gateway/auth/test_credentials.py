@@ -9,10 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.auth.credentials import LEGACY_HEADER, Basic, Bearer, read_credentials
-from gateway.auth.errors import UnauthenticatedError
-from gateway.auth.jwks import open_keys
-from gateway.auth.jwt import JwtVerifier
+from gateway.auth.credentials import LEGACY_HEADER, Basic, Bearer, UnauthenticatedError, read_credentials
+from gateway.auth.tokens.jwks import open_keys
+from gateway.auth.tokens.jwt import JwtVerifier
 from tests.gateway.auth.keys import AUDIENCE, ISSUER, Signer, good_claims
 
 SIGNER = Signer("key-1")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.client import GatewayClient, Login
+from gateway.cli.client import GatewayClient, Login
 from gateway.server import GatewayServer
 from tests.gateway import rpc
 from tests.gateway.auth.conftest import PASSWORD, Guarded, uri_of

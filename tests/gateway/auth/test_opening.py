@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.identity import ANONYMOUS, Identity
-from gateway.auth.opening import open_security
 from gateway.auth.security import GuardedSecurity, OpenSecurity
-from gateway.auth.tokens import create_token
+from gateway.auth.tokens.gateway_tokens import create_token
 from gateway.config.schema import AuthSection, TlsSection
+from gateway.protocol.identity import ANONYMOUS, Identity
+from gateway.start.security import open_security
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from planner.access import FULL_ACCESS
+from planner.access.rights import FULL_ACCESS
 from tests.gateway.auth.conftest import QUICK
 from tests.gateway.auth.keys import AUDIENCE, ISSUER
 

@@ -8,8 +8,7 @@ from types import MappingProxyType
 import pytest
 from argon2 import PasswordHasher
 
-from gateway.auth.credentials import Basic
-from gateway.auth.errors import UnauthenticatedError
+from gateway.auth.credentials import Basic, UnauthenticatedError
 from gateway.auth.passwords import MAX_BYTES, Passwords, hash_password
 from gateway.auth.throttle import Throttle
 from gateway.auth.users import User, Users

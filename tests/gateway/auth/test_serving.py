@@ -16,11 +16,11 @@ from pyarrow import flight
 from typer.testing import CliRunner
 
 from gateway.auth.files import WatchedFile
-from gateway.auth.policy import parse_policy
+from gateway.auth.policies.policy import parse_policy
 from gateway.auth.security import OpenSecurity
-from gateway.auth.tokens import create_token
+from gateway.auth.tokens.gateway_tokens import create_token
 from gateway.cli import app
-from gateway.client import GatewayClient
+from gateway.cli.client import GatewayClient
 from gateway.config.schema import TlsSection
 from tests.gateway.auth.conftest import PASSWORD, Guarded, uri_of
 from tests.gateway.auth.keys import AUDIENCE, ISSUER, Signer

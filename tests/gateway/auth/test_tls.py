@@ -12,9 +12,9 @@ import trustme
 from pyarrow import flight
 
 from gateway.auth.tls import tls_arguments
-from gateway.auth.tokens import create_token
+from gateway.auth.tokens.gateway_tokens import create_token
 from gateway.auth.users import User, write_user
-from gateway.client import GatewayClient, Login
+from gateway.cli.client import GatewayClient, Login
 from gateway.config.schema import TlsSection
 from gateway.server import GatewayServer
 from memwal.errors import InvalidInputError

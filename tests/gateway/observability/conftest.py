@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import flight
 
 from gateway.config import Flag, load
-from gateway.observability.observing import Observability
 from gateway.observability.system_tables import SystemSettings
 from gateway.observability.writes import WriteEvents
 from gateway.server import GatewayServer
+from gateway.start.observability import Observability
 from memwal.errors import UnavailableError
 from memwal.writing import WriteOptions
-from planner.catalog import Catalog
+from planner.tables.state.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)

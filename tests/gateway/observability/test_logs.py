@@ -81,9 +81,7 @@ def test_other_lines_of_the_thread_name_the_statement(
     watched.server.shutdown()
     said = lines(capsys.readouterr().err)
     assert not [one for one in said if one["logger"] == "gateway.query"]
-    assert all(
-        one.get("query_id") is None for one in said if one["logger"] == "gateway.observability.observing"
-    )
+    assert all(one.get("query_id") is None for one in said if one["logger"] == "gateway.start.observability")
 
 
 def test_nobody_writes_lines_of_his_own(watch: Watch, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import flight
 
-from gateway.errors import client_error, status_of
+from gateway.protocol.errors import client_error, status_of
 from memwal.errors import LanceGatewayError
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.client import GatewayClient
+from gateway.cli.client import GatewayClient
 from gateway.config import Flag, load
-from gateway.kill import parse_kill
+from gateway.execution.cancellation import parse_kill
 from gateway.observability.system_tables import SystemSettings
 from memwal.errors import InvalidInputError
-from planner.access import FullAccess
+from planner.access.rights import FullAccess
 from planner.engine import SessionSettings
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc

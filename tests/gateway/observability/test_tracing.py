@@ -192,7 +192,7 @@ def test_a_collector_that_is_gone_keeps_no_statement_from_running(watch: Watch, 
 @pytest.mark.slow
 def test_without_a_collector_nothing_is_loaded() -> None:
     script = (
-        "import sys, gateway.serve, gateway.observability.observing;"
+        "import sys, gateway.start.run_server, gateway.start.observability;"
         "print(sorted(one for one in sys.modules if one.startswith('opentelemetry')))"
     )
     run = subprocess.run(

@@ -9,13 +9,13 @@ import pytest
 from pyarrow import flight
 
 from gateway.observability import logs
-from planner.catalog import Catalog
 from planner.engine import PreparedQuery, QueryEngine
+from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch, Watched
 from tests.gateway.observability.test_tracing import Collector, attributes
-from tests.gateway.peers import TABLE, make_table
+from tests.gateway.peer_gateways import TABLE, make_table
 from tests.support.gateways import EAGER
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal.layout import generation_directory
-from memwal.manifest import RegionManifest, list_regions, read_latest_manifest
-from memwal.wal import WalEntry, last_wal_position, read_wal_entry
+from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifest
+from memwal.regions.wal import WalEntry, last_wal_position, read_wal_entry
+from memwal.storage.files import generation_directory
 from tests.memwal.written import WrittenTable
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memwal.errors import PreconditionError, UnavailableError
-from memwal.manifest import commit_manifest
+from memwal.regions.manifest import commit_manifest
 from memwal.writing import Changes, FencedError, NotOwnerError, OwnershipPolicy, TableWriter
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key

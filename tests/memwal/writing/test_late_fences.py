@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memwal.wal import last_wal_position, wal_entry_path
+from memwal.regions.wal import last_wal_position, wal_entry_path
 from memwal.writing import Changes, FencedError, TableWriter
-from memwal.writing.log import Arrival, arrival
+from memwal.writing.table.log_state import Arrival, arrival
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable
 

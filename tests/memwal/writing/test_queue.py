@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError, UnavailableError
-from memwal.writing.requests import Request, RequestQueue
+from memwal.writing.region.requests import Request, RequestQueue
 from tests.memwal.writing.conftest import WAIT_SECONDS, until
 
 ROW = pa.table({"id": [1]})

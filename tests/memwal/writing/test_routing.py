@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import InvalidInputError, PreconditionError
-from memwal.index_details import RegionField, RegionSpec
-from memwal.manifest import RegionManifest, commit_manifest, list_regions
-from memwal.storage import Storage
-from memwal.transforms import BucketHash, decode_region_value, region_values
+from memwal.regions.manifest import RegionManifest, commit_manifest, list_regions
+from memwal.storage.files import Storage
+from memwal.transforms.transforms import BucketHash, decode_region_value, region_values
 from memwal.writing import Changes, TableWriter, WriteOptions
-from memwal.writing.regions import Regions, region_id_of
+from memwal.writing.table.regions import Regions, region_id_of
 from tests.memwal.writing.reading import entries, rows_by_key
 from tests.memwal.written import WrittenTable, keyed_schema
 

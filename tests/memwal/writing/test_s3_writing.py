@@ -7,7 +7,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from memwal.backends import S3Backend
+from memwal.storage.backends import S3Backend
 from memwal.writing import Changes, FencedError, OpenTable, TableWriter
 from tests.memwal.writing.conftest import until
 from tests.memwal.writing.reading import log, rows_by_key

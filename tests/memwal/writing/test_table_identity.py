@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import PreconditionError
-from memwal.manifest import read_latest_manifest
+from memwal.regions.manifest import read_latest_manifest
 from memwal.writing import Changes, PartlyWrittenError, TableWriter
-from memwal.writing.opened import OpenTable
+from memwal.writing.table.open_table import OpenTable
 from pipeline.cleaning import CleanPolicy, clean
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
 from tests.memwal.writing.reading import rows_by_key
 from tests.memwal.written import WrittenTable

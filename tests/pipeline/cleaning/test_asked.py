@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from memwal.errors import InvalidInputError, PreconditionError
-from memwal.storage import Storage
+from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
 from pipeline.cli import app
-from pipeline.lake import Lake
+from pipeline.jobs.lake import Lake
 from tests.support.cleaning import NEWEST_ONLY, SCHEMA, Kept, later
 from tests.support.tables import LsmTable, unpartitioned
 from tests.support.writer_process import WriterProcess

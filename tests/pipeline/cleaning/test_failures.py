@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.manifest import list_regions, read_latest_manifest
-from memwal.storage import Storage
+from memwal.regions.manifest import list_regions, read_latest_manifest
+from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
 from pipeline.cleaning.base import read_base
-from pipeline.cleaning.finding import LookAtRegion
 from pipeline.cleaning.past import list_versions, past_of
-from pipeline.lake import Lake, LakeTable
+from pipeline.cleaning.rules.all_rules import LookAtRegion
+from pipeline.jobs.lake import Lake, LakeTable
+from pipeline.jobs.runners import Threads
 from pipeline.merging import merge
-from pipeline.runners import Threads
-from planner.catalog import Catalog
+from planner.tables.state.catalog import Catalog
 from tests.support import manifests
 from tests.support.cleaning import NEWEST_ONLY, Kept, Open, later, of, read
 from tests.support.faults import FaultyBackend, How, faulty

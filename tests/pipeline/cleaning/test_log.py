@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memwal.wal import read_wal_entry
+from memwal.regions.wal import read_wal_entry
 from pipeline.cleaning import CleanPolicy, Kind
-from planner.catalog import Catalog
 from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
 from tests.support import manifests
 from tests.support.cleaning import NEWEST_ONLY, Kept, Open, of, read
 from tests.support.faults import faulty

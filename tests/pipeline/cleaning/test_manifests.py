@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memwal.errors import PreconditionError
-from memwal.manifest import commit_manifest, read_latest_manifest
+from memwal.regions.manifest import commit_manifest, read_latest_manifest
 from pipeline.cleaning import CleanPolicy, Kind, clean
 from tests.support import manifests
 from tests.support.cleaning import Kept, Open, of

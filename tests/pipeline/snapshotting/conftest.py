@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.lake import Lake, LakeTable
+from pipeline.jobs.lake import Lake, LakeTable
 from tests.pipeline.snapshotting.remembered import SCHEMA, rows
 from tests.support.tables import LsmTable, bucketed
 from tests.support.writer_process import WriterProcess

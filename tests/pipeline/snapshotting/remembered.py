@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from memwal.index_details import MemWalIndexDetails, read_base_manifest
-from pipeline.lake import LakeTable
+from memwal.base.index_details import MemWalIndexDetails, read_base_manifest
+from pipeline.jobs.lake import LakeTable
 from pipeline.snapshotting import SnapshotPolicy
 from tests.support.tables import key_field
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from memwal.manifest import read_latest_manifest
+from memwal.regions.manifest import read_latest_manifest
 from pipeline.cli import app
-from pipeline.lake import Lake, LakeTable
+from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, SnapshotReport, snapshot
 from pipeline.snapshotting import job as snapshotting_job

@@ -12,18 +12,18 @@ import pytest
 from lance.dataset import Index
 from lance.file import LanceFileWriter
 
-from memwal.base_versions import commit_next
-from memwal.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_base_manifest
-from memwal.region_snapshots import encode_region_snapshots
-from pipeline.lake import Lake as PipelineLake
-from pipeline.lake import LakeTable
+from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_base_manifest
+from memwal.base.versions import commit_next
+from memwal.regions.region_snapshots import encode_region_snapshots
+from pipeline.jobs.lake import Lake as PipelineLake
+from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.state import TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
-from pipeline.state import TableState
 from planner.engine import QueryEngine
-from planner.settings import SessionSettings
-from tests.dml.lake import Lake
+from planner.scans.settings import SessionSettings
 from tests.pipeline.snapshotting.remembered import ALWAYS, details_of, rows
+from tests.planner.writes.dml.lake import Lake
 from tests.support.tables import LsmTable
 
 # The place that this project's files had once: derived from the time of the snapshot.

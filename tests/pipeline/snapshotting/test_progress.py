@@ -12,18 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memwal.backends import LocalBackend
-from memwal.base_versions import commit_next
+from memwal.base.index_details import read_base_manifest
+from memwal.base.versions import commit_next
 from memwal.errors import UnavailableError, UnsupportedError
-from memwal.index_details import read_base_manifest
-from memwal.region_snapshots import decode_region_snapshots
-from memwal.storage import Storage
-from pipeline.lake import Lake, LakeTable
+from memwal.regions.region_snapshots import decode_region_snapshots
+from memwal.storage.backends import LocalBackend
+from memwal.storage.files import Storage
+from pipeline.jobs.lake import Lake, LakeTable
+from pipeline.jobs.state import TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import job as snapshotting_job
 from pipeline.snapshotting import snapshot
 from pipeline.snapshotting.committing import commit
-from pipeline.state import TableState
 from protos import mem_wal_pb2
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, newest, rows
 from tests.support.tables import LsmTable, bucketed

@@ -7,13 +7,13 @@ import lance
 import pyarrow as pa
 import pytest
 
-from memwal.region_snapshots import decode_region_snapshots
-from pipeline.lake import Lake, LakeTable
+from memwal.regions.region_snapshots import decode_region_snapshots
+from pipeline.jobs.lake import Lake, LakeTable
+from pipeline.jobs.state import TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
-from pipeline.state import TableState
 from planner.engine import QueryEngine
-from planner.settings import SessionSettings
+from planner.scans.settings import SessionSettings
 from tests.pipeline.snapshotting.remembered import ALWAYS, SCHEMA, details_of, rows
 from tests.support.servers import GatewayProcess, connected, fetch
 from tests.support.tables import LsmTable, bucketed

@@ -3,16 +3,16 @@
 import pyarrow as pa
 import pytest
 
-from memwal.index_details import read_base_manifest
-from memwal.region_snapshots import decode_region_snapshots
-from pipeline.lake import Lake
+from memwal.base.index_details import read_base_manifest
+from memwal.regions.region_snapshots import decode_region_snapshots
+from pipeline.jobs.lake import Lake
+from pipeline.jobs.state import TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 from pipeline.snapshotting.committing import commit
-from pipeline.state import TableState
 from pipeline.status import read_status
-from planner.catalog import Catalog
 from planner.engine import QueryEngine, SessionSettings
+from planner.tables.state.catalog import Catalog
 from tests.memwal.written import WrittenTable, keyed_schema
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import DataFrame, SessionConfig, SessionContext
 
-from planner.access import FULL_ACCESS, Access
+from planner.access.rights import FULL_ACCESS, Access
 from planner.engine import QueryEngine, SessionSettings
 from tests.fuzz.sql.grammar.kinds import kind_of
 from tests.fuzz.sql.grammar.tree import Node, Reader, quoted, render

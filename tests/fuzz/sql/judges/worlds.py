@@ -3,9 +3,9 @@
 import random
 from dataclasses import dataclass, replace
 
-from planner.access import FULL_ACCESS, Access
+from planner.access.rights import FULL_ACCESS, Access
 from planner.engine import QueryEngine, SessionSettings
-from planner.shortcuts import NO_SHORTCUTS, Shortcut
+from planner.scans.settings import NO_SHORTCUTS, Shortcut
 from tests.fuzz.sql.grammar.queries import Queries
 from tests.fuzz.sql.judges.engines import Engine, GatewayEngine, References
 from tests.fuzz.sql.judges.verdicts import Court, Tally

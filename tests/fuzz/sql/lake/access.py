@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from planner.access import TableAccess
+from planner.access.rights import TableAccess
 from tests.fuzz.sql.grammar.expressions import Expressions, Scope
 from tests.fuzz.sql.grammar.kinds import COMMON, Family, arrow_name, kind_of
 from tests.fuzz.sql.grammar.sources import Shape

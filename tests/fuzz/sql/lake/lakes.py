@@ -9,7 +9,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from pipeline.lake import LakeTable
+from pipeline.jobs.lake import LakeTable
 from pipeline.merging import MergePolicy, merge
 from tests.fuzz.sql.grammar.kinds import Family
 from tests.fuzz.sql.grammar.queries import Queries

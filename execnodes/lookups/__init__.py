@@ -1,0 +1,1 @@
+"""Operators that look keys up, newest source first."""

@@ -1,0 +1,1 @@
+"""Which rows an operator reads: keys, filters and masks."""

@@ -1,0 +1,100 @@
+"""The primary keys that a point lookup still wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes.rows import lance_filter
+from memwal.bloom import LookupKey
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class KeySet:
+    """Distinct, complete primary keys; one column per key column, no NULLs.
+
+    Args:
+        table: the keys, in the table's own key types.
+    """
+
+    table: pa.Table
+
+    def __post_init__(self) -> None:
+        if not self.table.num_columns:
+            msg = "a key set needs at least one key column"
+            raise ValueError(msg)
+        if any(column.null_count for column in self.table.columns):
+            msg = f"a primary key has no NULLs, but these do: {self.table.to_pylist()[:3]}"
+            raise ValueError(msg)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Key column names, in key order."""
+        return tuple(self.table.column_names)
+
+    @cached_property
+    def rows(self) -> tuple[Key, ...]:
+        """The keys as tuples of Python values."""
+        return key_rows(self.table, self.columns)
+
+    @cached_property
+    def lookup_keys(self) -> tuple[LookupKey, ...]:
+        """The keys as key filters take them; each is hashed once, however many filters are asked."""
+        types = tuple(field.type for field in self.table.schema)
+        return tuple(LookupKey(row, types) for row in self.rows)
+
+    def filter(self, names: Mapping[str, str]) -> str | None:
+        """Lance filter over stored columns that every wanted row satisfies, or None where Lance can't say it.
+
+        With several key columns it may let through rows whose key mixes two wanted keys; `select` removes
+        them.
+
+        Args:
+            names: key column -> stored column.
+        """
+        terms = []
+        for name, values in zip(self.columns, self.table.columns, strict=True):
+            term = lance_filter.one_of(names[name], values.unique())
+            if term is None:
+                return None
+            terms.append(term)
+        return " AND ".join(terms)
+
+    def select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of `batch` whose key is wanted."""
+        if not batch.num_rows:
+            return batch
+        if len(self.columns) == 1:
+            wanted = self.table.column(0)
+            name = self.columns[0]
+            if len(self) == 1:
+                return batch.filter(pc.equal(batch.column(name), wanted[0]))
+            return batch.filter(pc.is_in(batch.column(name), value_set=wanted.combine_chunks()))
+        for name, column in zip(self.columns, self.table.columns, strict=True):
+            batch = batch.filter(pc.is_in(batch.column(name), value_set=column.combine_chunks()))
+        if len(self) == 1:
+            return batch
+        wanted_rows = set(self.rows)
+        return batch.filter(
+            pa.array([row in wanted_rows for row in key_rows(batch, self.columns)], pa.bool_())
+        )
+
+    def without(self, found: set[Key]) -> KeySet:
+        """The keys that are not in `found`."""
+        keep = [index for index, row in enumerate(self.rows) if row not in found]
+        return KeySet(self.table.take(pa.array(keep, pa.int64())))
+
+
+def key_rows(rows: pa.Table | pa.RecordBatch, columns: tuple[str, ...]) -> tuple[Key, ...]:
+    """Key tuples of `rows`, as Python values."""
+    return tuple(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))

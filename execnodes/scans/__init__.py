@@ -1,0 +1,1 @@
+"""Operators that scan a source, and the newest version of each key."""

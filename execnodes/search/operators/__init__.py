@@ -1,0 +1,1 @@
+"""Operators over candidates: find, order, limit, fuse, and take their rows."""

@@ -1,0 +1,1 @@
+"""Datasets, their files and their columns in storage."""

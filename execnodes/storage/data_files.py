@@ -1,0 +1,358 @@
+"""What names datasets, files and columns in caches.
+
+A data file is never written again, so what was read of it stays true in every version that has it. Its name
+alone does not tell it from others: two tables may have files of one name, and so may the bases of one table.
+What names it therefore begins with the dataset, and the dataset with a number that no other one gets.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+import numpy as np
+import pyarrow as pa
+
+from memwal.errors import CorruptDataError
+
+Identity = TypeVar("Identity")
+
+_NUMBERS = itertools.count()
+_KNOWN: WeakKeyDictionary[Any, ReferenceType[Any]] = WeakKeyDictionary()
+
+
+def shared(identity: Identity) -> Identity:
+    """The object that was made first of all that are equal to this one, and are still in use.
+
+    Each version of a table makes its names anew. Comparing long ones takes a while, except with themselves.
+    """
+    known = _KNOWN.get(identity)
+    found: Identity | None = None if known is None else known()
+    if found is None:
+        _KNOWN[identity] = ref(identity)
+        return identity
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Names a dataset. Two are equal if they are the same one: not another that was made in its directory.
+
+    Attributes:
+        uri: of its directory.
+        number: of the table that it is, or is part of; no other table of this process has it.
+    """
+
+    uri: str
+    number: int
+
+    @staticmethod
+    def new(uri: str) -> Place:
+        """Of a table that was not seen before."""
+        return Place(uri, next(_NUMBERS))
+
+    @staticmethod
+    def unknown() -> Place:
+        """Of a dataset that is like no other: what is kept of it is found by its own source alone."""
+        return Place.new("")
+
+    def below(self, path: str) -> Place:
+        """Of a dataset in a directory of the table, such as a flushed generation."""
+        return Place(f"{self.uri}/{path}", self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class BasePath:
+    """A directory with files of a dataset besides its own. Equal where files lie at the same paths.
+
+    Attributes:
+        path: as the dataset's manifest has it.
+        is_dataset_root: whether data files lie in `data` below it, rather than in it.
+    """
+
+    path: str
+    is_dataset_root: bool
+
+
+Bases = Mapping[int, BasePath]
+"""Id -> base of a dataset."""
+
+
+def bases_of(dataset: Any) -> Bases:  # noqa: ANN401 (lance types)
+    """The bases of a `lance.LanceDataset`."""
+    found = dataset.base_paths()
+    return {number: BasePath(base.path, base.is_dataset_root) for number, base in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DataFileId:
+    """A data file of a dataset. Equal if the same columns are read of the same file.
+
+    A file that replaced another one is told from it by its size alone, and by the dataset: Lance gives every
+    file a name of its own.
+
+    Attributes:
+        base: where it lies; None in the dataset's own directory.
+        path: below that.
+        size: bytes, where the manifest records them.
+        format: major and minor version.
+        fields: ids of the fields in it.
+        columns: of the file, in which the fields are.
+    """
+
+    base: BasePath | None
+    path: str
+    size: int | None
+    format: tuple[int, int]
+    fields: tuple[int, ...]
+    columns: tuple[int, ...]
+
+    @staticmethod
+    def of(file: Any, bases: Bases) -> DataFileId:  # noqa: ANN401 (lance types)
+        """Of a `lance.fragment.DataFile`.
+
+        Raises:
+            CorruptDataError: it lies in a base that the dataset does not have.
+        """
+        return DataFileId(
+            _base(file.base_id, bases),
+            str(file.path),
+            file.file_size_bytes,
+            (file.file_major_version, file.file_minor_version),
+            tuple(file.fields),
+            tuple(file.column_indices),
+        )
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class FragmentFiles:
+    """The stored rows of a fragment. Equal if every physical row has the same values, deleted or not.
+
+    Attributes:
+        place: the dataset.
+        files: of the fragment.
+        overlays: files whose cells replace some of theirs, oldest first, and since which version they do.
+    """
+
+    place: Place
+    files: tuple[DataFileId, ...]
+    overlays: tuple[tuple[DataFileId, int | None], ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.place, self.files, self.overlays)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @staticmethod
+    def of(metadata: Any, place: Place, bases: Bases) -> FragmentFiles:  # noqa: ANN401 (lance types)
+        """Of a `lance.FragmentMetadata`.
+
+        Raises:
+            CorruptDataError: a file lies in a base that the dataset does not have.
+        """
+        files = tuple(DataFileId.of(file, bases) for file in metadata.files)
+        overlays = tuple(
+            (DataFileId.of(one.data_file, bases), one.committed_version) for one in metadata.overlays
+        )
+        return shared(FragmentFiles(place, files, overlays))
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """Deleted rows of a fragment. Equal if they are in the same file; the dataset is named beside it.
+
+    Attributes:
+        fragment_id: part of the file's name.
+        base: where it lies; None in the dataset's own directory.
+        read_version: part of the file's name.
+        id: part of the file's name.
+        type: part of the file's name.
+    """
+
+    fragment_id: int
+    base: BasePath | None
+    read_version: int
+    id: int
+    type: str
+
+    @staticmethod
+    def of(metadata: Any, bases: Bases) -> Deletions | None:  # noqa: ANN401 (lance types)
+        """Of a `lance.FragmentMetadata`; None where no row is deleted.
+
+        Raises:
+            CorruptDataError: the file lies in a base that the dataset does not have.
+        """
+        file = metadata.deletion_file
+        if file is None:
+            return None
+        return Deletions(metadata.id, _base(file.base_id, bases), file.read_version, file.id, file.file_type)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """A column as it is stored in a fragment. Equal if every physical row has the same value.
+
+    Not by the column's name, because columns can swap names; and not by its field id alone, because Lance
+    gives the id of a dropped column without values to the next.
+
+    Attributes:
+        fragment: whose rows they are.
+        field_id: of the column.
+        type: as which they are read.
+    """
+
+    fragment: FragmentFiles
+    field_id: int
+    type: pa.DataType
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.fragment, self.field_id, self.type)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Columns:
+    """Columns of a table. Equal if names mean the same fields, with the same types, in the same order.
+
+    Types are compared as such: what they print leaves out parts of some of them.
+
+    Attributes:
+        fields: id, name and type of each.
+    """
+
+    fields: tuple[tuple[int, str, pa.DataType], ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.fields))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @staticmethod
+    def of(fields: Iterable[tuple[int, str, pa.DataType]]) -> Columns:
+        """Of id, name and type of each."""
+        return shared(Columns(tuple(fields)))
+
+
+def _base(base_id: int | None, bases: Bases) -> BasePath | None:
+    if base_id is None:
+        return None
+    base = bases.get(base_id)
+    if base is None:
+        msg = (
+            f"a file is said to lie in base {base_id}, but the dataset has the bases {sorted(bases)}: restore"
+            " the version before"
+        )
+        raise CorruptDataError(msg)
+    return base
+
+
+MAX_SESSIONS = 64
+"""Fragments of one dataset that stay open to take rows: each holds its files, and 20 kB."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StoredFragment:
+    """A fragment whose metadata was read: pylance makes classes to tell it, whenever it is asked.
+
+    Attributes:
+        fragment_id: as Lance numbers it.
+        handle: the `lance.LanceFragment`.
+        physical_rows: rows stored, deleted ones included.
+        files: names its rows; as long as they are the same, every physical row keeps its values.
+        deletions: names its deleted rows; None where there are none.
+    """
+
+    fragment_id: int
+    handle: Any
+    physical_rows: int
+    files: FragmentFiles
+    deletions: Deletions | None
+    _columns: dict[str, StoredValues] = field(default_factory=dict)
+
+    @staticmethod
+    def of(handle: Any, place: Place, bases: Bases) -> StoredFragment:  # noqa: ANN401 (lance types)
+        """Read the metadata.
+
+        Raises:
+            CorruptDataError: a file lies in a base that the dataset does not have.
+        """
+        metadata = handle.metadata
+        return StoredFragment(
+            metadata.id,
+            handle,
+            metadata.physical_rows,
+            FragmentFiles.of(metadata, place, bases),
+            Deletions.of(metadata, bases),
+        )
+
+    def column(self, name: str, field_id: int, kind: pa.DataType) -> StoredValues:
+        """What names a column's values.
+
+        Args:
+            name: of the stored column, in the dataset's version.
+            field_id: of the same.
+            kind: its type.
+        """
+        known = self._columns.get(name)
+        if known is None:
+            known = self._columns[name] = StoredValues(self.files, field_id, kind)
+        return known
+
+
+@dataclass(frozen=True, eq=False)
+class StoredFragments:
+    """Fragments by their ids; safe to share between threads.
+
+    Args:
+        dataset: a `lance.LanceDataset`.
+        place: names it.
+    """
+
+    dataset: Any
+    place: Place = field(default_factory=Place.unknown)
+    _known: dict[int, StoredFragment] = field(default_factory=dict)
+    _sessions: dict[tuple[int, tuple[str, ...]], Any] = field(default_factory=dict)
+
+    @cached_property
+    def all(self) -> tuple[StoredFragment, ...]:
+        """In the order in which they are scanned."""
+        return tuple([self._stored(one) for one in self.dataset.get_fragments()])
+
+    def get(self, fragment_id: int) -> StoredFragment:
+        """One of them."""
+        known = self._known.get(fragment_id)
+        return self._stored(self.dataset.get_fragment(fragment_id)) if known is None else known
+
+    def _stored(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
+        return self._known.setdefault(handle.fragment_id, StoredFragment.of(handle, self.place, self._bases))
+
+    @cached_property
+    def _bases(self) -> Bases:
+        return bases_of(self.dataset)
+
+    def take(self, fragment_id: int, offsets: np.ndarray, columns: Sequence[str]) -> pa.Table | None:
+        """Rows at ascending offsets, in stored columns; None where deletions move the offsets.
+
+        To open a fragment costs as much as to take a row of it: the first ones that are asked for stay open.
+        """
+        key = (fragment_id, tuple(columns))
+        session = self._sessions.get(key)
+        if session is None:
+            fragment = self.get(fragment_id)
+            if fragment.deletions is not None:
+                return None
+            if len(self._sessions) >= MAX_SESSIONS:
+                return fragment.handle.take(offsets.tolist(), columns=list(columns))
+            session = self._sessions.setdefault(key, fragment.handle.open_session(columns=list(columns)))
+        return session.take(offsets.tolist())

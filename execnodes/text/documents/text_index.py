@@ -1,0 +1,364 @@
+"""Documents whose terms an inverted index of Lance knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from lance import query as lance_queries
+from lance.file import LanceFileSession
+
+from execnodes.search.source import SCORE
+from execnodes.storage.data_files import shared
+from execnodes.storage.source import LanceSource, read_as
+from execnodes.text.bm25 import K1, ColumnStatistics, Postings
+from execnodes.text.documents.column_documents import Cache
+from execnodes.text.documents.postings import NO_POSTINGS, TokenPostings
+from execnodes.text.documents.row_numbers import RowNumbers
+from execnodes.text.documents.term_dictionary import TermDictionary
+from execnodes.text.query.query import PhraseQuery, lance_query
+from execnodes.text.query.tokenizer import Tokenizer
+
+ROW_ID = "_rowid"
+WITNESSES = 4
+"""Documents of a term that are read, to see that Lance found that very term, and what its scores mean."""
+CERTAIN_FREQUENCY = 500
+"""Up to so many occurrences, a score tells how many there are."""
+TOLERANCE = 0.02
+ENTRY_BYTES = 512
+_ALL_AT_ONCE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class _IndexName:
+    """Names the documents of an index.
+
+    Equal for the same rows, covered by the index of the same name, which is read in the same way.
+
+    Attributes:
+        rows: see `SearchSource.identity`, which names the segments of the index as well.
+        column: of the table.
+        index: name.
+        tokenizer: of the index.
+        quantizes: whether it scores with rounded lengths.
+    """
+
+    rows: Hashable
+    column: str
+    index: str
+    tokenizer: Tokenizer
+    quantizes: bool
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = hash((self.rows, self.column, self.index, self.tokenizer, self.quantizes))
+        object.__setattr__(self, "_hash", known)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class _PostingsName:
+    """Names the postings of a term."""
+
+    index: _IndexName
+    term: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PhraseName:
+    """Names the documents in which a phrase stands."""
+
+    index: _IndexName
+    query: PhraseQuery
+
+
+@dataclass(frozen=True, slots=True)
+class _NearName:
+    """Names the terms that are like a word. Equal for the same word, edits and beginning."""
+
+    index: _IndexName
+    word: str
+    edits: int
+    prefix_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class _DictionariesName:
+    """Names the terms of an index."""
+
+    index: _IndexName
+
+
+@dataclass(frozen=True, slots=True)
+class _TextsName:
+    """Names the postings of all documents, made of their texts."""
+
+    index: _IndexName
+
+
+@dataclass(frozen=True, eq=False)
+class IndexedDocuments:
+    """A `ColumnDocuments` of a Lance dataset without stable row ids: the id of a row is its address.
+
+    A term's postings are asked of Lance once: all rows that match it, with scores. As a score says how often
+    the term occurs in a document of known length, no text need be read for them.
+
+    Args:
+        rows: the dataset.
+        column: of the table.
+        index: name of the inverted index, which covers all fragments of `numbers`.
+        quantizes: whether the index scores with rounded lengths.
+        tokenizer: of the index.
+        numbers: of the rows.
+        identity: names the rows in the cache.
+        cache: keeps postings.
+    """
+
+    rows: LanceSource
+    column: str
+    index: str
+    quantizes: bool
+    tokenizer: Tokenizer
+    numbers: RowNumbers
+    identity: Hashable
+    cache: Cache
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """See `ColumnDocuments.lengths`."""
+        return self._corpus.lengths
+
+    def postings(self, term: str, surface: str | None = None) -> Postings:
+        """See `ColumnDocuments.postings`; without positions."""
+        return self.cache.compute(_PostingsName(self._name, term), lambda: self._find(term, surface), _size)
+
+    def phrase(self, query: PhraseQuery) -> np.ndarray | None:
+        """See `ColumnDocuments.phrase`."""
+
+        def find() -> np.ndarray:
+            stored = PhraseQuery(query.text, self._stored, query.slop)
+            return np.sort(self._matches(lance_query(stored))[0])
+
+        return self.cache.compute(
+            _PhraseName(self._name, query), find, lambda found: found.nbytes + ENTRY_BYTES
+        )
+
+    def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
+        """See `ColumnDocuments.near`."""
+
+        def find() -> list[str]:
+            found = {term for one in self._dictionaries() for term in one.near(word, edits, prefix_length)}
+            return sorted(found, key=str.encode)
+
+        try:
+            return self.cache.compute(
+                _NearName(self._name, word, edits, prefix_length),
+                find,
+                lambda found: sum(map(len, found)) + ENTRY_BYTES,
+            )
+        except (KeyError, IndexError, ValueError):
+            # Terms that are stored in another way than we know: those of the texts themselves are the same.
+            return self._read_all().near(word, edits, prefix_length)
+
+    def _dictionaries(self) -> tuple[TermDictionary, ...]:
+        """The terms of each partition of each segment."""
+
+        def read() -> tuple[TermDictionary, ...]:
+            return tuple(
+                TermDictionary(file("tokens").column("_token_fst_bytes")[0].as_py())
+                for file in self._partitions()
+            )
+
+        return self.cache.compute(
+            _DictionariesName(self._name),
+            read,
+            lambda found: sum(len(one.data) for one in found) + ENTRY_BYTES,
+        )
+
+    @property
+    def _dataset(self) -> Any:  # noqa: ANN401 (lance types)
+        return self.rows.dataset
+
+    @property
+    def _stored(self) -> str:
+        return self.rows.stored_names[self.column]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, what is kept in the cache left out."""
+        return 4 * self.numbers.count + ENTRY_BYTES
+
+    @cached_property
+    def _name(self) -> _IndexName:
+        return shared(_IndexName(self.identity, self.column, self.index, self.tokenizer, self.quantizes))
+
+    @cached_property
+    def _corpus(self) -> _Corpus:
+        """Documents of all segments, as Lance itself keeps them beside their terms."""
+        lengths = np.zeros(self.numbers.count, dtype=np.int32)
+        tokens = documents = 0
+        for file in self._partitions():
+            found = file("docs")
+            counts = found.column("_num_tokens").to_numpy()
+            numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
+            tokens += int(counts.sum())
+            documents += len(counts)
+            lengths[numbers[numbers >= 0]] = counts[numbers >= 0]
+        return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.quantizes))
+
+    def _partitions(self) -> Iterator[Callable[[str], pa.Table]]:
+        """For each partition of each segment, what reads one of its files, by the name of its kind."""
+        for segment in self._segments():
+            session = self._files_of(segment.base_id)
+            place = f"_indices/{segment.uuid}"
+            about = session.open_reader(f"{place}/metadata.lance").metadata().schema.metadata
+            for partition in json.loads(about[b"partitions"]):
+
+                def read(
+                    kind: str,
+                    start: str = f"{place}/part_{partition}_",
+                    session: LanceFileSession = session,
+                ) -> pa.Table:
+                    reader = session.open_reader(f"{start}{kind}.lance")
+                    return reader.read_all(batch_size=_ALL_AT_ONCE).to_table()
+
+                yield read
+
+    def _files_of(self, base_id: int | None) -> LanceFileSession:
+        """Reads files of the dataset, or of one of its bases: the indexes of a shallow clone stay in one."""
+        if base_id is None:
+            own: LanceFileSession = self._dataset.new_file_session()
+            return own
+        base = self._dataset.base_paths()[base_id]
+        return LanceFileSession(base.path, self._dataset.latest_storage_options())
+
+    def _segments(self) -> Iterable[Any]:
+        for index in self._dataset.describe_indices():
+            if index.name == self.index:
+                yield from index.segments
+
+    def _find(self, term: str, surface: str | None) -> Postings:
+        if term.isalnum():
+            query = self._exactly(term)
+        elif surface is not None:
+            query = lance_queries.MatchQuery(surface, self._stored)
+        else:
+            return self._read_all().postings(term)
+        numbers, scores = self._matches(query)
+        if not len(numbers):
+            return NO_POSTINGS
+        order = np.argsort(numbers)
+        return self._counted(term, numbers[order], scores[order])
+
+    def _exactly(self, term: str) -> lance_queries.FullTextQuery:
+        """Documents that have a term, if there is one; otherwise perhaps one that is longer by a character.
+
+        A fuzzy word is compared with the terms as it is written. Where no character of it may be edited and
+        one expansion may be chosen, that is the first in order.
+        """
+        return lance_queries.MatchQuery(
+            term, self._stored, fuzziness=1, prefix_length=len(term), max_expansions=1
+        )
+
+    def _matches(self, query: lance_queries.FullTextQuery) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers and scores of all matches."""
+        found = self._dataset.scanner(
+            columns=[ROW_ID, SCORE], full_text_query=query, fast_search=True
+        ).to_table()
+        numbers = self.numbers.numbers(found.column(ROW_ID).to_numpy())
+        known = numbers >= 0
+        return numbers[known], found.column(SCORE).to_numpy()[known]
+
+    def _counted(self, term: str, numbers: np.ndarray, scores: np.ndarray) -> Postings:
+        """How often each document has a term, by its score: w = score / idf, tf = w * norm / (k1 + 1 - w)."""
+        statistics, lengths = self._corpus.statistics, self.lengths[numbers]
+        witnesses = np.unique(np.linspace(0, len(numbers) - 1, WITNESSES).astype(np.int64))
+        seen = self._frequencies(term, numbers[witnesses])
+        if not seen.any():
+            return NO_POSTINGS  # the first expansion is a longer term: this one isn't there
+        if not (seen.all() and lengths.all()):
+            return self._read_all().postings(term)
+        idf = float(np.median(scores[witnesses] / statistics.weight(seen, lengths[witnesses])))
+        once = np.ones(len(numbers), dtype=np.int32)
+        norms = (K1 + 1.0) / statistics.weight(once, lengths) - 1.0
+        weights = np.minimum(scores / idf, (K1 + 1.0) * (1.0 - 1e-9))
+        guesses = weights * norms / (K1 + 1.0 - weights)
+        frequencies = np.maximum(np.rint(guesses), 1.0)
+        unsure = np.abs(guesses - frequencies) > TOLERANCE * frequencies
+        unsure |= frequencies > CERTAIN_FREQUENCY
+        counts = np.where(unsure, 0, frequencies).astype(np.int32)
+        if unsure.any():
+            counts[unsure] = self._frequencies(term, numbers[unsure])
+        return Postings(numbers, counts)
+
+    def _frequencies(self, term: str, numbers: np.ndarray) -> np.ndarray:
+        """How often rows have a term, by their texts."""
+        frequencies = np.zeros(len(numbers), dtype=np.int32)
+        found = self._tokenized(numbers).postings(term)
+        frequencies[np.searchsorted(numbers, found.documents)] = found.frequencies
+        return frequencies
+
+    def _tokenized(self, numbers: np.ndarray) -> TokenPostings:
+        """Rows (ascending, none deleted) by their texts."""
+        if not len(numbers):
+            return TokenPostings.of(self.tokenizer, pa.array([], pa.string()), numbers, self.numbers.count)
+        addresses = pa.array(self.numbers.addresses(numbers))
+        read = self._dataset._take_rows(addresses, columns=[self._stored]).combine_chunks()  # noqa: SLF001
+        field = self.rows.schema.field(self.column)
+        texts = read_as(read.to_batches()[0], [field], self.rows.stored)[0]
+        return TokenPostings.of(self.tokenizer, texts, numbers, self.numbers.count)
+
+    def _read_all(self) -> TokenPostings:
+        """All documents by their texts, where the index can't be asked for a term alone."""
+        return self.cache.compute(
+            _TextsName(self._name),
+            lambda: read_documents(self.rows, self.column, self.tokenizer, self.numbers),
+            lambda found: found.nbytes,
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Corpus:
+    """What an index counts: by row, and altogether, rows that are deleted by now included."""
+
+    lengths: np.ndarray
+    statistics: ColumnStatistics
+
+
+def read_documents(
+    rows: LanceSource, column: str, tokenizer: Tokenizer, numbers: RowNumbers
+) -> TokenPostings:
+    """Tokenize a column of all rows that Lance has not deleted.
+
+    Args:
+        rows: the dataset.
+        column: of the table.
+        tokenizer: to use.
+        numbers: of the rows to read.
+    """
+    field = rows.schema.field(column)
+    stored = rows.stored.get(column)
+    if stored is None:
+        nothing = np.empty(0, dtype=np.int64)
+        return TokenPostings.of(tokenizer, pa.nulls(0, field.type), nothing, numbers.count)
+    dataset: Any = rows.dataset
+    fragments = [one for one in dataset.get_fragments() if one.fragment_id in numbers.physical_rows]
+    read = dataset.scanner(columns=[stored.name], fragments=fragments, with_row_address=True).to_table()
+    texts = [read_as(batch, [field], rows.stored)[0] for batch in read.to_batches()]
+    order = numbers.numbers(read.column("_rowaddr").to_numpy())
+    together = pa.chunked_array(texts, field.type)
+    if len(order) > 1 and not (order[1:] > order[:-1]).all():
+        sorting = np.argsort(order)
+        together, order = together.take(pa.array(sorting)), order[sorting]
+    return TokenPostings.of(tokenizer, together, order, numbers.count)
+
+
+def _size(postings: Postings) -> int:
+    return int(postings.documents.nbytes + postings.frequencies.nbytes) + ENTRY_BYTES

@@ -1,0 +1,1 @@
+"""Text queries: their syntax, their terms, and the tokenizer."""

@@ -1,0 +1,325 @@
+"""What a text query comes down to: terms of columns, and how they combine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from itertools import groupby
+
+from execnodes.text.query.fuzzy import near
+from execnodes.text.query.query import (
+    MAX_FUZZINESS,
+    BooleanQuery,
+    BoostQuery,
+    CombinedFieldsQuery,
+    MatchQuery,
+    MultiMatchQuery,
+    Operator,
+    PhraseQuery,
+    TextQuery,
+    automatic_fuzziness,
+)
+from execnodes.text.query.tokenizer import Token, Tokenizer
+from memwal.errors import InvalidInputError
+
+Group = tuple[Token, ...]
+"""Terms of which one will do: the expansions of a word, or what an identifier is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A query whose texts are terms."""
+
+    @property
+    def parts(self) -> tuple[Clause, ...]:
+        """The clauses of which this one is made."""
+        return ()
+
+    def own_terms(self) -> Iterable[tuple[str, Token]]:
+        """Column and term of what this clause itself looks for, its parts left out."""
+        return ()
+
+    def walk(self) -> Iterator[Clause]:
+        """This clause and all its parts, theirs included."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    @property
+    def terms(self) -> dict[str, dict[str, str | None]]:
+        """Column -> term -> a text of which the term alone is made, or None; of all parts."""
+        found: dict[str, dict[str, str | None]] = {}
+        for clause in self.walk():
+            for column, token in clause.own_terms():
+                found.setdefault(column, {}).setdefault(token.text, token.surface)
+        return found
+
+    @property
+    def fuzzy(self) -> tuple[FuzzyClause, ...]:
+        """What must be expanded before anything is scored."""
+        return tuple(clause for clause in self.walk() if isinstance(clause, FuzzyClause))
+
+    @property
+    def phrases(self) -> tuple[PhraseQuery, ...]:
+        """What needs positions."""
+        found = (clause.phrase for clause in self.walk() if isinstance(clause, TermsClause))
+        return tuple(phrase for phrase in found if phrase is not None)
+
+    def expanded(self, expand: Callable[[FuzzyClause], TermsClause]) -> Clause:
+        """The same clause with fuzzy words replaced by the terms they stand for.
+
+        Args:
+            expand: such as `FuzzyClause.among`, by one who knows what terms there are.
+        """
+        match self:
+            case FuzzyClause():
+                return expand(self)
+            case BestClause(clauses):
+                return BestClause(tuple(clause.expanded(expand) for clause in clauses))
+            case BooleanClause(must, should, must_not):
+                return BooleanClause(
+                    tuple(clause.expanded(expand) for clause in must),
+                    tuple(clause.expanded(expand) for clause in should),
+                    tuple(clause.expanded(expand) for clause in must_not),
+                )
+            case BoostClause(positive, negative):
+                return replace(self, positive=positive.expanded(expand), negative=negative.expanded(expand))
+            case _:
+                return self
+
+
+@dataclass(frozen=True, slots=True)
+class TermsClause(Clause):
+    """Terms of one column: any of them, all of them, or a phrase.
+
+    Attributes:
+        column: of the table.
+        groups: terms by their place in the query's text; every term scores, as often as it is here.
+        operator: whether one of each group is needed, or one of all.
+        boost: multiplies scores.
+        phrase: the query, where the groups must follow each other.
+    """
+
+    column: str
+    groups: tuple[Group, ...]
+    operator: Operator = Operator.OR
+    boost: float = 1.0
+    phrase: PhraseQuery | None = None
+
+    def own_terms(self) -> Iterable[tuple[str, Token]]:
+        """See `Clause.own_terms`: repeated ones are repeated."""
+        return ((self.column, token) for group in self.groups for token in group)
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzyClause(Clause):
+    """Words of one column that may be misspelt; it can't be scored before it is expanded.
+
+    Attributes:
+        column: of the table.
+        tokenizer: of the column, for the surfaces of what the words stand for.
+        words: as the query has them.
+        fuzziness: edits allowed, at most.
+        automatic: whether short words are allowed fewer.
+        prefix_length: first characters that take none.
+        max_expansions: terms that all words together may stand for.
+        operator: whether all words are needed.
+        boost: multiplies scores.
+    """
+
+    column: str
+    tokenizer: Tokenizer
+    words: tuple[Token, ...]
+    fuzziness: int
+    automatic: bool
+    prefix_length: int
+    max_expansions: int
+    operator: Operator
+    boost: float
+
+    def edits(self, word: Token) -> int:
+        """How many may lie between a word and what it stands for."""
+        return automatic_fuzziness(word.text) if self.automatic else self.fuzziness
+
+    def among(self, terms: Iterable[str]) -> TermsClause:
+        """The clause with words replaced by the terms they stand for.
+
+        Words take what is near to them in the order of the words, and terms in the order of their bytes,
+        until there are `max_expansions`.
+
+        Args:
+            terms: of the live documents: at least all that are near to a word, and none of dead ones.
+        """
+        known = sorted(set(terms), key=str.encode)
+        groups: list[Group] = []
+        left = self.max_expansions
+        for word in self.words:
+            found = near(word.text, known, self.edits(word), self.prefix_length)[:left]
+            left -= len(found)
+            surfaces = self.tokenizer.surfaces(found)
+            groups.append(tuple(Token(term, word.position, surfaces.get(term)) for term in found))
+        if self.operator is Operator.AND and not all(groups):
+            groups = []
+        return TermsClause(self.column, tuple(group for group in groups if group), self.operator, self.boost)
+
+
+@dataclass(frozen=True, slots=True)
+class BestClause(Clause):
+    """The best of several clauses counts."""
+
+    clauses: tuple[Clause, ...]
+
+    @property
+    def parts(self) -> tuple[Clause, ...]:
+        """See `Clause.parts`."""
+        return self.clauses
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedClause(Clause):
+    """Terms of several columns that are taken for one: BM25F.
+
+    Attributes:
+        columns: of the table.
+        weights: one per column; a token of a column counts so often.
+        tokens: distinct terms; each scores once.
+        operator: whether all are needed, in whatever columns.
+    """
+
+    columns: tuple[str, ...]
+    weights: tuple[float, ...]
+    tokens: tuple[Token, ...]
+    operator: Operator
+
+    def own_terms(self) -> Iterable[tuple[str, Token]]:
+        """See `Clause.own_terms`: each column looks for all terms."""
+        return ((column, token) for column in self.columns for token in self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanClause(Clause):
+    """All of `must` and none of `must_not`; without `must`, at least one of `should`. Scores add up."""
+
+    must: tuple[Clause, ...]
+    should: tuple[Clause, ...]
+    must_not: tuple[Clause, ...]
+
+    @property
+    def scoring(self) -> tuple[Clause, ...]:
+        """The clauses whose scores add up."""
+        return (*self.must, *self.should)
+
+    @property
+    def parts(self) -> tuple[Clause, ...]:
+        """See `Clause.parts`."""
+        return (*self.must, *self.should, *self.must_not)
+
+
+@dataclass(frozen=True, slots=True)
+class BoostClause(Clause):
+    """What matches `positive`; where `negative` matches too, a part of its score is subtracted."""
+
+    positive: Clause
+    negative: Clause
+    negative_boost: float
+
+    @property
+    def parts(self) -> tuple[Clause, ...]:
+        """See `Clause.parts`."""
+        return (self.positive, self.negative)
+
+
+Tokenizers = Mapping[str, Tokenizer]
+
+
+MAX_TERMS = 4_096
+"""More terms than this are looked for by mistake: every one of them is looked up in every source."""
+
+
+def analyze(query: TextQuery, tokenizers: Tokenizers) -> Clause:
+    """What a query comes down to.
+
+    Args:
+        query: any kind.
+        tokenizers: of each of its columns.
+
+    Raises:
+        InvalidInputError: there are too many terms, or combined columns have different tokenizers.
+    """
+    clause = clause_of(query, tokenizers)
+    count = sum(map(len, clause.terms.values())) + sum(len(fuzzy.words) for fuzzy in clause.fuzzy)
+    if count > MAX_TERMS:
+        raise InvalidInputError(f"the text query looks for {count} terms, and {MAX_TERMS} are the most")
+    return clause
+
+
+@singledispatch
+def clause_of(query: TextQuery, tokenizers: Tokenizers) -> Clause:
+    """The clause of a query, see `analyze`."""
+    raise TypeError(f"no text query: {query!r} for {tokenizers!r}")
+
+
+@clause_of.register
+def _match(query: MatchQuery, tokenizers: Tokenizers) -> Clause:
+    tokenizer = tokenizers[query.column]
+    if query.fuzziness == 0:
+        return TermsClause(query.column, grouped(tokenizer.terms(query.text)), query.operator, query.boost)
+    return FuzzyClause(
+        query.column,
+        tokenizer,
+        tokenizer.words_as_written(query.text),
+        MAX_FUZZINESS if query.fuzziness is None else query.fuzziness,
+        query.fuzziness is None,
+        query.prefix_length,
+        query.max_expansions,
+        query.operator,
+        query.boost,
+    )
+
+
+@clause_of.register
+def _phrase(query: PhraseQuery, tokenizers: Tokenizers) -> Clause:
+    groups = grouped(tokenizers[query.column].terms(query.text))
+    return TermsClause(query.column, groups, phrase=query)
+
+
+@clause_of.register
+def _multi_match(query: MultiMatchQuery, tokenizers: Tokenizers) -> Clause:
+    return BestClause(tuple(_match(match, tokenizers) for match in query.matches))
+
+
+@clause_of.register
+def _combined_fields(query: CombinedFieldsQuery, tokenizers: Tokenizers) -> Clause:
+    first, *others = query.columns
+    for column in others:
+        if tokenizers[column] != tokenizers[first]:
+            raise InvalidInputError(
+                f"columns {first} and {column} are tokenized differently, and combined fields must not be; "
+                "multi_match searches them"
+            )
+    distinct = {token.text: token for token in tokenizers[first].terms(query.text)}
+    return CombinedClause(query.columns, query.weights, tuple(distinct.values()), query.operator)
+
+
+@clause_of.register
+def _boolean(query: BooleanQuery, tokenizers: Tokenizers) -> Clause:
+    must, should, must_not = (
+        tuple(clause_of(part, tokenizers) for part in parts)
+        for parts in (query.must, query.should, query.must_not)
+    )
+    return BooleanClause(must, should, must_not)
+
+
+@clause_of.register
+def _boost(query: BoostQuery, tokenizers: Tokenizers) -> Clause:
+    positive, negative = (clause_of(part, tokenizers) for part in (query.positive, query.negative))
+    return BoostClause(positive, negative, query.negative_boost)
+
+
+def grouped(tokens: Sequence[Token]) -> tuple[Group, ...]:
+    """Terms by their place in the text; at one place each counts once."""
+    return tuple(
+        tuple({token.text: token for token in group}.values())
+        for _, group in groupby(tokens, key=lambda token: token.position)
+    )

@@ -1,0 +1,1 @@
+"""Scores of documents: statistics of all sources, and candidates of each."""

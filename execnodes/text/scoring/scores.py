@@ -1,0 +1,212 @@
+"""Scores of what matches a clause: BM25 with the statistics of all that is searched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import reduce, singledispatch
+
+import numpy as np
+
+from execnodes.text.bm25 import ColumnStatistics, Postings, TextIndex, idf, weight
+from execnodes.text.query.clauses import (
+    BestClause,
+    BooleanClause,
+    BoostClause,
+    Clause,
+    CombinedClause,
+    TermsClause,
+)
+from execnodes.text.query.query import Operator
+from execnodes.text.scored import Scored, intersection, places_in, union
+from execnodes.text.scoring.phrases import with_phrase
+from memwal.errors import InvalidInputError
+
+DocumentsOf = Callable[[str, str], np.ndarray]
+"""Column, term -> documents that have it, ascending (int64)."""
+Bounds = Mapping[str, Mapping[str, float]]
+"""Column -> term -> the most that one occurrence of the term in the query may score."""
+
+
+@singledispatch
+def candidates(clause: Clause, documents: DocumentsOf) -> np.ndarray:
+    """Documents that may match, ascending (int64): all that do, and perhaps more."""
+    raise TypeError(f"{clause!r} has no candidates among {documents!r}: fuzzy clauses are expanded first")
+
+
+@candidates.register
+def _terms_matches(clause: TermsClause, documents: DocumentsOf) -> np.ndarray:
+    of = {term: documents(clause.column, term) for term in clause.terms.get(clause.column, ())}
+    if clause.operator is Operator.OR and clause.phrase is None:
+        return union(of.values())
+    return intersection(union(of[token.text] for token in group) for group in clause.groups)
+
+
+@candidates.register
+def _best_matches(clause: BestClause, documents: DocumentsOf) -> np.ndarray:
+    return union(candidates(part, documents) for part in clause.clauses)
+
+
+@candidates.register
+def _combined_matches(clause: CombinedClause, documents: DocumentsOf) -> np.ndarray:
+    of = [union(documents(column, token.text) for column in clause.columns) for token in clause.tokens]
+    return union(of) if clause.operator is Operator.OR else intersection(of)
+
+
+@candidates.register
+def _boolean_matches(clause: BooleanClause, documents: DocumentsOf) -> np.ndarray:
+    if clause.must:
+        return intersection(candidates(part, documents) for part in clause.must)
+    return union(candidates(part, documents) for part in clause.should)
+
+
+@candidates.register
+def _boost_matches(clause: BoostClause, documents: DocumentsOf) -> np.ndarray:
+    return candidates(clause.positive, documents)
+
+
+@singledispatch
+def bound(clause: Clause, bounds: Bounds) -> float | None:
+    """The most that a document can score whose terms score at most so much each.
+
+    It grows in proportion with the bounds, and so does the score with the terms' scores. None where a score
+    isn't made in that way: where something is subtracted, or columns are combined.
+    """
+    raise TypeError(f"{clause!r} has no bound from {bounds!r}: fuzzy clauses are expanded first")
+
+
+@bound.register
+def _bound_of_terms(clause: TermsClause, bounds: Bounds) -> float | None:
+    of = bounds.get(clause.column, {})
+    return clause.boost * sum(of.get(token.text, 0.0) for _, token in clause.own_terms())
+
+
+@bound.register
+def _bound_of_best(clause: BestClause, bounds: Bounds) -> float | None:
+    found = [bound(part, bounds) for part in clause.clauses]
+    known = [value for value in found if value is not None]
+    return max(known) if len(known) == len(found) else None
+
+
+@bound.register
+def _bound_of_combined(clause: CombinedClause, bounds: Bounds) -> float | None:  # noqa: ARG001 (none for any)
+    return None
+
+
+@bound.register
+def _bound_of_boolean(clause: BooleanClause, bounds: Bounds) -> float | None:
+    found = [bound(part, bounds) for part in clause.scoring]
+    known = [value for value in found if value is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+@bound.register
+def _bound_of_boost(clause: BoostClause, bounds: Bounds) -> float | None:
+    return None if clause.negative_boost else bound(clause.positive, bounds)
+
+
+Statistics = Mapping[str, ColumnStatistics]
+
+
+def score(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
+    """Documents that match, with their scores as Lance gives them (float32).
+
+    Args:
+        clause: with fuzzy words expanded.
+        statistics: of each column of the clause, with the frequency of each of its terms.
+        index: the documents.
+
+    Raises:
+        InvalidInputError: boosts make scores too large.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = scored(clause, statistics, index)
+        scores = found.scores.astype(np.float32)
+    if not np.isfinite(scores).all():
+        raise InvalidInputError("the boosts of the text query make scores too large: give smaller ones")
+    return Scored(found.documents, scores)
+
+
+@singledispatch
+def scored(clause: Clause, statistics: Statistics, index: TextIndex) -> Scored:
+    """Documents that match, with their scores (float64)."""
+    raise TypeError(f"{clause!r} has no scores in {statistics!r} of {index!r}: expand fuzzy clauses first")
+
+
+@scored.register
+def _terms(clause: TermsClause, statistics: Statistics, index: TextIndex) -> Scored:
+    of = statistics[clause.column]
+    times = Counter(token.text for _, token in clause.own_terms())
+    postings = {term: index.postings(clause.column, term) for term in times}
+    documents = candidates(clause, lambda _, term: postings[term].documents)
+    if clause.phrase is not None and len(documents):
+        known = index.phrase(clause.column, clause.phrase)
+        documents = (
+            with_phrase(documents, clause.groups, postings, clause.phrase.slop)
+            if known is None
+            else intersection((documents, known))
+        )
+    lengths = index.lengths(clause.column, documents)
+    scores = np.zeros(len(documents))
+    for term, count in times.items():
+        at, frequencies = frequencies_in(documents, postings[term])
+        scores[at] += count * of.idf(term) * of.weight(frequencies, lengths[at])
+    return Scored(documents, scores).times(clause.boost)
+
+
+@scored.register
+def _best(clause: BestClause, statistics: Statistics, index: TextIndex) -> Scored:
+    return reduce(Scored.best, (scored(part, statistics, index) for part in clause.clauses))
+
+
+@scored.register
+def _combined(clause: CombinedClause, statistics: Statistics, index: TextIndex) -> Scored:
+    of = [
+        (column, share, statistics[column])
+        for column, share in zip(clause.columns, clause.weights, strict=True)
+    ]
+    count = max(one.documents for _, _, one in of)
+    average = sum(share * one.tokens for _, share, one in of) / max(count, 1)
+    documents = candidates(clause, lambda column, term: index.postings(column, term).documents)
+    lengths = np.zeros(len(documents))
+    for column, share, _ in of:
+        lengths += share * index.lengths(column, documents)
+    scores = np.zeros(len(documents))
+    for term in (token.text for token in clause.tokens):
+        frequencies = np.zeros(len(documents))
+        for column, share, _ in of:
+            at, of_term = frequencies_in(documents, index.postings(column, term))
+            frequencies[at] += share * of_term
+        rarity = idf(count, max(one.frequencies.get(term, 0) for _, _, one in of))
+        scores += rarity * weight(frequencies, lengths, average)
+    return Scored(documents, scores)
+
+
+@scored.register
+def _boolean(clause: BooleanClause, statistics: Statistics, index: TextIndex) -> Scored:
+    should = [scored(part, statistics, index) for part in clause.should]
+    if clause.must:
+        must = reduce(Scored.both, (scored(part, statistics, index) for part in clause.must))
+        found = reduce(Scored.adding, should, must)
+    else:
+        found = reduce(Scored.either, should)
+    for part in clause.must_not:
+        found = found.without(scored(part, statistics, index).documents)
+    return found
+
+
+@scored.register
+def _boost(clause: BoostClause, statistics: Statistics, index: TextIndex) -> Scored:
+    negative = scored(clause.negative, statistics, index)
+    return scored(clause.positive, statistics, index).adding(negative.times(-clause.negative_boost))
+
+
+def frequencies_in(documents: np.ndarray, postings: Postings) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the documents have a term, as indices into them, and how often."""
+    if len(documents) < len(postings.documents):
+        places = places_in(postings.documents, documents)
+        at = np.flatnonzero(places >= 0)
+        return at, postings.frequencies[places[at]]
+    at = places_in(documents, postings.documents)
+    found = at >= 0
+    return at[found], postings.frequencies[found]

@@ -1,0 +1,1 @@
+"""Policies: what roles may see and do."""

@@ -1,0 +1,1 @@
+"""Bearer tokens: those of identity providers, and those that the gateway makes."""

@@ -1,0 +1,283 @@
+"""A small Flight SQL client: what the command line needs, over the wire like any other client."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+from google.protobuf.message import Message
+from pyarrow import flight
+
+from gateway.protocol.wire import decode, pack
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from protos import flight_pb2
+from protos import flight_sql_pb2 as sql
+
+# The planner knows these names, too; but a client need not wait for the planner's libraries.
+_SCHEMA = "main"
+SYSTEM_SCHEMAS = ("information_schema", "system")
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How a client proves who it is, and whom it trusts.
+
+    Args:
+        user: name, with `password`.
+        password: of the user.
+        token: sent with every call, instead of a user and password.
+        ca: PEM file of the authorities that may have signed the server's certificate; None trusts those of
+            this machine.
+        certificate: PEM file of the client's certificate, with `key`.
+        key: PEM file of its private key.
+    """
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.user is not None and self.token is not None:
+            raise InvalidInputError("both a user and a token are given: choose one way to log in")
+        if (self.user is None) != (self.password is None):
+            raise InvalidInputError("a user and a password belong together: give both")
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidInputError("a client certificate and its key belong together: give both")
+
+    @property
+    def needs_tls(self) -> bool:
+        """Whether part of it has a meaning with TLS only."""
+        return self.ca is not None or self.certificate is not None
+
+
+NO_LOGIN = Login()
+
+
+class GatewayClient:
+    """One connection with its session.
+
+    Args:
+        uri: `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`.
+        login: who connects.
+
+    Raises:
+        InvalidInputError: the URI is not of that form, or a file of the login cannot be read.
+        pyarrow.flight.FlightUnauthenticatedError: the server refuses the user and password.
+    """
+
+    def __init__(self, uri: str, login: Login = NO_LOGIN) -> None:
+        if not re.fullmatch(r"grpc(\+tcp|\+tls)?://[^/]+:\d+/?", uri):
+            raise InvalidInputError(
+                f"{uri!r} is no address of a gateway: it must look like grpc://127.0.0.1:31337"
+            )
+        if login.needs_tls and not uri.startswith("grpc+tls:"):
+            raise InvalidInputError(f"{uri!r} is not encrypted: certificates need grpc+tls://")
+        self._jar = _CookieJar()
+        # pyarrow takes an absent file for an empty one.
+        files = {
+            name: _read(path)
+            for name, path in (
+                ("tls_root_certs", login.ca),
+                ("cert_chain", login.certificate),
+                ("private_key", login.key),
+            )
+            if path is not None
+        }
+        self._client = flight.FlightClient(uri.rstrip("/"), middleware=[self._jar], **files)
+        try:
+            self._options = flight.FlightCallOptions(headers=self._authorization(login))
+        except BaseException:
+            self._client.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._client.close()
+
+    def query(self, statement: str) -> "ResultReader":
+        """Runs a statement, one that changes something too, and returns the stream of its result."""
+        return self._fetch(sql.CommandStatementQuery(query=statement))
+
+    def execute(self, statement: str) -> int:
+        """Runs a statement that changes something.
+
+        Returns:
+            How many rows it inserted, updated or deleted; 0 for statements that change no rows.
+        """
+        descriptor = flight.FlightDescriptor.for_command(pack(sql.CommandStatementUpdate(query=statement)))
+        writer, reader = self._client.do_put(descriptor, pa.schema([]), self._options)
+        try:
+            writer.done_writing()
+            answer = reader.read()
+        finally:
+            writer.close()  # raises what the server refused with
+        if answer is None:
+            raise LanceGatewayError("the server did not say what the statement did")
+        return decode(sql.DoPutUpdateResult, answer.to_pybytes(), "the answer to the update").record_count
+
+    def set_options(self, options: Mapping[str, str]) -> None:
+        """Sets session options for the queries that follow.
+
+        Raises:
+            InvalidInputError: the server refused an option; the text names it.
+        """
+        request = flight_pb2.SetSessionOptionsRequest()
+        for name, value in options.items():
+            request.session_options[name].string_value = value
+        body = self._act("SetSessionOptions", request)
+        result = decode(flight_pb2.SetSessionOptionsResult, body, "the answer to SetSessionOptions")
+        for name, error in result.errors.items():
+            what = flight_pb2.SetSessionOptionsResult.ErrorValue.Name(error.value).lower().replace("_", " ")
+            raise InvalidInputError(f"session option {name} = {options[name]!r}: {what}")
+
+    def options(self) -> dict[str, str]:
+        """Returns the session options, as text."""
+        body = self._act("GetSessionOptions", flight_pb2.GetSessionOptionsRequest())
+        result = decode(flight_pb2.GetSessionOptionsResult, body, "the answer to GetSessionOptions")
+        return {
+            name: str(getattr(value, value.WhichOneof("option_value") or "string_value")).lower()
+            for name, value in sorted(result.session_options.items())
+        }
+
+    def tables(self, *table_types: str) -> pa.Table:
+        """Returns the tables and views: catalog_name, db_schema_name, table_name, table_type."""
+        return self._fetch(sql.CommandGetTables(table_types=table_types)).read_all()
+
+    def columns(self, table: str, db_schema: str = _SCHEMA) -> pa.Schema:
+        """Returns the columns of a table or view.
+
+        Raises:
+            NotFoundError: there is none of that name in that schema.
+        """
+        command = sql.CommandGetTables(
+            db_schema_filter_pattern=_pattern(db_schema),
+            table_name_filter_pattern=_pattern(table),
+            include_schema=True,
+        )
+        found = self._fetch(command).read_all()
+        if found.num_rows == 0:
+            names = ", ".join(self.tables("TABLE", "VIEW").column("table_name").to_pylist())
+            raise NotFoundError(f"table or view {table!r} does not exist; there are: {names or 'none'}")
+        return pa.ipc.read_schema(found.column("table_schema")[0].as_buffer())
+
+    def _authorization(self, login: Login) -> list[tuple[bytes, bytes]]:
+        if login.token is not None:
+            return [(b"authorization", f"Bearer {login.token}".encode())]
+        if login.user is None:
+            return []
+        return [self._client.authenticate_basic_token(login.user, login.password)]
+
+    def _fetch(self, command: Message) -> "ResultReader":
+        info = self._client.get_flight_info(flight.FlightDescriptor.for_command(pack(command)), self._options)
+        tickets = [endpoint.ticket for endpoint in info.endpoints]
+        affected = None if len(info.schema) else info.total_records
+        return ResultReader(self._client, tickets, self._options, affected)
+
+    def _act(self, name: str, request: Message) -> bytes:
+        for result in self._client.do_action(flight.Action(name, request.SerializeToString()), self._options):
+            return bytes(result.body)
+        raise LanceGatewayError(f"the server did not answer {name}")
+
+
+class ResultReader:
+    """All parts of one result, one after the other.
+
+    Args:
+        client: that asked.
+        tickets: at least one.
+        options: of its calls.
+        affected: see the attribute.
+
+    Attributes:
+        affected: rows that the statement changed, -1 where that means nothing; None where it has a result.
+    """
+
+    def __init__(
+        self,
+        client: flight.FlightClient,
+        tickets: Sequence[flight.Ticket],
+        options: flight.FlightCallOptions,
+        affected: int | None = None,
+    ) -> None:
+        self.affected = affected
+        self._client = client
+        self._options = options
+        self._tickets = tickets[1:]
+        self._reader = client.do_get(tickets[0], options)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the result."""
+        return self._reader.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for chunk in self._reader:
+            yield chunk.data
+        for ticket in self._tickets:
+            self._reader = self._client.do_get(ticket, self._options)
+            for chunk in self._reader:
+                yield chunk.data
+
+    def read_all(self) -> pa.Table:
+        """Returns the whole result."""
+        schema = self.schema
+        return pa.Table.from_batches(list(self), schema)
+
+    def cancel(self) -> None:
+        """Tells the server that nobody waits any more."""
+        self._reader.cancel()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+
+
+class _CookieJar(flight.ClientMiddlewareFactory):
+    """Sends back the cookies that the server sets: they name the session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cookies: dict[str, str] = {}
+
+    def start_call(self, info: flight.CallInfo) -> flight.ClientMiddleware:  # noqa: ARG002 - every call alike
+        return _Cookies(self.cookies)
+
+
+class _Cookies(flight.ClientMiddleware):
+    def __init__(self, cookies: dict[str, str]) -> None:
+        super().__init__()
+        self._cookies = cookies
+
+    def sending_headers(self) -> dict[str, str]:
+        return (
+            {"cookie": "; ".join(f"{name}={value}" for name, value in self._cookies.items())}
+            if self._cookies
+            else {}
+        )
+
+    def received_headers(self, headers: Mapping[str, Sequence[str]]) -> None:
+        for cookie in headers.get("set-cookie", ()):
+            name, _, value = cookie.partition(";")[0].strip().partition("=")
+            if value:
+                self._cookies[name] = value
+            else:
+                self._cookies.pop(name, None)
+
+
+def _pattern(name: str) -> str:
+    """The search pattern that matches `name` and nothing else."""
+    return re.sub(r"([\\%_])", r"\\\1", name)

@@ -1,0 +1,336 @@
+"""`lance-gateway sql`: one statement, a script from a pipe, or an interactive shell."""
+
+import os
+import queue
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TextIO
+
+import pyarrow as pa
+from prompt_toolkit import PromptSession
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from pyarrow import flight
+
+from gateway.cli.client import SYSTEM_SCHEMAS, GatewayClient, ResultReader
+from gateway.cli.render import Format, write
+from gateway.protocol.errors import error_text
+from memwal.errors import InvalidInputError, LanceGatewayError
+
+HELP = r"""
+Statements end with a semicolon and may span lines; ctrl-c cancels a running one.
+  \d             list tables and views
+  \d NAME        show the columns of a table or view
+  \dt            list tables only
+  \dS            list the system's own tables
+  \set           show the session options
+  \set NAME TO   set one, as in: \set consistency flushed
+  \timing        switch the display of times on or off
+  \q             quit (or ctrl-d)
+  help           this text
+""".strip("\n")
+
+# What may hold a semicolon without ending a statement, then the semicolon, then everything else.
+_PIECES = re.compile(
+    r"""'(?:[^']|'')*(?:'|$)|"(?:[^"]|"")*(?:"|$)|--[^\n]*|/\*.*?(?:\*/|$)|;|[^'"\-/;]+|.""", re.DOTALL
+)
+
+_FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
+_DONE = MappingProxyType({"insert": "inserted", "update": "updated", "delete": "deleted"})
+_LEFT_ALONE = "no longer waiting: what the statement had begun to change may be changed\n"
+
+
+def split_statements(text: str) -> tuple[tuple[str, ...], str]:
+    """Returns the statements of `text` that a semicolon ends, without it, and the remaining text.
+
+    >>> split_statements("SELECT ';'; SELECT 2")
+    (("SELECT ';'",), 'SELECT 2')
+    """
+    statements: list[str] = []
+    current = ""
+    for piece in _PIECES.findall(text):
+        if piece == ";":
+            if current.strip():
+                statements.append(current.strip())
+            current = ""
+        else:
+            current += piece
+    return tuple(statements), current.strip()
+
+
+def is_complete(text: str) -> bool:
+    """Whether Enter should run `text`: it ends with a semicolon, is a command of the shell, or is empty."""
+    stripped = text.strip()
+    return not stripped or stripped.startswith("\\") or stripped == "help" or not split_statements(text)[1]
+
+
+def history_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """Returns where the shell keeps its history: in the user's state directory."""
+    state = environment.get("XDG_STATE_HOME")
+    base = Path(state) if state else Path.home() / ".local" / "state"
+    return base / "lance-gateway" / "history"
+
+
+def told_change(statement: str, affected: int) -> str:
+    """Returns what a statement without a result has done, in words.
+
+    >>> told_change("INSERT INTO orders VALUES (1)", 1)
+    '1 row inserted'
+    >>> told_change("CREATE TABLE orders (id BIGINT)", -1)
+    'done'
+    """
+    if affected < 0:
+        return "done"
+    first = _FIRST_WORD.match(statement)
+    done = _DONE.get(first[1].lower() if first else "", "changed")
+    return f"{affected:,} {'row' if affected == 1 else 'rows'} {done}"
+
+
+class Quit(Exception):  # noqa: N818 - not an error: the user wants to leave
+    """Raised by the command that leaves the shell."""
+
+
+@dataclass
+class Shell:
+    """Runs statements and commands against one server and writes the results.
+
+    Args:
+        client: the connection.
+        output: where results go.
+        errors: where errors go, one line each.
+        form: how results are written.
+        max_rows: rows that a table shows.
+        timing: whether to tell how long a statement took.
+    """
+
+    client: GatewayClient
+    output: TextIO
+    errors: TextIO
+    form: Format = Format.TABLE
+    max_rows: int = 100
+    timing: bool = False
+
+    def execute(self, text: str) -> bool:
+        """Runs a command of the shell or the statements of `text`; returns whether all succeeded.
+
+        Raises:
+            Quit: the text asks to leave.
+            KeyboardInterrupt: the user cancelled a statement.
+        """
+        stripped = text.strip()
+        if stripped.startswith("\\") or stripped == "help":
+            return self._reported(self._command, stripped)
+        complete, rest = split_statements(text)
+        statements = (*complete, rest) if rest else complete
+        return all(self._reported(self._statement, statement) for statement in statements)
+
+    def interact(self, session: "PromptSession[str]") -> None:
+        """Reads and runs statements until the user leaves."""
+        while True:
+            try:
+                self.execute(session.prompt())
+            except KeyboardInterrupt:
+                continue
+            except (EOFError, Quit):
+                return
+
+    def _reported(self, run: Callable[[str], None], text: str) -> bool:
+        """Runs `text`; an error becomes one line. Returns whether there was none."""
+        try:
+            run(text)
+        except BrokenPipeError:
+            # Whoever read the output has enough.
+            raise
+        except (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError) as error:
+            self.errors.write("error: " + " ".join(error_text(error).split()) + "\n")
+            self.errors.flush()
+            return False
+        return True
+
+    def _statement(self, statement: str) -> None:
+        started = time.perf_counter()
+        result = _Result(self.client, statement)
+        try:
+            schema = result.schema()
+            if result.affected is None:
+                write(schema, result, self.form, self.output, max_rows=self.max_rows)
+            elif self.form is Format.TABLE:
+                self.output.write(told_change(statement, result.affected) + "\n")
+        except KeyboardInterrupt:
+            self.errors.write("cancelled\n" if result.is_answered else _LEFT_ALONE)
+            self.errors.flush()
+            raise
+        finally:
+            result.cancel()
+        if self.timing:
+            self.output.write(f"Time: {(time.perf_counter() - started) * 1000:.1f} ms\n")
+        self.output.flush()
+
+    def _command(self, text: str) -> None:
+        name, *arguments = text.rstrip(";").split()
+        command = _COMMANDS.get((name, len(arguments)))
+        if command is None:
+            raise InvalidInputError(f"unknown command {text!r}: help lists them")
+        command(self, *arguments)
+        self.output.flush()
+
+    def show(self, rows: pa.Table) -> None:
+        """Writes all of `rows` as a table."""
+        write(rows.schema, rows.to_batches(), Format.TABLE, self.output, max_rows=max(1, rows.num_rows))
+
+
+def _quit(_shell: Shell) -> None:
+    raise Quit
+
+
+def _help(shell: Shell) -> None:
+    shell.output.write(HELP + "\n")
+
+
+def _switch_timing(shell: Shell) -> None:
+    shell.timing = not shell.timing
+    shell.output.write(f"Timing is {'on' if shell.timing else 'off'}.\n")
+
+
+def _list(shell: Shell, *kinds: str) -> None:
+    rows = shell.client.tables(*(kinds or ("TABLE", "VIEW")))
+    shell.show(pa.table({"name": rows.column("table_name"), "type": rows.column("table_type")}))
+
+
+def _list_tables(shell: Shell) -> None:
+    _list(shell, "TABLE")
+
+
+def _list_system_tables(shell: Shell) -> None:
+    rows = shell.client.tables("SYSTEM TABLE").to_pylist()
+    names = [f"{row['db_schema_name']}.{row['table_name']}" for row in rows]
+    shell.show(pa.table({"name": names}))
+
+
+def _describe(shell: Shell, table: str) -> None:
+    db_schema, _, name = table.partition(".")
+    if db_schema in SYSTEM_SCHEMAS:
+        schema = shell.client.columns(name, db_schema)
+    else:
+        schema = shell.client.columns(table)
+    types = [str(column.type) for column in schema]
+    nullable = ["yes" if column.nullable else "no" for column in schema]
+    shell.show(pa.table({"column": schema.names, "type": types, "nullable": nullable}))
+
+
+def _show_options(shell: Shell) -> None:
+    options = shell.client.options()
+    shell.show(pa.table({"option": list(options), "value": list(options.values())}))
+
+
+def _set_option(shell: Shell, name: str, value: str) -> None:
+    shell.client.set_options({name: value})
+
+
+# The command and how many words follow it -> what runs it.
+_COMMANDS: Mapping[tuple[str, int], Callable[..., None]] = MappingProxyType(
+    {
+        ("\\q", 0): _quit,
+        ("help", 0): _help,
+        ("\\?", 0): _help,
+        ("\\timing", 0): _switch_timing,
+        ("\\d", 0): _list,
+        ("\\dt", 0): _list_tables,
+        ("\\dS", 0): _list_system_tables,
+        ("\\d", 1): _describe,
+        ("\\set", 0): _show_options,
+        ("\\set", 2): _set_option,
+    }
+)
+
+
+class _Result:
+    """The result of a statement, received by a thread of its own so that ctrl-c is heard at once."""
+
+    def __init__(self, client: GatewayClient, statement: str) -> None:
+        self._received: queue.Queue[pa.Schema | pa.RecordBatch | Exception | None] = queue.Queue(maxsize=4)
+        self._reader: ResultReader | None = None
+        self._cancelled = threading.Event()
+        threading.Thread(target=self._receive, args=(client, statement), daemon=True).start()
+
+    def schema(self) -> pa.Schema:
+        """Waits for the columns of the result."""
+        return self._next()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the server has begun to answer."""
+        return self._reader is not None
+
+    @property
+    def affected(self) -> int | None:
+        """Rows that the statement changed, -1 where that means nothing; None where it has a result."""
+        return None if self._reader is None else self._reader.affected
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self._next()) is not None:
+            yield batch
+
+    def cancel(self) -> None:
+        """Tells the server that nobody waits any more."""
+        self._cancelled.set()
+        if self._reader is not None:
+            self._reader.cancel()
+
+    def _next(self) -> pa.Schema | pa.RecordBatch | None:
+        item = self._received.get()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def _receive(self, client: GatewayClient, statement: str) -> None:
+        try:
+            self._reader = client.query(statement)
+            self._give(self._reader.schema)
+            for batch in self._reader:
+                self._give(batch)
+                if self._cancelled.is_set():
+                    return
+            self._give(None)
+        except Exception as error:  # noqa: BLE001 - carried to the thread that waits
+            self._give(error)
+
+    def _give(self, item: pa.Schema | pa.RecordBatch | Exception | None) -> None:
+        while not self._cancelled.is_set():
+            try:
+                self._received.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+
+def prompt_session(path: Path | None = None) -> "PromptSession[str]":
+    """Returns the line editor: history in a file, Enter goes on until the statement is complete.
+
+    Args:
+        path: the history file, by default that of the user.
+    """
+    path = path if path is not None else history_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    keys = KeyBindings()
+    session: PromptSession[str] = PromptSession(
+        FormattedText([("bold", "lance> ")]),
+        history=FileHistory(str(path)),
+        multiline=True,
+        reserve_space_for_menu=0,
+        prompt_continuation=lambda width, _line, _wrapped: "...> ".rjust(width),
+        key_bindings=keys,
+    )
+
+    @keys.add("enter", filter=Condition(lambda: is_complete(session.default_buffer.text)))
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    return session

@@ -1,0 +1,1 @@
+"""Run statements: queries and updates, their parameters, results and cancellation."""

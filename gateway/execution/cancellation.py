@@ -1,0 +1,229 @@
+"""Stopping statements: CancelFlightInfo, and CancelQuery for older clients.
+
+A client sends back the FlightInfo that it was given, and each of its tickets names its statement. A ticket
+that was not redeemed yet becomes useless; a statement that runs is stopped within about a second.
+CancelFlightInfo's messages travel bare, those of CancelQuery packed in Any.
+
+`KILL QUERY 'id'`: stops a statement, by the id that `system.queries` shows.
+
+It is answered like a query with one row, so that every client can send it, but it does not queue behind the
+statements that it may be meant for. Planning or preparing it does nothing; executing it does, once.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from types import MappingProxyType
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any
+
+from gateway.execution.running_queries import Queries, QueryCancelledError, QueryState
+from gateway.protocol.commands import Action, Call
+from gateway.protocol.wire import decode, pack, unpack
+from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
+from protos import flight_pb2
+from protos import flight_sql_pb2 as sql
+from protos import gateway_pb2 as own
+
+logger = logging.getLogger(__name__)
+
+# Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
+_COMMENTS = r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
+_STARTS = re.compile(rf"{_COMMENTS}KILL\b", re.IGNORECASE | re.DOTALL)
+_KILL = re.compile(
+    rf"{_COMMENTS}KILL\s+QUERY\s+'(?P<id>[^']*)'{_COMMENTS};?{_COMMENTS}", re.IGNORECASE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """The statement, understood.
+
+    Args:
+        sql: as given.
+        query_id: that it names.
+    """
+
+    sql: str
+    query_id: str
+
+    schema = pa.schema([pa.field("query_id", pa.string()), pa.field("killed", pa.bool_())])
+    parameter_schema = pa.schema([])
+
+    @cached_property
+    def serialized_parameter_schema(self) -> bytes:
+        """No parameters, as an encapsulated IPC message."""
+        return bytes(self.parameter_schema.serialize())
+
+    @cached_property
+    def digest(self) -> bytes:
+        """8 bytes that tell the result's schema."""
+        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
+
+    def run(self, queries: Queries, call: Call) -> pa.RecordBatch:
+        """Stops the statement: one row, once it was told to stop.
+
+        Raises:
+            NotFoundError: there is no such statement under way that the caller may stop.
+        """
+        user = None if call.access.is_admin else call.identity.name
+        error = QueryCancelledError(f"the statement was killed by user {call.identity.name!r}")
+        if not queries.cancel(self.query_id, error, user):
+            whose = "" if user is None else f" of user {user!r}"
+            raise NotFoundError(
+                f"no query {self.query_id!r}{whose} waits or runs on this gateway: "
+                "system.queries shows those that do"
+            )
+        logger.info("user %r killed query %s", call.identity.name, self.query_id)
+        return pa.RecordBatch.from_pylist([{"query_id": self.query_id, "killed": True}], self.schema)
+
+
+def parse_kill(sql: str) -> Kill | None:
+    """Returns the statement if it is a KILL.
+
+    >>> parse_kill("kill query '0af1' ;").query_id
+    '0af1'
+    >>> parse_kill("SELECT 1") is None
+    True
+
+    Raises:
+        InvalidInputError: it begins like one and does not go on like one.
+    """
+    if _STARTS.match(sql) is None:
+        return None
+    found = _KILL.fullmatch(sql)
+    if found is None:
+        raise InvalidInputError("KILL is written KILL QUERY '<query_id>', with an id of system.queries")
+    return Kill(sql, found["id"])
+
+
+def prepare(
+    engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
+) -> PreparedQuery | PreparedWrite | Kill:
+    """Returns the plan of a statement: a `Kill`, or the engine's.
+
+    Raises:
+        LanceGatewayError: see `QueryEngine.prepare_statement`.
+    """
+    kill = parse_kill(sql)
+    if kill is None:
+        return engine.prepare_statement(sql, settings, call.access, promised=promised)
+    if promised is not None and promised != kill.digest:
+        raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
+    return kill
+
+
+_CANCELLED = flight_pb2.CANCEL_STATUS_CANCELLED
+_CANCELLING = flight_pb2.CANCEL_STATUS_CANCELLING
+_NOT_CANCELLABLE = flight_pb2.CANCEL_STATUS_NOT_CANCELLABLE
+
+
+class Cancellation:
+    """The two actions that stop a statement.
+
+    Args:
+        queries: the statements of the server.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    def actions(self) -> tuple[Action, ...]:
+        """Returns the actions of this family."""
+        return (
+            Action("CancelFlightInfo", "Stop the statement of a FlightInfo.", self._cancel_flight_info),
+            Action("CancelQuery", "Deprecated form of CancelFlightInfo.", self._cancel_query),
+        )
+
+    def _cancel_flight_info(self, body: bytes, call: Call) -> bytes:
+        request = decode(flight_pb2.CancelFlightInfoRequest, body, "the body of CancelFlightInfo")
+        return flight_pb2.CancelFlightInfoResult(status=self._cancel(request.info, call)).SerializeToString()
+
+    def _cancel_query(self, body: bytes, call: Call) -> bytes:
+        request = unpack(sql.ActionCancelQueryRequest, body, "the body of CancelQuery")
+        info = decode(flight_pb2.FlightInfo, request.info, "the info of CancelQuery")
+        # The two enumerations have the same numbers.
+        result = sql.ActionCancelQueryResult.CancelResult.ValueType(self._cancel(info, call))
+        return pack(sql.ActionCancelQueryResult(result=result))
+
+    def _cancel(self, info: flight_pb2.FlightInfo, call: Call) -> flight_pb2.CancelStatus.ValueType:
+        if not info.endpoint:
+            raise InvalidInputError(
+                "the FlightInfo has no endpoints: send the one that GetFlightInfo answered with"
+            )
+        # The parts of a divided result are one statement.
+        statements = {statement_id_of(endpoint.ticket.ticket) for endpoint in info.endpoint}
+        found = {self._cancel_statement(statement_id, call) for statement_id in statements}
+        # What is still being stopped decides, and then what could be stopped at all.
+        return next(status for status in (_CANCELLING, _CANCELLED, _NOT_CANCELLABLE) if status in found)
+
+    def _cancel_statement(self, statement_id: bytes | None, call: Call) -> flight_pb2.CancelStatus.ValueType:
+        if statement_id is None:
+            return _NOT_CANCELLABLE
+        if not statement_id:
+            raise InvalidInputError("a ticket of the FlightInfo names no statement: send it back unchanged")
+        withdrawn = self._queries.withdraw(statement_id)
+        name = statement_id.hex()
+        error = QueryCancelledError(f"statement {name} was cancelled on request")
+        user = None if call.access.is_admin else call.identity.name
+        if self._queries.cancel(name, error, user):
+            return _CANCELLING
+        if withdrawn:
+            return _CANCELLED
+        for query in self._queries.finished():
+            if query.statement_id == name:
+                return _CANCELLED if query.state is QueryState.CANCELLED else _NOT_CANCELLABLE
+        raise NotFoundError(
+            f"statement {name} is not known: it ended long ago, was cancelled before it ran, or runs on "
+            "another gateway"
+        )
+
+
+def statement_id_of(ticket: bytes) -> bytes | None:
+    """Returns the statement that a ticket names; None for the ticket of a metadata command, which is none.
+
+    Raises:
+        InvalidInputError: the bytes are no ticket.
+    """
+    packed = decode(Any, ticket, "the ticket")
+    read = _STATEMENT_IDS.get(packed.TypeName())
+    return None if read is None else read(packed.value)
+
+
+def _of_statement(data: bytes) -> bytes:
+    ticket = decode(sql.TicketStatementQuery, data, "the ticket")
+    return decode(own.StatementHandle, ticket.statement_handle, "the ticket").statement_id
+
+
+def _of_prepared(data: bytes) -> bytes:
+    return decode(own.PreparedTicket, data, "the ticket").statement_id
+
+
+def _of_part(data: bytes) -> bytes:
+    return decode(own.PartTicket, data, "the ticket").statement_id
+
+
+def _of_write(data: bytes) -> bytes:
+    return decode(own.WriteTicket, data, "the ticket").statement_id
+
+
+def _of_plan(data: bytes) -> bytes:
+    return decode(own.PlanTicket, data, "the ticket").statement_id
+
+
+_STATEMENT_IDS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
+    {
+        sql.TicketStatementQuery.DESCRIPTOR.full_name: _of_statement,
+        own.PreparedTicket.DESCRIPTOR.full_name: _of_prepared,
+        own.PlanTicket.DESCRIPTOR.full_name: _of_plan,
+        own.PartTicket.DESCRIPTOR.full_name: _of_part,
+        own.WriteTicket.DESCRIPTOR.full_name: _of_write,
+    }
+)

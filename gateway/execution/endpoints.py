@@ -1,0 +1,171 @@
+"""Results in parts: several endpoints, which several clients read at the same time.
+
+A session that sets the option `endpoints`, or a call with the header `x-lance-gateway-endpoints`, is offered
+the plain scan of a table in up to so many parts. The ticket of a part says everything: the statement, its
+parameters, and the snapshot that all parts read, so that any gateway over the same root can serve it, before
+and after a restart, and as often as it is asked. Who redeems it decides what is seen. The snapshot itself is
+kept open for a while, which is quicker, and spares short-lived tails of the log.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any
+from pyarrow import flight
+
+from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of, typed
+from gateway.execution.running_queries import Queries, Query
+from gateway.execution.streams import Streams
+from gateway.protocol.commands import Action, Call, Planned, Ticket
+from gateway.protocol.expiring_cache import Keeping
+from gateway.protocol.sql_types import described
+from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, new_statement_id
+from gateway.protocol.wire import decode, pack, unpack
+from memwal.errors import InvalidInputError, NotFoundError
+from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.plans.scan_parts import ScanPart
+from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
+from protos import flight_pb2
+from protos import gateway_pb2 as own
+
+ENDPOINT_SECONDS = 600.0
+"""How long the tickets of parts can be redeemed, and again after each renewal."""
+_MAX_SNAPSHOTS = 64
+
+
+class Endpoints:
+    """Divides results, and serves their parts.
+
+    Args:
+        engine: plans and runs the statements.
+        queries: the statements that run.
+        streams: sends results.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        engine: QueryEngine,
+        queries: Queries,
+        streams: Streams,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine = engine
+        self._queries = queries
+        self._streams = streams
+        self._clock = clock
+        self._snapshots: Keeping[SnapshotDescription, TableSnapshot] = Keeping(
+            _MAX_SNAPSHOTS, ENDPOINT_SECONDS
+        )
+
+    def tickets(self) -> tuple[Ticket[own.PartTicket], ...]:
+        """Returns the tickets of this family."""
+        return (Ticket(own.PartTicket, self._stream),)
+
+    def actions(self) -> tuple[Action, ...]:
+        """Returns the actions of this family."""
+        return (
+            Action("RenewFlightEndpoint", "Let the ticket of an endpoint be good for longer.", self._renew),
+        )
+
+    def divided(
+        self,
+        sql: str,
+        plan: PreparedQuery,
+        settings: SessionSettings,
+        call: Call,
+        parameters: pa.Table | None = None,
+    ) -> Planned | None:
+        """Divides the result of a statement.
+
+        Args:
+            sql: the statement.
+            plan: the same, prepared.
+            settings: that it was prepared with.
+            call: that asks; its settings say how many parts are wanted.
+            parameters: one column for each parameter.
+
+        Returns:
+            None where one part is wanted, or the statement is executed several times, or it is no plain scan.
+        """
+        wanted = call.settings.endpoints
+        if wanted < 2 or (parameters is not None and parameters.num_rows != 1):
+            return None
+        (values,) = rows_of(parameters)
+        offer = plan.parts(wanted, values, call.settings)
+        if offer is None:
+            return None
+        self._snapshots.put(offer.parts[0].snapshot, offer.snapshot)
+        expires_at = self._expiry()
+        ticket = own.PartTicket(
+            query=sql,
+            settings=encode_settings(settings),
+            parameters=b"" if parameters is None else encode_parameters(parameters),
+            schema_digest=plan.digest,
+            statement_id=new_statement_id(),
+            expires_at=_milliseconds(expires_at),
+        )
+        first, *others = (_ticket(ticket, part) for part in offer.parts)
+        records = -1 if offer.rows is None else offer.rows
+        return Planned(described(plan), first, tuple(others), expires_at, records)
+
+    def _stream(self, ticket: own.PartTicket, call: Call) -> flight.FlightDataStream:
+        self._check(ticket)
+        part = ScanPart.from_message(ticket.part)
+        settings = decode_settings(ticket.settings)
+        plan = self._engine.prepare(ticket.query, settings, call.access, promised=ticket.schema_digest)
+        parameters = None
+        if len(plan.parameter_schema):
+            parameters = typed(decode_parameters(ticket.parameters), plan.parameter_schema)
+        query = self._queries.redeem_part(ticket.statement_id, part.number, ticket.query, settings, call)
+
+        def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
+            snapshot = self._snapshots.get(part.snapshot)
+            if snapshot is None:
+                snapshot = plan.reopen(part)
+                self._snapshots.put(part.snapshot, snapshot)
+            for values in rows_of(parameters):
+                yield plan.execute_part(part, values, settings, query.control, snapshot)
+
+        return self._streams.send(described(plan), query, readers)
+
+    def _renew(self, body: bytes, _call: Call) -> bytes:
+        request = decode(flight_pb2.RenewFlightEndpointRequest, body, "the body of RenewFlightEndpoint")
+        endpoint = request.endpoint
+        if (
+            decode(Any, endpoint.ticket.ticket, "the ticket").TypeName()
+            != own.PartTicket.DESCRIPTOR.full_name
+        ):
+            raise InvalidInputError("the ticket of this endpoint does not expire: there is nothing to renew")
+        # One that has expired, too: it says everything, and whoever redeems it hears if its files are gone.
+        ticket = unpack(own.PartTicket, endpoint.ticket.ticket, "the ticket")
+        self._snapshots.get(ScanPart.from_message(ticket.part).snapshot)  # counts as its use
+        expires_at = self._expiry()
+        ticket.expires_at = _milliseconds(expires_at)
+        endpoint.ticket.ticket = pack(ticket)
+        endpoint.expiration_time.FromDatetime(expires_at)
+        return endpoint.SerializeToString()
+
+    def _check(self, ticket: own.PartTicket) -> None:
+        check_statement_id(ticket.statement_id)
+        late = self._clock() - ticket.expires_at / 1000
+        if late >= 0:
+            raise NotFoundError(
+                f"the ticket expired {late:.0f} s ago: renew endpoints that are read late with "
+                "RenewFlightEndpoint, or run the query again"
+            )
+
+    def _expiry(self) -> datetime:
+        return datetime.fromtimestamp(int(self._clock() + ENDPOINT_SECONDS), UTC)
+
+
+def _ticket(ticket: own.PartTicket, part: ScanPart) -> bytes:
+    ticket.part.CopyFrom(part.to_message())
+    return pack(ticket)
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,252 @@
+"""The values that clients bind to prepared statements.
+
+What clients send along with DoPut: batches that are read one after another, and checked.
+
+Nothing is read ahead: gRPC holds a client up whose batches are not taken. A batch lies in memory as it came
+from the network, where values begin anywhere; Lance and DataFusion want them at multiples of their width.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyarrow import flight
+
+from gateway.execution.running_queries import Query, QueryCancelledError
+from gateway.protocol.commands import Call
+from memwal.errors import InvalidInputError
+from planner.bridge.distance_functions import is_vector_type
+from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, laid_out
+from planner.sql.vector_text import read_vector
+
+# Of the widest values that there are.
+_ALIGNMENT = 16
+
+
+def uploaded(
+    reader: flight.MetadataRecordBatchReader, call: Call, query: Query | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yields the batches that have rows, each valid through and through.
+
+    Args:
+        reader: of the stream.
+        call: that it belongs to.
+        query: which waits for it, if one does: others take its place while its client is slow.
+
+    Raises:
+        InvalidInputError: what came is no Arrow data.
+        QueryCancelledError: the client went away before the end.
+    """
+    schema = schema_of(reader, call)
+    number = 0
+    while True:
+        try:
+            if query is not None:
+                query.sending_since = time.monotonic()
+            batch = reader.read_chunk().data
+            if query is not None:
+                query.sending_since = None
+            if batch is None:
+                continue  # metadata alone, which means nothing here
+            number += 1
+            # Offsets that lead out of a buffer, or text that is none, would take the process down later.
+            batch.validate(full=True)
+        except StopIteration:
+            # A stream that its client breaks off ends like one that is complete.
+            if call.is_cancelled():
+                raise _left() from None
+            return
+        except (pa.ArrowException, flight.FlightError, OSError) as error:
+            if call.is_cancelled():
+                raise _left() from None
+            raise InvalidInputError(f"batch {number} of the stream cannot be read: {error}") from None
+        if batch.num_rows or not len(schema):
+            yield aligned(batch)
+
+
+def _left() -> QueryCancelledError:
+    return QueryCancelledError("the client cancelled the call, or went away, before it had sent everything")
+
+
+def aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the same rows in buffers that others than Arrow C++ can read, copied where need be."""
+    columns = [_aligned(column) for column in batch.columns]
+    if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _aligned(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(
+            _aligned(column.indices), _aligned(column.dictionary), ordered=column.type.ordered
+        )
+    if all(buffer is None or buffer.address % _ALIGNMENT == 0 for buffer in column.buffers()):
+        return column
+    return pa.concat_arrays([column, column.slice(0, 0)])
+
+
+def schema_of(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema:
+    """Returns the schema with which the stream begins.
+
+    Raises:
+        InvalidInputError: it begins with something else, or there is no stream.
+        QueryCancelledError: the client went away before.
+    """
+    try:
+        return reader.schema
+    except (pa.ArrowException, flight.FlightError, OSError) as error:
+        if call.is_cancelled():
+            raise _left() from None
+        raise InvalidInputError(f"the stream must begin with an Arrow schema: {error}") from None
+
+
+def received(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
+    """Reads what a client binds: one column for each parameter, one row for each execution.
+
+    Raises:
+        InvalidInputError: it has more than `limit` bytes.
+    """
+    schema = schema_of(reader, call)
+    batches = []
+    size = 0
+    for batch in uploaded(reader, call):
+        size += batch.nbytes
+        if size > limit:
+            raise InvalidInputError(
+                f"the bound parameters exceed {limit} bytes: bind and execute them in parts"
+            )
+        batches.append(batch)
+    return pa.Table.from_batches(batches, schema)
+
+
+# Of bound values that are written at once: enough to be fast, and no burden.
+_PART_ROWS = 65_536
+_PART_BYTES = 16 << 20
+
+
+def told(schema: pa.Schema, types: TypeSet) -> bytes:
+    """Returns the parameters of a statement as its client is told of them: an encapsulated IPC message."""
+    fields = [pa.field(field.name, bindable_type(field.type, types)) for field in schema]
+    return bytes(pa.schema(fields).serialize())
+
+
+def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Query) -> None:
+    """Reads what comes along with a statement without parameters: nothing, or as good as nothing.
+
+    Raises:
+        InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
+    """
+    typed(schema_of(reader, call).empty_table(), pa.schema([]))
+    rows = sum(batch.num_rows for batch in uploaded(reader, call, query))
+    if rows > 1:
+        raise InvalidInputError(
+            f"{rows} rows were bound to a statement without parameters: execute it as often as it is meant"
+        )
+
+
+def typed_parts(
+    reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """Reads what a client binds, part by part, in the types of the parameters; a part has rows.
+
+    The next part is read from the network when the one before it is done with.
+
+    Raises:
+        InvalidInputError: see `typed`.
+    """
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for chunk in uploaded(reader, call, query):
+        for start in range(0, chunk.num_rows, _PART_ROWS):
+            batch = chunk.slice(start, _PART_ROWS)
+            if held and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
+                yield typed(pa.Table.from_batches(held, reader.schema), schema)
+                held, rows, size = [], 0, 0
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+    if held or len(reader.schema) != len(schema):
+        yield typed(pa.Table.from_batches(held, reader.schema), schema)
+
+
+def typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Gives bound values the types of their parameters, so that a wrong one is refused when it is bound.
+
+    Args:
+        parameters: as they were bound.
+        schema: one field for each parameter.
+
+    Raises:
+        InvalidInputError: a parameter is missing or superfluous, or a value cannot be of its type.
+    """
+    if parameters.num_columns != len(schema):
+        raise InvalidInputError(
+            f"the statement has {len(schema)} parameters and {parameters.num_columns} were bound: "
+            f"bind {len(schema)} values"
+        )
+    if parameters.schema.types == schema.types:
+        return parameters
+    columns = [_converted(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
+    return pa.table(columns, names=schema.names)
+
+
+def rows_of(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]:
+    """Yields the parameters of each execution; a statement without parameters is executed once."""
+    if parameters is None:
+        yield ()
+        return
+    columns = parameters.columns
+    for row in range(parameters.num_rows):
+        yield tuple(column[row] for column in columns)
+
+
+def encode_parameters(parameters: pa.Table) -> bytes:
+    """Returns the rows as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, parameters.schema) as writer:
+        writer.write_table(parameters)
+    return bytes(sink.getvalue())
+
+
+def decode_parameters(data: bytes) -> pa.Table:
+    """Returns the rows of an Arrow IPC stream.
+
+    Raises:
+        InvalidInputError: the bytes are something else.
+    """
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInputError(f"the parameters in the handle cannot be read: {error}") from None
+    return table
+
+
+def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if is_vector_type(field.type) and pa.types.is_string(column.type):
+        return pa.chunked_array([[_vector(text, field) for text in column.to_pylist()]], field.type)
+    try:
+        if pa.types.is_union(column.type):
+            # Some clients bind every value as a union, whose rows have types of their own.
+            values = [row.value.cast(field.type) for row in column]
+            return pa.chunked_array([pa.array(values, field.type)])
+        return pa.chunked_array([laid_out(chunk).cast(field.type) for chunk in column.chunks], field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        if are_comparable(column.type, field.type):
+            return column
+        raise InvalidInputError(
+            f"parameter {field.name} is of type {field.type}, and a value of type {column.type} was bound "
+            f"that cannot become one: {error}"
+        ) from error
+
+
+def _vector(text: str | None, field: pa.Field) -> list[float] | None:
+    """A vector that was bound as text, as clients of pgvector do."""
+    numbers = None if text is None else read_vector(text)
+    if text is not None and numbers is None:
+        msg = (
+            f"parameter {field.name} is a list of numbers, and the text {text[:80]!r} is none: write [0.1, 2]"
+        )
+        raise InvalidInputError(msg)
+    return numbers

@@ -1,0 +1,406 @@
+"""The statements that a server runs: how many at a time, what became of them, and how they are stopped."""
+
+import itertools
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import Enum
+from typing import ClassVar
+
+from gateway.protocol.commands import Call
+from gateway.protocol.limits import Limits
+from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
+from planner.bridge.run_control import RunControl
+from planner.engine import SessionSettings
+
+# How often running statements are looked at: whether their client is there, whether their time is up.
+_LOOK_SECONDS = 0.25
+_REMEMBERED_TICKETS = 65_536
+# How long a client may take over a batch, either way, before its statement counts as one that does not run.
+_STALL_SECONDS = 5.0
+# Of the text of a statement that ended.
+_REMEMBERED_CHARACTERS = 65_536
+
+
+class QueryCancelledError(LanceGatewayError):
+    """Somebody who may do so stopped the statement, or its client went away."""
+
+    status: ClassVar[str] = "CANCELLED"
+
+
+class QueryTimeoutError(LanceGatewayError):
+    """The statement took longer than it may."""
+
+    status: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+
+class ResultTooLargeError(LanceGatewayError):
+    """The statement returns more than it may."""
+
+    status: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
+class QueryState(Enum):
+    """What becomes of a statement."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Query:
+    """One execution of a statement, from the redemption of its ticket to the end of its stream; or one call.
+
+    Attributes:
+        id: 32 hexadecimal digits; a part of a divided result has its number, and a number of
+            its own, behind them.
+        statement_id: of the ticket; equal for all parts of one result.
+        sql: as the client sent it; the beginning of it, once the statement has ended.
+        settings: of the session that asked.
+        user: who runs it.
+        session_id: None where the client keeps no session.
+        peer: address of the client.
+        state: what became of it so far.
+        created_at: when the ticket was redeemed.
+        started_at: when it left the queue; None while it waits.
+        first_batch_at: when its first batch was there; None where there was none.
+        finished_at: None while it runs.
+        rows: that were sent.
+        target: table or view that it changes; None where it does nothing of the kind.
+        affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
+        bytes: that were sent, uncompressed.
+        error: what its client was told, None where it did not fail.
+        control: stops it, and tells what it reads.
+    """
+
+    def __init__(
+        self, statement_id: str, sql: str, settings: SessionSettings, call: Call, part: int | None = None
+    ) -> None:
+        self.id = statement_id if part is None else f"{statement_id}-{part}"
+        self.statement_id = statement_id
+        self.sql = sql
+        self.settings = settings
+        self.user = call.identity.name
+        self.session_id = call.session_id
+        self.peer = call.peer
+        self.state = QueryState.QUEUED
+        self.created_at = datetime.now(UTC)
+        self.started_at: datetime | None = None
+        self.first_batch_at: datetime | None = None
+        self.finished_at: datetime | None = None
+        self.rows = 0
+        self.affected: int | None = None
+        self.target: str | None = None
+        self.bytes = 0
+        self.error: str | None = None
+        self.control = RunControl()
+        self.deadline: float | None = None
+        """Seconds of the monotonic clock."""
+        self.sending_since: float | None = None
+        """The same, while its client takes or sends a batch."""
+        self.is_exempt = False
+        """Whether it runs at once, however many others do: an operator looks at what they are doing."""
+        self._lock = threading.Lock()
+        self._call: Call | None = call
+
+    def client_has_gone(self) -> bool:
+        """Whether the client cancelled the call, let its deadline pass or disconnected."""
+        # The call's context dies with the stream, which `leave` announces.
+        with self._lock:
+            return self._call is not None and self._call.is_cancelled()
+
+    def leave(self, state: QueryState, error: str | None) -> None:
+        """The stream has ended."""
+        with self._lock:
+            self._call = None
+        self.sql = self.sql[:_REMEMBERED_CHARACTERS]
+        self.finished_at = datetime.now(UTC)
+        self.error = error
+        self.state = state
+
+
+class QueryObserver:
+    """Hears of every statement, in the thread that runs it; subclasses say of what."""
+
+    def on_started(self, query: Query) -> None:
+        """It left the queue."""
+
+    def on_finished(self, query: Query) -> None:
+        """Its stream has ended, whatever the reason."""
+
+
+class Queries:
+    """The statements of a server; safe to share between threads.
+
+    Args:
+        limits: how many run and wait, and for how long.
+        observers: hear of each.
+    """
+
+    def __init__(self, limits: Limits | None = None, observers: Sequence[QueryObserver] = ()) -> None:
+        self.limits = limits or Limits()
+        # Those with nothing to say need not be asked for every statement.
+        self._on_started = _heard(observers, "on_started")
+        self._on_finished = _heard(observers, "on_finished")
+        # Reentrant: a stream that nobody holds any more ends wherever Python looks for such things.
+        self._lock = threading.RLock()
+        self._slots = threading.Condition(self._lock)
+        self._active: dict[str, Query] = {}
+        self._holders: set[Query] = set()
+        """Those that have a slot. They may have to give it back while their client still reads."""
+        self._waiting = 0
+        self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
+        self._redeemed: OrderedDict[str, None] = OrderedDict()
+        self._readings = itertools.count(1)
+        self._stopping: LanceGatewayError | None = None
+        self._closed = threading.Event()
+        threading.Thread(target=self._look_after, name="queries", daemon=True).start()
+
+    def active(self) -> tuple[Query, ...]:
+        """Those that wait or run, oldest first."""
+        with self._lock:
+            return tuple(self._active.values())
+
+    def finished(self) -> tuple[Query, ...]:
+        """Those that ended, newest first, as far as they are remembered."""
+        with self._lock:
+            return tuple(reversed(self._finished))
+
+    def redeem(self, statement_id: bytes, sql: str, settings: SessionSettings, call: Call) -> Query:
+        """Uses up the ticket of a statement.
+
+        Args:
+            statement_id: 16 bytes, of the ticket.
+            sql: the statement.
+            settings: of the session that asked.
+            call: that brings the ticket.
+
+        Raises:
+            NotFoundError: the ticket was used, or its statement was cancelled.
+        """
+        query = Query(statement_id.hex(), sql, settings, call)
+        if not self._use(query.id):
+            raise NotFoundError(
+                f"the ticket of statement {query.id} was used, or the statement was cancelled: a ticket "
+                "is good for one DoGet; send the statement to GetFlightInfo again"
+            )
+        return query
+
+    def redeem_part(
+        self, statement_id: bytes, number: int, sql: str, settings: SessionSettings, call: Call
+    ) -> Query:
+        """Begins one part of a result; its ticket is good any number of times, until it expires.
+
+        Args:
+            statement_id: 16 bytes, of the ticket; the same for all parts.
+            number: of the part.
+            sql: the statement.
+            settings: of the session that asked.
+            call: that brings the ticket.
+
+        Raises:
+            NotFoundError: the statement was cancelled.
+        """
+        with self._lock:
+            if statement_id.hex() in self._redeemed:
+                raise NotFoundError(
+                    f"statement {statement_id.hex()} was cancelled: send it to GetFlightInfo again"
+                )
+        query = Query(statement_id.hex(), sql, settings, call, number)
+        # A part may be read by several clients at once, or again after a reader was lost.
+        query.id = f"{query.id}-{next(self._readings)}"
+        return query
+
+    def withdraw(self, statement_id: bytes) -> bool:
+        """Makes a ticket useless; False where it was redeemed already."""
+        return self._use(statement_id.hex())
+
+    def _use(self, statement_id: str) -> bool:
+        with self._lock:
+            if statement_id in self._redeemed:
+                return False
+            self._redeemed[statement_id] = None
+            while len(self._redeemed) > _REMEMBERED_TICKETS:
+                self._redeemed.popitem(last=False)
+            return True
+
+    def cancel(self, statement_id: str, error: LanceGatewayError, user: str | None = None) -> bool:
+        """Stop a statement, all of its parts, by the id of the statement or of one part.
+
+        Args:
+            statement_id: or the id of one execution.
+            error: what its client is told.
+            user: only statements of this user; None for anybody's.
+
+        Returns:
+            Whether there was something to stop.
+        """
+        found = [
+            query
+            for query in self.active()
+            if statement_id in (query.statement_id, query.id) and user in (None, query.user)
+        ]
+        for query in found:
+            query.control.cancel(error)
+        if found:
+            with self._lock:
+                self._slots.notify_all()
+        return bool(found)
+
+    def end(self, error: LanceGatewayError) -> None:
+        """Stop all statements, and refuse new ones."""
+        self._stopping = error
+        for query in self.active():
+            query.control.cancel(error)
+        with self._lock:
+            self._slots.notify_all()
+
+    def close(self) -> None:
+        """Stop looking after statements."""
+        self._closed.set()
+
+    @contextmanager
+    def run(self, query: Query) -> Iterator[None]:
+        """Run one statement in this block: wait for a slot, then hold it.
+
+        Raises:
+            UnavailableError: too many statements wait, or it waited too long.
+            LanceGatewayError: it was stopped.
+        """
+        state, error = QueryState.FAILED, None
+        with self._lock:
+            self._active[query.id] = query
+        try:
+            self._enter(query)
+            try:
+                for hear in self._on_started:
+                    hear(query)
+                yield
+                state = QueryState.FINISHED
+            finally:
+                self._give_back(query)
+        except GeneratorExit:
+            state, error = QueryState.CANCELLED, "the client went away"
+            raise
+        except LanceGatewayError as raised:
+            state = QueryState.CANCELLED if isinstance(raised, QueryCancelledError) else QueryState.FAILED
+            error = str(raised)
+            raise
+        except Exception:
+            error = "the gateway failed: its log says why"
+            raise
+        finally:
+            query.leave(state, error)
+            with self._lock:
+                del self._active[query.id]
+                self._finished.append(query)
+            try:
+                for hear in self._on_finished:
+                    hear(query)
+            finally:
+                query.control.release()
+
+    def sent(self, query: Query, rows: int, nbytes: int) -> None:
+        """Count a batch.
+
+        Args:
+            query: whose it is.
+            rows: of the batch.
+            nbytes: of the batch, uncompressed.
+
+        Raises:
+            ResultTooLargeError: the result is larger than it may be.
+        """
+        if query.first_batch_at is None:
+            query.first_batch_at = datetime.now(UTC)
+        query.rows += rows
+        query.bytes += nbytes
+        limits = self.limits
+        if 0 < limits.max_result_rows < query.rows:
+            raise ResultTooLargeError(
+                f"the result has more than {limits.max_result_rows} rows: add a LIMIT or a condition, or ask "
+                "the operator to raise max_result_rows"
+            )
+        if 0 < limits.max_result_bytes < query.bytes:
+            raise ResultTooLargeError(
+                f"the result has more than {limits.max_result_bytes} bytes: select fewer columns or rows, or "
+                "ask the operator to raise max_result_bytes"
+            )
+
+    def _enter(self, query: Query) -> None:
+        limits = self.limits
+        with self._lock:
+            if not query.is_exempt:
+                self._take_slot(query)
+            if self._stopping is not None:
+                raise self._stopping
+        query.started_at = datetime.now(UTC)
+        query.state = QueryState.RUNNING
+        seconds = limits.query_timeout_seconds
+        own = query.settings.query_timeout_ms / 1000
+        if own:
+            seconds = min(own, seconds) if seconds else own
+        if seconds:
+            query.deadline = time.monotonic() + seconds
+
+    def _take_slot(self, query: Query) -> None:
+        """Waits until fewer statements run than may; the lock is held."""
+        most, patience = self.limits.max_concurrent_queries, self.limits.queue_timeout_seconds
+        if len(self._holders) >= most:
+            if self._waiting >= self.limits.max_queued_queries:
+                raise UnavailableError(
+                    f"{len(self._holders)} statements run and {self._waiting} wait, which is as many as may: "
+                    "try again in a moment"
+                )
+            until = time.monotonic() + patience
+            self._waiting += 1
+            try:
+                while len(self._holders) >= most:
+                    told = self._slots.wait(until - time.monotonic())
+                    # A slot that came free in the very moment is taken: nobody else is told of it.
+                    if not told and len(self._holders) >= most:
+                        raise UnavailableError(
+                            f"the statement waited {patience:g} s for one of {most} running ones to end: try "
+                            "again in a moment"
+                        )
+                    query.control.check()
+            finally:
+                self._waiting -= 1
+        self._holders.add(query)
+
+    def _give_back(self, query: Query) -> None:
+        """Lets another statement have the slot of this one, if it has one still."""
+        with self._lock:
+            if query in self._holders:
+                self._holders.remove(query)
+                if self._waiting:
+                    self._slots.notify()
+
+    def _look_after(self) -> None:
+        while not self._closed.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            for query in self.active():
+                since = query.sending_since
+                if query.control.error is not None or (since is not None and now - since > _STALL_SECONDS):
+                    # It is over, or its client does not read: others need not wait for that.
+                    self._give_back(query)
+                if query.client_has_gone():
+                    self.cancel(query.id, QueryCancelledError("the client cancelled the call, or went away"))
+                elif query.deadline is not None and query.deadline < now:
+                    query.control.cancel(
+                        QueryTimeoutError(
+                            "the statement ran longer than it may: make it cheaper, or raise "
+                            "query_timeout_ms as far as the server's own limit allows"
+                        )
+                    )
+
+
+def _heard(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
+    """What to call for an event: the methods of observers that do something then."""
+    inherited = getattr(QueryObserver, event)
+    return tuple(getattr(one, event) for one in observers if getattr(type(one), event) is not inherited)

@@ -1,0 +1,137 @@
+"""From readers of record batches to a Flight stream that every client can read.
+
+Batches arrive under the advertised schema and leave it below 4 MiB, where some gRPC clients stop. They pass
+through a Python generator: it costs nothing measurable beside a stream in C++ (a batch is handed over, not
+copied), errors in the middle of a stream reach the client as clean as any other, and the stream ends as soon
+as its client has gone.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyarrow import flight
+
+from gateway.execution.running_queries import Queries, Query
+from gateway.protocol.errors import answering, status_of
+from planner.engine import Constant
+
+Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
+"""Starts a statement: readers whose batches follow one another in one stream."""
+
+
+def slices(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """Yields `batch` in slices of at most `limit` bytes on the wire; a single row is never divided.
+
+    A batch without rows yields nothing.
+    """
+    rows = batch.num_rows
+    if rows == 0:
+        return
+    # The size in memory is quick to know and, padding and header aside, the size on the wire.
+    if rows == 1 or batch.nbytes < limit // 2:
+        yield batch
+        return
+    size = pa.ipc.get_record_batch_size(batch)
+    if size <= limit:
+        yield batch
+        return
+    # Rows may differ in width: what is still too wide is divided again.
+    step = max(1, min(rows - 1, rows * limit // size))
+    for start in range(0, rows, step):
+        yield from slices(batch.slice(start, step), limit)
+
+
+CallObserver: TypeAlias = Callable[[str, str, float], None]
+"""Hears of a call that has ended: its Flight method, its gRPC status, its seconds."""
+
+
+def unobserved(method: str, status: str, seconds: float) -> None:
+    """Hears of calls, and forgets them."""
+
+
+# Passed along, since pyarrow reads the environment wherever it has to make them.
+_OPTIONS = pa.ipc.IpcWriteOptions()
+_MAX_CONSTANTS = 256
+
+
+class Streams:
+    """Sends results.
+
+    Args:
+        queries: the statements whose results these are.
+        on_call_finished: hears of the calls that the streams are part of.
+    """
+
+    def __init__(self, queries: Queries, on_call_finished: CallObserver = unobserved) -> None:
+        self._queries = queries
+        self._on_call_finished = on_call_finished
+        self._constants: dict[Constant, flight.RecordBatchStream] = {}
+        """Streams that can be sent any number of times: one sends all rows of a table in memory."""
+
+    def send(
+        self,
+        schema: pa.Schema,
+        query: Query,
+        readers: Readers,
+        known: Constant | None = None,
+    ) -> flight.FlightDataStream:
+        """Returns the stream of a statement, which starts when its first batch is wanted.
+
+        Each reader is taken when the one before it is exhausted, and closed before the next is taken and when
+        the client goes away.
+
+        Args:
+            schema: of the result.
+            query: the execution.
+            readers: start it.
+            known: the whole result, small, where no execution is needed: it is sent without Python's help.
+        """
+        started = time.perf_counter()
+        if known is None:
+            return flight.GeneratorStream(schema, self._batches(query, readers, started), _OPTIONS)
+        with self._queries.run(query):
+            self._queries.sent(query, known.table.num_rows, known.nbytes)
+        stream = self._constants.get(known)
+        if stream is None:
+            rows = pa.Table.from_batches(known.table.to_batches(), schema)
+            stream = flight.RecordBatchStream(rows, _OPTIONS)
+            if len(self._constants) >= _MAX_CONSTANTS:
+                self._constants.clear()
+            self._constants[known] = stream
+        self._on_call_finished("DoGet", "OK", time.perf_counter() - started)
+        return stream
+
+    def listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
+        """Returns the stream of an answer that is no statement's.
+
+        Args:
+            rows: batches of one schema.
+            schema: the same under which they are sent, where there may be none, or it says more.
+        """
+        self._on_call_finished("DoGet", "OK", 0.0)
+        limit = self._queries.limits.max_batch_bytes
+        parts = (part for batch in rows for part in slices(batch, limit))
+        return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts, _OPTIONS)
+
+    def _batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
+        limit = self._queries.limits.max_batch_bytes
+        status = "CANCELLED"  # unless it ends otherwise
+        try:
+            with answering("DoGet"), self._queries.run(query):
+                for reader in readers(query):
+                    with reader:
+                        for batch in reader:
+                            query.control.check()
+                            self._queries.sent(query, batch.num_rows, batch.nbytes)
+                            for part in slices(batch, limit):
+                                query.sending_since = time.monotonic()
+                                yield part
+                                query.sending_since = None
+            status = "OK"
+        except Exception as error:
+            status = status_of(error)
+            raise
+        finally:
+            self._on_call_finished("DoGet", status, time.perf_counter() - started)

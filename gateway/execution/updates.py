@@ -1,0 +1,252 @@
+"""Statements that change something: executed once, whichever way they come.
+
+What changes something is executed where its client waits for it: in DoPut of an update, and in GetFlightInfo
+where it comes like a query, as ADBC's `execute` sends it. Preparing, binding and GetSchema execute nothing.
+The ticket of GetFlightInfo carries or names the rows of RETURNING, so DoGet executes nothing either, and may
+be repeated or left out. An execution counts as a statement like any query: it waits for its turn, is listed
+in `system.queries`, and can be stopped until it begins to write.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from pyarrow import flight
+
+from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of
+from gateway.execution.running_queries import Queries, Query
+from gateway.execution.streams import Streams
+from gateway.protocol.commands import Call, Planned, Ticket
+from gateway.protocol.sql_types import described
+from gateway.protocol.tickets import check_statement_id, new_statement_id
+from gateway.protocol.wire import pack
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from planner.bridge.run_control import RunControl
+from planner.engine import PreparedWrite, SessionSettings, WriteResult
+from protos import flight_sql_pb2 as sql
+from protos import gateway_pb2 as own
+
+DURABLE_HEADER = "x-lance-gateway-durable"
+"""Says "false" where what was acknowledged may still be lost with the gateway's process."""
+RESULT_SECONDS = 600.0
+"""How long rows that do not fit into a ticket are kept for it."""
+# Clients send a ticket back in one message, which gRPC does not stream.
+_MAX_TICKET_BYTES = 64 * 1024
+_MAX_KEPT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    user: str
+    rows: pa.Table
+    expires_at: float
+
+
+class Results:
+    """What statements returned, for a while: up to a number of bytes, and always the newest.
+
+    Args:
+        capacity: bytes; older results leave when newer ones need the room.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, capacity: int = _MAX_KEPT_BYTES, *, clock: Callable[[], float] = time.time) -> None:
+        self._capacity = capacity
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+
+    def put(self, statement_id: bytes, user: str, rows: pa.Table) -> datetime:
+        """Keeps rows; returns until when."""
+        expires_at = float(int(self._clock() + RESULT_SECONDS))
+        with self._lock:
+            self._kept[statement_id] = _Kept(user, rows, expires_at)
+            self._forget()
+        return datetime.fromtimestamp(expires_at, UTC)
+
+    def get(self, statement_id: bytes, user: str) -> pa.Table:
+        """Returns what a statement of this user returned.
+
+        Raises:
+            NotFoundError: it is not, or no longer, kept.
+        """
+        with self._lock:
+            self._forget()
+            kept = self._kept.get(statement_id)
+        if kept is None or kept.user != user:
+            raise NotFoundError(
+                f"the rows that statement {statement_id.hex()} returned are not known here: the gateway that "
+                f"executed it keeps them for {RESULT_SECONDS:g} s, for the same user; what was changed stays "
+                "changed: read it with a query"
+            )
+        return kept.rows
+
+    def _forget(self) -> None:
+        now = self._clock()
+        for statement_id in [one for one, kept in self._kept.items() if kept.expires_at <= now]:
+            del self._kept[statement_id]
+        while len(self._kept) > 1 and sum(kept.rows.nbytes for kept in self._kept.values()) > self._capacity:
+            self._kept.popitem(last=False)
+
+
+def update_result(affected: int) -> bytes:
+    """Returns what DoPut of an update answers: 0 for what changes no rows, such as CREATE TABLE.
+
+    Not -1, the protocol's word for a number that is not known: the JDBC driver takes it for a result that is
+    still to be had, and executes the statement a second time to have it.
+    """
+    return sql.DoPutUpdateResult(record_count=max(affected, 0)).SerializeToString()
+
+
+def not_an_update(statement: str) -> InvalidInputError:
+    """A query that came as an update."""
+    return InvalidInputError(
+        f"{statement!r} changes nothing, so it cannot be an update: execute it as a query"
+    )
+
+
+def not_by_ticket(statement: str) -> InvalidInputError:
+    """A ticket that no gateway made."""
+    return InvalidInputError(f"a ticket cannot execute {statement!r}: send the statement to GetFlightInfo")
+
+
+def executed(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl) -> WriteResult:
+    """Executes a statement once for each row of its parameters.
+
+    Args:
+        write: the statement.
+        parts: rows, in order; None where it has no parameters.
+        control: may stop it between two parts.
+    """
+    if parts is None:
+        return write.execute((), control)
+    rows, affected, is_durable = 0, 0, True
+    try:
+        for part in parts:
+            control.check()
+            if part.num_rows == 1:
+                (values,) = rows_of(part)
+                result = write.execute(values, control)
+            else:
+                result = write.execute_many(part, control)
+            rows += part.num_rows
+            affected += max(result.affected, 0)
+            is_durable &= result.is_durable
+    except LanceGatewayError as error:
+        if rows:
+            error.args = (f"{error}; the {rows} rows of parameters before these were executed",)
+        raise
+    return WriteResult(affected, is_durable=is_durable)
+
+
+class Updates:
+    """Executes what changes something, and hands out what it returned.
+
+    Args:
+        queries: the statements that run.
+        streams: sends results.
+        results: what did not fit into tickets.
+    """
+
+    def __init__(self, queries: Queries, streams: Streams, results: Results | None = None) -> None:
+        self._queries = queries
+        self._streams = streams
+        self._results = results or Results()
+
+    def tickets(self) -> tuple[Ticket[own.WriteTicket], ...]:
+        """Returns the tickets of this family."""
+        return (Ticket(own.WriteTicket, self._stream),)
+
+    def run(
+        self,
+        statement: str,
+        target: str,
+        settings: SessionSettings,
+        call: Call,
+        step: Callable[[Query], WriteResult],
+        statement_id: bytes | None = None,
+    ) -> WriteResult:
+        """Executes something once, as a statement of the server.
+
+        Args:
+            statement: what it is called in `system.queries`.
+            target: the table that it changes.
+            settings: of the session.
+            call: whose client waits for it.
+            step: does it.
+            statement_id: 16 bytes; by default new ones.
+
+        Raises:
+            LanceGatewayError: see `PreparedWrite.execute`; or it was stopped before it began.
+        """
+        query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
+        query.target = target
+        with self._queries.run(query):
+            query.control.check()
+            result = step(query)
+            query.affected = None if result.affected < 0 else result.affected
+        if not result.is_durable:
+            call.add_header(DURABLE_HEADER, "false")
+        return result
+
+    def planned(
+        self,
+        write: PreparedWrite,
+        settings: SessionSettings,
+        call: Call,
+        parameters: pa.Table | None = None,
+    ) -> Planned:
+        """Executes a statement that came like a query; returns where to fetch what it returned.
+
+        Args:
+            write: the statement.
+            settings: of the session.
+            call: GetFlightInfo.
+            parameters: one column for each parameter, one row for each execution; None where there are none.
+        """
+        if parameters is not None and parameters.num_rows != 1 and len(write.schema):
+            raise InvalidInputError(
+                f"{parameters.num_rows} sets of parameters are bound to a statement with RETURNING: bind one"
+            )
+        statement_id = new_statement_id()
+
+        def step(query: Query) -> WriteResult:
+            if parameters is None or parameters.num_rows == 1:
+                (values,) = rows_of(parameters)
+                return write.execute(values, query.control)
+            return write.execute_many(parameters, query.control)
+
+        result = self.run(write.sql, write.target, settings, call, step, statement_id)
+        schema = described(write)
+        ticket = own.WriteTicket(statement_id=statement_id, schema=bytes(schema.serialize()))
+        expires_at = None
+        if result.rows is not None and result.rows.num_rows:
+            encoded = encode_parameters(result.rows) if result.rows.nbytes <= _MAX_TICKET_BYTES else b""
+            if 0 < len(encoded) <= _MAX_TICKET_BYTES:
+                ticket.rows = encoded
+            else:
+                ticket.is_kept = True
+                expires_at = self._results.put(statement_id, call.identity.name, result.rows)
+        records = result.affected if result.rows is None else result.rows.num_rows
+        return Planned(schema, pack(ticket), (), expires_at, records)
+
+    def _stream(self, ticket: own.WriteTicket, call: Call) -> flight.FlightDataStream:
+        check_statement_id(ticket.statement_id)
+        try:
+            schema = pa.ipc.read_schema(pa.py_buffer(ticket.schema))
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidInputError(f"the ticket cannot be read: {error}") from None
+        rows = schema.empty_table()
+        if ticket.is_kept:
+            rows = self._results.get(ticket.statement_id, call.identity.name)
+        elif ticket.rows:
+            rows = decode_parameters(ticket.rows)
+        if rows.schema.types != schema.types:
+            raise InvalidInputError(
+                "the ticket cannot be read: its rows are not of its schema; send it back unchanged"
+            )
+        return self._streams.listing(*rows.rename_columns(schema.names).to_batches(), schema=schema)

@@ -1,0 +1,1 @@
+"""Command families that describe the server and its tables."""

@@ -1,0 +1,134 @@
+"""Metadata commands: a schema that the protocol prescribes, and rows that are read when somebody asks.
+
+The JDBC driver tells its tools that names are stored in upper case, whatever a server says of itself. They
+then ask for `MAIN` and `ORDERS`, and are told of `main` and `orders`, unless something has that very name.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+from google.protobuf.message import Message
+from pyarrow import flight
+
+from gateway.execution.streams import Streams
+from gateway.protocol.commands import Call, Command, Planned, Ticket
+from gateway.protocol.wire import pack
+
+M = TypeVar("M", bound=Message)
+
+
+def matches(name: str, pattern: str) -> bool:
+    r"""Whether `name` matches a search pattern: "%" any characters, "_" one, "\" takes the next literally.
+
+    >>> matches("orders", "ord%"), matches("orders", "o_ders"), matches("orders", "ord")
+    (True, True, False)
+    >>> matches("a_b", r"a\_b"), matches("axb", r"a\_b")
+    (True, False)
+    """
+    segments: list[list[str]] = [[]]
+    needed = 0
+    for found in re.finditer(r"\\.|.", pattern, re.DOTALL):
+        mark = found[0]
+        if mark == "%":
+            # Several in a row mean no more than one.
+            if segments[-1] or len(segments) == 1:
+                segments.append([])
+        else:
+            literal = mark[1:] if len(mark) > 1 else mark
+            segments[-1].append("." if mark == "_" else re.escape(literal))
+            needed += 1
+            if needed > len(name):
+                return False
+    first, *between = ("".join(segment) for segment in segments)
+    if not between:
+        return re.fullmatch(first, name, re.DOTALL) is not None
+    last = between.pop()
+    # The leftmost place of a segment is as good as any: atomic groups spare the search of all combinations.
+    expression = first + "".join(f"(?>.*?{segment})" for segment in between) + ".*" + last
+    return re.fullmatch(expression, name, re.DOTALL) is not None
+
+
+def is_named(command: Message, field: str, name: str) -> bool:
+    """Whether the field of a command names `name`; an unset field names everything, "" only the nameless."""
+    return not command.HasField(field) or getattr(command, field) == name
+
+
+def is_matched(command: Message, field: str, name: str) -> bool:
+    """Whether the pattern in the field of a command matches `name`; an unset field matches everything."""
+    return not command.HasField(field) or matches(name, getattr(command, field))
+
+
+def lowered(command: M) -> M:
+    """The command with the names and patterns that are in upper case in lower case."""
+    copy = type(command)()
+    copy.CopyFrom(command)
+    for field, value in command.ListFields():
+        if isinstance(value, str) and value.isupper():
+            setattr(copy, field.name, value.lower())
+    return copy
+
+
+Row: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One metadata command. The command itself serves as the ticket of its stream.
+
+    Args:
+        message: the command.
+        schema: of its result.
+        rows: its result, in the order that the protocol prescribes, for one caller.
+    """
+
+    message: type[Message]
+    schema: Callable[[Any], pa.Schema]
+    rows: Callable[[Any, Call], Sequence[Row]]
+
+    def command(self) -> Command[Any]:
+        """Returns what answers GetSchema and GetFlightInfo."""
+        return Command(
+            self.message,
+            lambda message, _call: self.schema(message),
+            lambda message, _call: Planned(self.schema(message), pack(message)),
+        )
+
+    def ticket(self, streams: Streams) -> Ticket[Any]:
+        """Returns what answers DoGet."""
+
+        def stream(message: Message, call: Call) -> flight.FlightDataStream:
+            return streams.listing(self._batch(message, call))
+
+        return Ticket(self.message, stream)
+
+    def _batch(self, message: Message, call: Call) -> pa.RecordBatch:
+        schema = self.schema(message)
+        rows = self.rows(message, call)
+        if not rows and call.settings.type_set == "jdbc":
+            rows = self.rows(lowered(message), call)
+        columns = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class Listings:
+    """A command family that consists of listings.
+
+    Args:
+        streams: sends their results.
+        listings: of the family.
+    """
+
+    def __init__(self, streams: Streams, listings: Sequence[Listing]) -> None:
+        self._streams = streams
+        self._listings = tuple(listings)
+
+    def commands(self) -> tuple[Command[Any], ...]:
+        """Returns the descriptor commands of this family."""
+        return tuple(listing.command() for listing in self._listings)
+
+    def tickets(self) -> tuple[Ticket[Any], ...]:
+        """Returns the tickets of this family."""
+        return tuple(listing.ticket(self._streams) for listing in self._listings)

@@ -1,0 +1,262 @@
+"""What the server can do: CommandGetSqlInfo.
+
+The value of a code is one of six kinds, the children of a dense union whose order and types the protocol
+fixes. Ordinals and limits are 64-bit numbers, bit masks are 32-bit numbers. Only the protocol's own codes
+have a value: drivers stumble over codes they do not know. A code without a value has no row in the answer,
+since newer drivers ask for newer codes along with the ones that they need.
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyarrow import flight
+
+from gateway.execution.streams import Streams
+from gateway.protocol.commands import Call, Command, Planned, Ticket
+from gateway.protocol.wire import pack
+from gateway.statements.prepared_statements import IDLE_SECONDS
+from planner.binding.substrait import substrait_version
+from planner.tables.state.catalog import MAX_NAME_BYTES
+from protos import flight_sql_pb2 as sql
+
+Value: TypeAlias = str | bool | int | tuple[str, ...] | Mapping[int, tuple[int, ...]]
+
+_VALUE_TYPE = pa.dense_union(
+    [
+        pa.field("string_value", pa.string(), nullable=False),
+        pa.field("bool_value", pa.bool_(), nullable=False),
+        pa.field("bigint_value", pa.int64(), nullable=False),
+        pa.field("int32_bitmask", pa.int32(), nullable=False),
+        pa.field("string_list", pa.list_(pa.string()), nullable=False),
+        pa.field("int32_to_int32_list_map", pa.map_(pa.int32(), pa.list_(pa.int32())), nullable=False),
+    ]
+)
+SCHEMA = pa.schema(
+    [pa.field("info_name", pa.uint32(), nullable=False), pa.field("value", _VALUE_TYPE, nullable=False)]
+)
+
+NUMERIC_FUNCTIONS = (
+    "abs", "acos", "asin", "atan", "atan2", "cbrt", "ceil", "cos", "cot", "degrees", "exp", "floor",
+    "gcd", "lcm", "ln", "log", "log10", "log2", "pi", "power", "radians", "random", "round", "signum",
+    "sin", "sqrt", "tan", "trunc",
+)  # fmt: skip
+STRING_FUNCTIONS = (
+    "ascii", "bit_length", "btrim", "character_length", "chr", "concat", "concat_ws", "ends_with",
+    "initcap", "left", "length", "lower", "lpad", "ltrim", "md5", "octet_length", "overlay", "position",
+    "regexp_like", "regexp_replace", "repeat", "replace", "reverse", "right", "rpad", "rtrim",
+    "split_part", "starts_with", "strpos", "substr", "translate", "trim", "upper",
+)  # fmt: skip
+SYSTEM_FUNCTIONS = ("arrow_cast", "arrow_typeof", "coalesce", "greatest", "least", "nullif", "nvl", "version")
+DATETIME_FUNCTIONS = (
+    "current_date", "current_time", "date_bin", "date_part", "date_trunc", "extract", "from_unixtime",
+    "make_date", "now", "to_char", "to_date", "to_timestamp", "to_unixtime",
+)  # fmt: skip
+# Words of the grammar that SQL-92 does not know.
+_KEYWORDS = (
+    "ANALYZE", "ANTI", "CONFLICT", "CUBE", "EXPLAIN", "FILTER", "GROUPING SETS", "ILIKE", "LATERAL", "LIMIT",
+    "MERGE", "OFFSET", "OPTIMIZE", "OVER", "PARTITION", "QUALIFY", "RECURSIVE", "RETURNING", "ROLLUP", "SEMI",
+    "UNNEST", "WINDOW", "WITH",
+)  # fmt: skip
+
+# Places in SqlSupportsConvert.
+_BIGINT, _BIT, _CHAR, _DATE, _DECIMAL, _FLOAT, _INTEGER, _NUMERIC = 0, 2, 3, 4, 5, 6, 7, 12
+_REAL, _SMALLINT, _TIME, _TIMESTAMP, _TINYINT, _VARBINARY, _VARCHAR = 13, 14, 15, 16, 17, 18, 19
+_BINARY_NUMBERS = (_BIGINT, _FLOAT, _INTEGER, _REAL, _SMALLINT, _TINYINT)
+_NUMBERS = (*_BINARY_NUMBERS, _DECIMAL, _NUMERIC)
+_TEXTS = (_CHAR, _VARCHAR)
+_CONVERSIONS: Mapping[int, tuple[int, ...]] = MappingProxyType(
+    {
+        code: tuple(sorted(targets))
+        for code, targets in sorted(
+            {
+                **dict.fromkeys(_BINARY_NUMBERS, (*_NUMBERS, _BIT, *_TEXTS)),
+                **dict.fromkeys((_DECIMAL, _NUMERIC), (*_NUMBERS, *_TEXTS)),
+                _BIT: (*_BINARY_NUMBERS, _BIT, *_TEXTS),
+                _DATE: (_DATE, _TIMESTAMP, *_TEXTS),
+                _TIME: (_TIME, *_TEXTS),
+                _TIMESTAMP: (_DATE, _TIME, _TIMESTAMP, *_TEXTS),
+                _VARBINARY: (_VARBINARY, *_TEXTS),
+                **dict.fromkeys(_TEXTS, (*_NUMBERS, _BIT, _DATE, _TIME, _TIMESTAMP, _VARBINARY, *_TEXTS)),
+            }.items()
+        )
+    }
+)
+
+
+def _bits(*places: int) -> int:
+    return sum(1 << place for place in places)
+
+
+_LIMITLESS = (
+    sql.SQL_MAX_BINARY_LITERAL_LENGTH, sql.SQL_MAX_CHAR_LITERAL_LENGTH, sql.SQL_MAX_COLUMN_NAME_LENGTH,
+    sql.SQL_MAX_COLUMNS_IN_GROUP_BY, sql.SQL_MAX_COLUMNS_IN_INDEX, sql.SQL_MAX_COLUMNS_IN_ORDER_BY,
+    sql.SQL_MAX_COLUMNS_IN_SELECT, sql.SQL_MAX_COLUMNS_IN_TABLE, sql.SQL_MAX_CONNECTIONS,
+    sql.SQL_MAX_CURSOR_NAME_LENGTH, sql.SQL_MAX_INDEX_LENGTH, sql.SQL_DB_SCHEMA_NAME_LENGTH,
+    sql.SQL_MAX_PROCEDURE_NAME_LENGTH, sql.SQL_MAX_CATALOG_NAME_LENGTH, sql.SQL_MAX_ROW_SIZE,
+    sql.SQL_MAX_STATEMENT_LENGTH, sql.SQL_MAX_STATEMENTS,
+    sql.SQL_MAX_TABLES_IN_SELECT, sql.SQL_MAX_USERNAME_LENGTH,
+)  # fmt: skip
+
+_STRING_VALUES: Mapping[int, str] = {
+    sql.FLIGHT_SQL_SERVER_NAME: "Lance Gateway",
+    sql.FLIGHT_SQL_SERVER_VERSION: version("lance-gateway"),
+    sql.FLIGHT_SQL_SERVER_ARROW_VERSION: pa.__version__,
+    sql.SQL_IDENTIFIER_QUOTE_CHAR: '"',
+    sql.SQL_SEARCH_STRING_ESCAPE: "\\",
+    sql.SQL_EXTRA_NAME_CHARACTERS: "",
+    sql.SQL_SCHEMA_TERM: "schema",
+    sql.SQL_PROCEDURE_TERM: "",
+    sql.SQL_CATALOG_TERM: "catalog",
+}
+_BOOL_VALUES: Mapping[int, bool] = {
+    sql.FLIGHT_SQL_SERVER_SQL: True,
+    sql.FLIGHT_SQL_SERVER_SUBSTRAIT: True,
+    sql.FLIGHT_SQL_SERVER_CANCEL: True,
+    sql.FLIGHT_SQL_SERVER_INGEST_TRANSACTIONS_SUPPORTED: False,
+    sql.SQL_DDL_CATALOG: False,
+    sql.SQL_DDL_SCHEMA: False,
+    sql.SQL_ALL_TABLES_ARE_SELECTABLE: True,
+    sql.SQL_SUPPORTS_COLUMN_ALIASING: True,
+    sql.SQL_NULL_PLUS_NULL_IS_NULL: True,
+    sql.SQL_SUPPORTS_TABLE_CORRELATION_NAMES: True,
+    sql.SQL_SUPPORTS_DIFFERENT_TABLE_CORRELATION_NAMES: False,
+    sql.SQL_SUPPORTS_EXPRESSIONS_IN_ORDER_BY: True,
+    sql.SQL_SUPPORTS_ORDER_BY_UNRELATED: True,
+    sql.SQL_SUPPORTS_LIKE_ESCAPE_CLAUSE: True,
+    sql.SQL_SUPPORTS_NON_NULLABLE_COLUMNS: True,
+    sql.SQL_SUPPORTS_INTEGRITY_ENHANCEMENT_FACILITY: False,
+    sql.SQL_CATALOG_AT_START: True,
+    sql.SQL_SELECT_FOR_UPDATE_SUPPORTED: False,
+    sql.SQL_STORED_PROCEDURES_SUPPORTED: False,
+    sql.SQL_CORRELATED_SUBQUERIES_SUPPORTED: True,
+    sql.SQL_MAX_ROW_SIZE_INCLUDES_BLOBS: True,
+    sql.SQL_TRANSACTIONS_SUPPORTED: False,
+    sql.SQL_DATA_DEFINITION_CAUSES_TRANSACTION_COMMIT: False,
+    sql.SQL_DATA_DEFINITIONS_IN_TRANSACTIONS_IGNORED: False,
+    sql.SQL_SAVEPOINTS_SUPPORTED: False,
+    sql.SQL_NAMED_PARAMETERS_SUPPORTED: False,
+    sql.SQL_LOCATORS_UPDATE_COPY: False,
+    sql.SQL_STORED_FUNCTIONS_USING_CALL_SYNTAX_SUPPORTED: False,
+}
+_BIGINT_VALUES: Mapping[int, int] = {
+    **dict.fromkeys(_LIMITLESS, 0),
+    sql.SQL_MAX_TABLE_NAME_LENGTH: MAX_NAME_BYTES,
+    sql.SQL_IDENTIFIER_CASE: 3,  # folded to lower case
+    sql.SQL_QUOTED_IDENTIFIER_CASE: 0,  # kept as written, for which the protocol has no better word
+    sql.SQL_NULL_ORDERING: 0,  # NULL sorts above every value
+    sql.SQL_DEFAULT_TRANSACTION_ISOLATION: 0,  # there are no transactions
+}
+_BITMASK_VALUES: Mapping[int, int] = {
+    sql.FLIGHT_SQL_SERVER_TRANSACTION: 0,
+    sql.FLIGHT_SQL_SERVER_STATEMENT_TIMEOUT: int(IDLE_SECONDS * 1000),
+    sql.FLIGHT_SQL_SERVER_TRANSACTION_TIMEOUT: 0,
+    sql.SQL_SUPPORTED_GROUP_BY: _bits(0, 1),  # columns unrelated to and beyond the select list
+    sql.SQL_SUPPORTED_GRAMMAR: _bits(0, 1),  # minimum and core
+    sql.SQL_ANSI92_SUPPORTED_LEVEL: _bits(0),  # entry
+    sql.SQL_OUTER_JOINS_SUPPORT_LEVEL: _bits(1, 2),  # limited and full
+    sql.SQL_SCHEMAS_SUPPORTED_ACTIONS: 0,
+    sql.SQL_CATALOGS_SUPPORTED_ACTIONS: 0,
+    sql.SQL_SUPPORTED_POSITIONED_COMMANDS: 0,
+    sql.SQL_SUPPORTED_SUBQUERIES: _bits(0, 1, 2, 3),  # in comparisons, EXISTS, IN, quantified
+    sql.SQL_SUPPORTED_UNIONS: _bits(0, 1),  # UNION and UNION ALL
+    sql.SQL_SUPPORTED_TRANSACTIONS_ISOLATION_LEVELS: _bits(0),  # none
+    sql.SQL_SUPPORTED_RESULT_SET_TYPES: _bits(0, 1),  # unspecified and forward only
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_UNSPECIFIED: _bits(1),  # read only
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_FORWARD_ONLY: _bits(1),
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_SCROLL_SENSITIVE: 0,
+    sql.SQL_SUPPORTED_CONCURRENCIES_FOR_RESULT_SET_SCROLL_INSENSITIVE: 0,
+}
+_STRINGS_VALUES: Mapping[int, tuple[str, ...]] = {
+    sql.SQL_KEYWORDS: _KEYWORDS,
+    sql.SQL_NUMERIC_FUNCTIONS: NUMERIC_FUNCTIONS,
+    sql.SQL_STRING_FUNCTIONS: STRING_FUNCTIONS,
+    sql.SQL_SYSTEM_FUNCTIONS: SYSTEM_FUNCTIONS,
+    sql.SQL_DATETIME_FUNCTIONS: DATETIME_FUNCTIONS,
+}
+_MAP_VALUES: Mapping[int, Mapping[int, tuple[int, ...]]] = {sql.SQL_SUPPORTS_CONVERT: _CONVERSIONS}
+
+
+def _versions() -> Mapping[int, str]:
+    """What DataFusion has to be asked for. That starts its threads, so it is not done on import."""
+    plans = substrait_version()
+    return {
+        sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: plans,
+        sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MAX_VERSION: plans,
+    }
+
+
+def _writing(*, writes: bool) -> Mapping[int, bool]:
+    return {
+        sql.FLIGHT_SQL_SERVER_READ_ONLY: not writes,
+        sql.FLIGHT_SQL_SERVER_BULK_INGESTION: writes,
+        sql.SQL_DDL_TABLE: writes,
+        sql.SQL_BATCH_UPDATES_SUPPORTED: writes,
+    }
+
+
+def values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
+    """Returns code -> place of the child of the union, and the value; in the order of the codes.
+
+    Args:
+        writes: whether the gateway takes statements that change something.
+    """
+    by_kind: tuple[Mapping[int, Value], ...] = (
+        {**_STRING_VALUES, **_versions()},
+        {**_BOOL_VALUES, **_writing(writes=writes)},
+        _BIGINT_VALUES,
+        _BITMASK_VALUES,
+        _STRINGS_VALUES,
+        _MAP_VALUES,
+    )
+    found = {code: (kind, value) for kind, some in enumerate(by_kind) for code, value in some.items()}
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def sql_info(codes: tuple[int, ...], values: Mapping[int, tuple[int, Value]]) -> pa.RecordBatch:
+    """Returns the rows (`info_name`, `value`) of the given codes, or of all where none is given."""
+    wanted = tuple(code for code in codes if code in values) if codes else tuple(values)
+    kinds = [values[code][0] for code in wanted]
+    children: list[list[object]] = [[] for _ in _VALUE_TYPE]
+    offsets = []
+    for code, kind in zip(wanted, kinds, strict=True):
+        offsets.append(len(children[kind]))
+        value = values[code][1]
+        children[kind].append(list(value.items()) if isinstance(value, Mapping) else value)
+    # Built from its buffers: the other constructors make the children nullable, and the schema would differ.
+    union = pa.Array.from_buffers(
+        _VALUE_TYPE,
+        len(wanted),
+        [None, pa.array(kinds, pa.int8()).buffers()[1], pa.array(offsets, pa.int32()).buffers()[1]],
+        children=[pa.array(child, field.type) for child, field in zip(children, _VALUE_TYPE, strict=True)],
+    )
+    return pa.RecordBatch.from_arrays([pa.array(wanted, pa.uint32()), union], schema=SCHEMA)
+
+
+class SqlInfo:
+    """The command family with one command.
+
+    Args:
+        streams: sends results.
+        writes: whether the gateway takes statements that change something.
+    """
+
+    def __init__(self, streams: Streams, *, writes: bool) -> None:
+        self._streams = streams
+        self._values = values(writes=writes)
+
+    def commands(self) -> tuple[Command[sql.CommandGetSqlInfo], ...]:
+        """Returns the descriptor commands of this family."""
+        return (Command(sql.CommandGetSqlInfo, lambda _message, _call: SCHEMA, self._plan),)
+
+    def tickets(self) -> tuple[Ticket[sql.CommandGetSqlInfo], ...]:
+        """Returns the tickets of this family: the command itself serves as one."""
+        return (Ticket(sql.CommandGetSqlInfo, self._stream),)
+
+    def _plan(self, command: sql.CommandGetSqlInfo, _call: Call) -> Planned:
+        return Planned(SCHEMA, pack(command))
+
+    def _stream(self, command: sql.CommandGetSqlInfo, _call: Call) -> flight.FlightDataStream:
+        return self._streams.listing(sql_info(tuple(command.info), self._values))

@@ -1,0 +1,157 @@
+"""What there is to query: catalogs, schemas, tables and views, table types.
+
+A caller sees the tables that a grant shows, and of each the columns that are not hidden. `information_schema`
+lists the same.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from gateway.execution.streams import Streams
+from gateway.metadata.listings import Listing, Listings, Row, is_matched, is_named
+from gateway.protocol.commands import Call
+from gateway.protocol.sql_types import described_table, remarks_of
+from memwal.errors import LanceGatewayError
+from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
+from planner.bridge.plain_types import INFORMATION_SCHEMA, TypeSet, information_schema_tables, plain_schema
+from planner.engine import QueryEngine
+from planner.sql.tokens import quote
+from planner.tables.state.catalog import CATALOG, SCHEMA
+from protos import flight_sql_pb2 as sql
+
+logger = logging.getLogger(__name__)
+
+SYSTEM_TABLE = "SYSTEM TABLE"
+TABLE = "TABLE"
+VIEW = "VIEW"
+
+_CATALOGS = pa.schema([pa.field("catalog_name", pa.string(), nullable=False)])
+_DB_SCHEMAS = pa.schema(
+    [pa.field("catalog_name", pa.string()), pa.field("db_schema_name", pa.string(), nullable=False)]
+)
+_TABLES = pa.schema(
+    [
+        pa.field("catalog_name", pa.string()),
+        pa.field("db_schema_name", pa.string()),
+        pa.field("table_name", pa.string(), nullable=False),
+        pa.field("table_type", pa.string(), nullable=False),
+    ]
+)
+_TABLES_WITH_SCHEMA = _TABLES.append(pa.field("table_schema", pa.binary(), nullable=False))
+_TABLE_TYPES = pa.schema([pa.field("table_type", pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """A table or view as it is listed; its columns are read only where somebody asks for them."""
+
+    name: str
+    kind: str
+    columns: Callable[[], pa.Schema]
+    takes_rows: Callable[[], bool] = lambda: False
+
+
+class Metadata(Listings):
+    """The metadata commands over the engine's catalog."""
+
+    def __init__(self, engine: QueryEngine, streams: Streams) -> None:
+        self._engine = engine
+        super().__init__(
+            streams,
+            [
+                Listing(sql.CommandGetCatalogs, lambda _: _CATALOGS, lambda _command, _call: [(CATALOG,)]),
+                Listing(sql.CommandGetDbSchemas, lambda _: _DB_SCHEMAS, self._db_schemas),
+                Listing(
+                    sql.CommandGetTables,
+                    lambda command: _TABLES_WITH_SCHEMA if command.include_schema else _TABLES,
+                    self._tables,
+                ),
+                Listing(
+                    sql.CommandGetTableTypes,
+                    lambda _: _TABLE_TYPES,
+                    lambda _command, _call: [(kind,) for kind in (SYSTEM_TABLE, TABLE, VIEW)],
+                ),
+            ],
+        )
+
+    def _db_schemas(self, command: sql.CommandGetDbSchemas, call: Call) -> list[Row]:
+        return [(CATALOG, name) for name in self._schema_names(command, call)]
+
+    def _tables(self, command: sql.CommandGetTables, call: Call) -> list[Row]:
+        rows: list[Row] = []
+        for db_schema in self._schema_names(command, call):
+            for relation in sorted(self._relations(db_schema, call), key=lambda one: (one.name, one.kind)):
+                if not is_matched(command, "table_name_filter_pattern", relation.name):
+                    continue
+                if command.table_types and relation.kind not in command.table_types:
+                    continue
+                row: Row = (CATALOG, db_schema, relation.name, relation.kind)
+                if command.include_schema:
+                    row = (*row, _encapsulated(db_schema, relation, call.settings.type_set))
+                rows.append(row)
+        return rows
+
+    def _schema_names(self, command: sql.CommandGetDbSchemas | sql.CommandGetTables, call: Call) -> list[str]:
+        if not is_named(command, "catalog", CATALOG):
+            return []
+        names = [INFORMATION_SCHEMA, SCHEMA]
+        if self._engine.visible(call.access).system_tables():
+            names.append(SYSTEM_SCHEMA)
+        return [name for name in names if is_matched(command, "db_schema_filter_pattern", name)]
+
+    def _relations(self, db_schema: str, call: Call) -> Iterator[_Relation]:
+        if db_schema == INFORMATION_SCHEMA:
+            for name, schema in information_schema_tables().items():
+                yield _Relation(name, SYSTEM_TABLE, partial(_itself, schema))
+            return
+        catalog = self._engine.visible(call.access)
+        if db_schema == SYSTEM_SCHEMA:
+            for name in catalog.system_tables():
+                yield _Relation(name, SYSTEM_TABLE, partial(_itself, catalog.system_table(name).schema))
+            return
+        for name in catalog.table_names():
+            columns = partial(self._table_columns, catalog, name)
+            yield _Relation(name, TABLE, columns, partial(self._takes_rows, catalog, name))
+        for name in catalog.view_names():
+            yield _Relation(name, VIEW, partial(self._view_schema, name, call))
+
+    def _table_columns(self, catalog: VisibleCatalog, name: str) -> pa.Schema:
+        """As the table declares them: NOT NULL, too, where Lance must be able to store NULL."""
+        table = catalog.table(name)
+        required = table.required_columns(table.base())
+        declared = table.declared_schema()
+        return pa.schema(
+            [field.with_nullable(field.nullable and field.name not in required) for field in declared]
+        )
+
+    def _takes_rows(self, catalog: VisibleCatalog, name: str) -> bool:
+        """Whether the caller may change rows of a table."""
+        if self._engine.catalog.writing is None or not catalog.access.may_write(name):
+            return False
+        table = catalog.table(name)
+        return table.access.is_unrestricted and table.base().details is not None
+
+    def _view_schema(self, name: str, call: Call) -> pa.Schema:
+        return self._engine.prepare(f"SELECT * FROM {quote(name)}", access=call.access).schema  # noqa: S608 - quoted
+
+
+def _encapsulated(db_schema: str, relation: _Relation, types: TypeSet) -> bytes:
+    try:
+        schema, takes_rows = relation.columns(), relation.takes_rows()
+    except LanceGatewayError as error:
+        # One unreadable table must not hide the others; it is listed without columns.
+        logger.warning("%s %r is listed without its columns: %s", relation.kind, relation.name, error)
+        schema, takes_rows = pa.schema([]), False
+    remarks = remarks_of(schema)
+    described = described_table(
+        plain_schema(schema, types), CATALOG, db_schema, relation.name, remarks, is_read_only=not takes_rows
+    )
+    return bytes(described.serialize())
+
+
+def _itself(schema: pa.Schema) -> pa.Schema:
+    return schema

@@ -1,0 +1,1 @@
+"""Forward rows between gateways to the owner of their region."""

@@ -1,0 +1,389 @@
+"""Rows go from the gateway that received them to the one that owns their region, over Flight.
+
+`Forwarding` sends: it is what `memwal.writing` asks where the ownership policy is "forward". `ForwardedRows`
+receives: it answers a DoPut command that only other gateways may send. See `protos/forwarding.proto`.
+
+What is certain and what is not: the owner writes nothing before it has read every row that was announced, so
+an attempt that fails before the last row was sent did nothing. After that, the same request is sent again
+under the same id, and the owner writes it once. If the owner can't be asked any more, or is another process
+by then, the outcome is unknown, and said to be.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import flight
+
+from gateway.execution.parameters import aligned
+from gateway.observability import current
+from gateway.peers.once_only import Once
+from gateway.peers.peer_identity import PEER, PeerToken
+from gateway.protocol.commands import Call, Exchange
+from gateway.protocol.errors import error_text
+from gateway.protocol.wire import decode, pack
+from memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnavailableError,
+    UnsupportedError,
+)
+from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownError, WriteReceipt
+from memwal.writing.options import UnreachableError
+from planner.tables.state.catalog import Catalog
+from protos import forwarding_pb2 as wire
+
+logger = logging.getLogger(__name__)
+
+_INSTANCE = secrets.token_bytes(16)
+"""Of this process: a gateway that was started anew remembers no request of before."""
+# Longer than any sender goes on trying.
+_REMEMBERED_SECONDS = 600.0
+# How long an owner that broke off is asked what became of the rows.
+_RETRY_SECONDS = 5.0
+_CONNECT_MS = 2000
+_PAUSE_SECONDS = 0.05
+_MAX_PAUSE_SECONDS = 1.0
+# What pyarrow puts before gRPC's own words.
+_PREFIX = re.compile(r"^Flight returned .*?, with message: ")
+# What an owner's answer says happened to the rows, beyond the gRPC status.
+_ERRORS: Mapping[str, type[LanceGatewayError]] = {
+    kind.__name__: kind for kind in (FencedError, NotOwnerError, OutcomeUnknownError, NotFoundError)
+}
+_STATUSES: Mapping[str, type[LanceGatewayError]] = {
+    kind.status: kind
+    for kind in (InvalidInputError, NotFoundError, UnsupportedError, UnavailableError, PreconditionError)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How gateways know each other.
+
+    Args:
+        token: their secret.
+        encrypted: whether rows may travel with TLS only.
+        ca: PEM file of the authorities of their certificates; None trusts those of this machine.
+        certificate: PEM file that is presented to gateways which demand one, with `key`.
+        key: PEM file of its private key.
+    """
+
+    token: PeerToken
+    encrypted: bool = False
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    _files: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidInputError(
+                "the certificate for other gateways and its key belong together: give both"
+            )
+        for name, path in (
+            ("tls_root_certs", self.ca),
+            ("cert_chain", self.certificate),
+            ("private_key", self.key),
+        ):
+            if path is not None:
+                self._files[name] = _read(path)
+
+    def connect(self, url: str) -> flight.FlightClient:
+        """Returns a client of another gateway; it connects when it is first used."""
+        files = self._files if url.startswith("grpc+tls:") else {}
+        # gRPC gives an address that does not answer so long before it tries the next.
+        options = [
+            ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
+            ("grpc.max_reconnect_backoff_ms", _CONNECT_MS),
+        ]
+        return flight.FlightClient(url, generic_options=options, **files)
+
+    def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
+        """Returns what a call to an address carries, that may take so long."""
+        token = f"Bearer {self.token.pass_for(url)}".encode()
+        return flight.FlightCallOptions(timeout=seconds, headers=[(b"authorization", token)])
+
+
+class Forwarding:
+    """Sends rows to the owners of their regions; safe to share between threads.
+
+    Args:
+        trust: how gateways know each other.
+        timeout_seconds: for one request, all its attempts together.
+    """
+
+    def __init__(self, trust: Trust, timeout_seconds: float) -> None:
+        if timeout_seconds <= 0:
+            raise InvalidInputError(f"forwarding may take {timeout_seconds} s: choose more than 0")
+        self._trust = trust
+        self._timeout_seconds = timeout_seconds
+        self._lock = threading.Lock()
+        self._clients: dict[str, flight.FlightClient] = {}
+
+    def forward(self, url: str, table: str, region_id: str, changes: Changes) -> WriteReceipt:
+        """Have the owner of a region write rows, durably, and wait until it did.
+
+        Args:
+            url: of the owner.
+            table: name in the catalog.
+            region_id: that all rows belong to.
+            changes: the rows.
+
+        Raises:
+            UnreachableError: nothing was written: nobody answers there, or takes no rows from this gateway.
+            OutcomeUnknownError: the owner went away while it had the rows.
+            LanceGatewayError: what the owner answered; NotOwnerError where it owns the region no longer.
+        """
+        if self._trust.encrypted and not url.startswith("grpc+tls:"):
+            raise UnreachableError(
+                f"the owner of region {region_id} of table {table!r} is at {url}, and rows go to "
+                "gateways with TLS only"
+            )
+        query = current.query()
+        upserts, deletes = (
+            0 if part is None else part.num_rows for part in (changes.upserts, changes.deletes)
+        )
+        message = wire.ForwardChanges(
+            request_id=secrets.token_bytes(16),
+            table=table,
+            region_id=region_id,
+            upserts=upserts,
+            deletes=deletes,
+            user="" if query is None else query.user,
+            query_id="" if query is None else query.id,
+        )
+        until = time.monotonic() + self._timeout_seconds
+        given_up_at = until
+        pause = _PAUSE_SECONDS
+        while True:
+            seconds = max(until - time.monotonic(), 0.001)
+            attempt = _Attempt(self._client(url), self._trust.options(url, seconds))
+            try:
+                outcome = attempt.run(message, changes)
+            except (pa.ArrowException, flight.FlightError, OSError, StopIteration) as error:
+                self._forget(url, attempt.client)
+                reason = _PREFIX.sub("", error_text(error)) or "the connection broke"
+                if not message.instance and not attempt.is_complete:
+                    raise UnreachableError(
+                        f"the owner of region {region_id} of table {table!r} takes no rows at {url}: {reason}"
+                    ) from None
+                if not message.instance:
+                    message.instance = attempt.instance
+                    given_up_at = min(until, time.monotonic() + _RETRY_SECONDS)
+                if time.monotonic() + pause >= given_up_at:
+                    raise OutcomeUnknownError(
+                        f"rows for region {region_id} of table {table!r} were on their way to its owner at "
+                        f"{url}, which can't be asked any more ({reason}): whether they were written is "
+                        "unknown"
+                    ) from None
+                logger.info("asking %s again about rows of table %r: %s", url, table, reason)
+                time.sleep(pause)
+                pause = min(pause * 2, _MAX_PAUSE_SECONDS)
+                continue
+            if outcome.error:
+                raise _error(outcome)
+            return WriteReceipt({region_id: outcome.rows})
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            clients, self._clients = self._clients, {}
+        for client in clients.values():
+            client.close()
+
+    def _client(self, url: str) -> flight.FlightClient:
+        with self._lock:
+            client = self._clients.get(url)
+            if client is None:
+                client = self._clients[url] = self._trust.connect(url)
+            return client
+
+    def _forget(self, url: str, client: flight.FlightClient) -> None:
+        # Others may still use it: it is closed when the last of them lets go.
+        with self._lock:
+            if self._clients.get(url) is client:
+                del self._clients[url]
+
+
+class _Attempt:
+    """One call of one request.
+
+    Attributes:
+        client: that it goes through.
+        instance: the process that answered; empty where none did.
+        is_complete: whether all rows may have arrived.
+    """
+
+    def __init__(self, client: flight.FlightClient, options: flight.FlightCallOptions) -> None:
+        self.client = client
+        self.instance = b""
+        self.is_complete = False
+        self._options = options
+
+    def run(self, message: wire.ForwardChanges, changes: Changes) -> wire.ForwardOutcome:
+        rows = changes.deletes if changes.upserts is None else changes.upserts
+        assert rows is not None  # noqa: S101 - changes have one or the other
+        descriptor = flight.FlightDescriptor.for_command(pack(message))
+        writer, answers = self.client.do_put(descriptor, rows.schema, self._options)
+        try:
+            ready = decode(wire.ForwardReady, _answer(answers), "the first answer of another gateway")
+            self.instance = ready.instance
+            if changes.upserts is not None and changes.deletes is not None:
+                writer.write_metadata(_ipc(changes.deletes))
+            writer.write_table(rows)
+            self.is_complete = True
+            writer.done_writing()
+            return decode(wire.ForwardOutcome, _answer(answers), "the answer of another gateway")
+        finally:
+            # Where the call failed, this tells why.
+            writer.close()
+
+
+class ForwardedRows:
+    """Writes rows that other gateways forward, for regions that this one owns.
+
+    Args:
+        catalog: of the gateway.
+        patience_seconds: how long a request that comes again waits for what its first attempt does.
+        once: the requests that came.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        patience_seconds: float = 30.0,
+        once: Once[WriteReceipt] | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._patience_seconds = patience_seconds
+        self._once = once or Once(_REMEMBERED_SECONDS)
+
+    def exchanges(self) -> tuple[Exchange[wire.ForwardChanges], ...]:
+        """Returns the DoPut commands of this family."""
+        return (Exchange(wire.ForwardChanges, self._accept),)
+
+    def _accept(
+        self,
+        message: wire.ForwardChanges,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.FlightMetadataWriter,
+        call: Call,
+    ) -> None:
+        if call.identity != PEER:
+            raise PermissionDeniedError(
+                "only other gateways may forward rows: their writes.peer_token is not that of this gateway"
+            )
+        if len(message.request_id) != 16:
+            raise InvalidInputError("rows were forwarded without a request id: all gateways need one version")
+        writer.write(wire.ForwardReady(instance=_INSTANCE).SerializeToString())
+        changes = _received(message, reader)
+        writer.write(self._outcome(message, changes).SerializeToString())
+
+    def _outcome(self, message: wire.ForwardChanges, changes: Changes) -> wire.ForwardOutcome:
+        try:
+            if message.instance and message.instance != _INSTANCE:
+                raise OutcomeUnknownError(
+                    f"the owner of region {message.region_id} of table {message.table!r} was started anew "
+                    "while rows were on their way: whether they were written is unknown"
+                )
+            receipt = self._once.do(
+                message.request_id, lambda: self._write(message, changes), self._patience_seconds
+            )
+        except TimeoutError:
+            return _told(
+                OutcomeUnknownError("the owner still writes the rows: whether it succeeds is unknown")
+            )
+        except LanceGatewayError as error:
+            return _told(error)
+        return wire.ForwardOutcome(rows=receipt.num_rows)
+
+    def _write(self, message: wire.ForwardChanges, changes: Changes) -> WriteReceipt:
+        receipt = self._catalog.table(message.table).writer().write_forwarded(message.region_id, changes)
+        logger.info(
+            "wrote %d rows of table %r that another gateway forwarded",
+            receipt.num_rows,
+            message.table,
+            extra={"query_id": message.query_id, "user": message.user, "table": message.table},
+        )
+        return receipt
+
+
+def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchReader) -> Changes:
+    """Reads a stream to its end.
+
+    Raises:
+        InvalidInputError: it broke off; what came of it is dropped.
+    """
+    batches: list[pa.RecordBatch] = []
+    deletes: pa.Table | None = None
+    try:
+        schema = reader.schema
+        for chunk in reader:
+            if chunk.app_metadata is not None:
+                deletes = _checked(*_batches(chunk.app_metadata))
+            if chunk.data is not None:
+                batches.append(chunk.data)
+        rows: pa.Table | None = _checked(schema, batches)
+    except (pa.ArrowException, flight.FlightError, OSError) as error:
+        raise InvalidInputError(f"forwarded rows cannot be read: {error}") from None
+    if not message.upserts:
+        rows, deletes = None, rows
+    counts = tuple(0 if part is None else part.num_rows for part in (rows, deletes))
+    if counts != (message.upserts, message.deletes) or not sum(counts):
+        raise InvalidInputError(
+            f"forwarded rows broke off: {counts[0]} of {message.upserts} rows and {counts[1]} of "
+            f"{message.deletes} keys came"
+        )
+    return Changes(rows, deletes)
+
+
+def _batches(stream: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+    with pa.ipc.open_stream(stream) as reader:
+        return reader.schema, list(reader)
+
+
+def _checked(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    for batch in batches:
+        batch.validate(full=True)
+    return pa.Table.from_batches([aligned(batch) for batch in batches], schema)
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _answer(answers: flight.FlightMetadataReader) -> bytes:
+    answer = answers.read()
+    if answer is None:
+        raise pa.ArrowIOError("the connection ended without an answer")
+    return bytes(answer)
+
+
+def _told(error: LanceGatewayError) -> wire.ForwardOutcome:
+    return wire.ForwardOutcome(error=type(error).__name__, status=error.status, message=str(error))
+
+
+def _error(outcome: wire.ForwardOutcome) -> LanceGatewayError:
+    kind = _ERRORS.get(outcome.error) or _STATUSES.get(outcome.status) or LanceGatewayError
+    return kind(outcome.message)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}") from None

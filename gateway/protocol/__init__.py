@@ -1,0 +1,1 @@
+"""The messages of Flight SQL, and what every command family needs of them."""

@@ -1,0 +1,137 @@
+"""Everything that watches one gateway, from its configuration."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyarrow import flight
+
+from gateway.config.effective_values import without_password
+from gateway.config.schema import ObservabilitySection
+from gateway.execution.running_queries import QueryObserver
+from gateway.observability.gauges import Gauges
+from gateway.observability.http import HttpServer
+from gateway.observability.logs import QueryLog, WriteAudit
+from gateway.observability.metrics import Metrics
+from gateway.observability.readiness import Readiness
+from gateway.observability.rpcs import RpcMiddlewareFactory
+from gateway.observability.writes import WriteEvents, WriteGauges, WriteMetrics
+from gateway.protocol.middleware import CallMiddlewareFactory
+from gateway.server import GatewayServer
+from planner.engine import QueryEngine
+from planner.tables.state.catalog import Catalog
+
+if TYPE_CHECKING:
+    from gateway.observability.tracing import Tracing
+
+logger = logging.getLogger(__name__)
+
+
+class Observability:
+    """Made before the server that it watches, and closed after it.
+
+    Attributes:
+        metrics: what `/metrics` shows.
+        readiness: what `/readyz` says.
+        http: where both are shown; None where nowhere.
+        catalog: of the gateway.
+
+    Args:
+        config: what is watched, and where it is shown.
+        catalog: of the gateway.
+        flight_port: as configured; the HTTP port may follow from it.
+        writes: what the writers of the catalog tell; None where nobody listens to them.
+
+    Raises:
+        UnavailableError: the HTTP port is taken.
+    """
+
+    def __init__(
+        self,
+        config: ObservabilitySection,
+        catalog: Catalog,
+        flight_port: int,
+        writes: WriteEvents | None = None,
+    ) -> None:
+        self.metrics = Metrics()
+        self.readiness = Readiness(catalog.storage)
+        self.catalog = catalog
+        self._log = QueryLog(config.log_queries, config.slow_query)
+        self._audit = WriteAudit()
+        self._tracing: Tracing | None = None
+        port = http_port(config, flight_port)
+        self.http: HttpServer | None = None
+        if port is not None:
+            self.http = HttpServer(self.metrics.registry, self.readiness, config.http_host, port)
+            host = f"[{config.http_host}]" if ":" in config.http_host else config.http_host
+            logger.info("metrics and health at http://%s:%d", host, self.http.port)
+        if config.otlp_endpoint:
+            # The SDK takes a while to load: only those who trace wait for it.
+            from gateway.observability.tracing import Tracing  # noqa: PLC0415
+
+            self._tracing = Tracing(config.otlp_endpoint, config.otlp_sample_ratio)
+            logger.info("traces go to %s", without_password(config.otlp_endpoint))
+        if writes is not None:
+            writes.listen(
+                WriteMetrics(self.metrics.registry, lambda: [table.name for table in catalog.opened()])
+            )
+            if self._tracing is not None:
+                writes.listen(self._tracing)
+
+    def engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
+        """Returns an engine over the catalog, one that tells of its plans where traces are kept.
+
+        Args:
+            partitions: of every scan, None for one per core.
+            memory_bytes: what one statement may use before it spills to disk; None for no limit.
+        """
+        if self._tracing is None:
+            return QueryEngine(self.catalog, partitions=partitions, memory_bytes=memory_bytes)
+        from gateway.observability.tracing import TracedEngine  # noqa: PLC0415 - loaded already
+
+        return TracedEngine(self._tracing, self.catalog, partitions=partitions, memory_bytes=memory_bytes)
+
+    def query_observers(self) -> Sequence[QueryObserver]:
+        """Returns those who hear of statements."""
+        traces = () if self._tracing is None else (self._tracing,)
+        # The log goes first: from then on all lines name the statement.
+        return (self._log, self._audit, self.metrics, *traces)
+
+    def middleware(self) -> Mapping[str, CallMiddlewareFactory]:
+        """Returns what looks at calls; the metrics hear of all but handshakes from the server itself."""
+        handshakes = RpcMiddlewareFactory(self.metrics, frozenset({flight.FlightMethod.HANDSHAKE}))
+        if self._tracing is None:
+            return {"handshakes": handshakes}
+        return {"handshakes": handshakes, "tracing": RpcMiddlewareFactory(self._tracing)}
+
+    def watch(self, server: GatewayServer) -> None:
+        """Shows the state of a server that accepts calls."""
+        self.metrics.registry.register(Gauges(server.queries, server.sessions, server.prepared, self.catalog))
+        self.metrics.registry.register(WriteGauges(self.catalog))
+        self.readiness.start()
+
+    def close(self) -> None:
+        """Sends the last spans, and stops showing anything."""
+        if self._tracing is not None:
+            self._tracing.close()
+        if self.http is not None:
+            self.http.close()
+        self.readiness.close()
+
+
+def http_port(config: ObservabilitySection, flight_port: int) -> int | None:
+    """Returns the port of metrics and health, 0 for any free one; None where there is none.
+
+    Args:
+        config: says which.
+        flight_port: of the Flight SQL server, as configured.
+    """
+    match config.http_port:
+        case "off":
+            return None
+        case "auto":
+            return flight_port + 1 if 0 < flight_port < 65535 else 0
+        case port:
+            return port

@@ -1,0 +1,242 @@
+"""`lance-gateway serve`: from a configuration to a server that stops when it is told to."""
+
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import types
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+
+from gateway.auth.security import Security
+from gateway.config.loader import Loaded
+from gateway.config.schema import GatewayConfig
+from gateway.observability import logs
+from gateway.observability.system_tables import SystemSettings
+from gateway.observability.writes import WriteEvents
+from gateway.peers.forwarding import ForwardedRows
+from gateway.peers.peer_identity import PeerSecurity
+from gateway.protocol.limits import Limits
+from gateway.server import GatewayServer
+from gateway.start.observability import Observability
+from gateway.start.security import open_security
+from gateway.start.writes import Writing, open_writing
+from memwal.errors import UnavailableError
+from planner.bridge import compatibility
+from planner.tables.state.catalog import Catalog
+
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
+    """Returns the memory that this process may use at most: the machine's, or less where a cgroup says so.
+
+    Args:
+        cgroup_limit: file in which Linux tells the limit of the control group, "max" for none.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(cgroup_limit.read_text()))
+    except (OSError, ValueError):
+        return machine
+
+
+def allow_open_files() -> None:
+    """Lets this process have as many files and connections open as its user may have.
+
+    The usual soft limit of 1,024 is one for programs that wait with `select`.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+logger = logging.getLogger(__name__)
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A signal may be handed to any thread of a busy process; its handler runs when the main thread wakes up.
+_SIGNAL_SECONDS = 0.25
+# How long streams that were told to end may take to do so.
+_GRACE_SECONDS = 1.0
+# How long storage may take over rows that were acknowledged without waiting for it, and over its last flush.
+_SETTLE_SECONDS = 10.0
+
+
+def serve(loaded: Loaded) -> None:
+    """Serves until SIGINT or SIGTERM, and ends the process then.
+
+    The first line on stdout names the address, once it accepts connections. The first signal refuses new
+    connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. Rows that
+    were acknowledged without waiting for storage are written then, and regions flushed for
+    `writes.flush_timeout`. A second signal ends the process at once. Must be called from the main thread.
+
+    Raises:
+        LanceGatewayError: the installed versions do not fit, there is no such root, the address is taken, or
+            others could reach it without authentication.
+    """
+    config = loaded.config
+    logs.configure(config.observability.log_format, config.observability.log_level)
+    compatibility.check()
+    allow_open_files()
+    security = open_security(config.tls, config.auth, host=config.server.host)
+    events = WriteEvents()
+    writing = open_writing(config, events)
+    with ExitStack() as stack:
+        stack.callback(writing.close)
+        catalog = Catalog.open(
+            config.root,
+            config.storage_options,
+            cache_bytes=config.limits.cache_bytes,
+            writing=writing.options,
+        )
+        stack.callback(catalog.close)
+        observability = Observability(config.observability, catalog, config.server.port, events)
+        stack.callback(observability.close)
+        server = _start(loaded, security, observability, writing)
+        stop = _stop_on_signals()
+        scheme = "grpc+tls" if security.tls else "grpc"
+        host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
+        uri = f"{scheme}://{host}:{server.port}"
+        sys.stdout.write(f"Lance Gateway {version('lance-gateway')} serves {config.root} at {uri}\n")
+        sys.stdout.flush()
+        while not stop.wait(_SIGNAL_SECONDS):
+            pass
+        observability.readiness.drain()
+        has_ended = _drain(server, config.server.drain)
+        has_closed = _close(catalog, config.writes.flush_timeout)
+        if has_ended and has_closed:
+            logger.info("stopped")
+        else:
+            # A client that does not read, or storage that does not answer, cannot be waited for any longer.
+            logger.warning("leaving without %d streams", len(server.queries.active()))
+        observability.close()
+        logging.shutdown()
+        # What was told to stop may be in the midst of Python still, in threads of DataFusion: an interpreter
+        # that shuts down beneath them aborts the process.
+        os._exit(0)
+
+
+def limits_of(config: GatewayConfig) -> Limits:
+    """Returns the limits of the server."""
+    limits = config.limits
+    return Limits(
+        max_concurrent_queries=limits.max_concurrent_queries,
+        max_queued_queries=limits.max_queued_queries,
+        queue_timeout_seconds=limits.queue_timeout,
+        query_timeout_seconds=limits.query_timeout,
+        max_result_rows=limits.max_result_rows,
+        max_result_bytes=limits.max_result_bytes,
+        max_batch_bytes=limits.max_batch_bytes,
+        max_message_bytes=limits.max_message_bytes,
+        max_bound_bytes=limits.max_bound_bytes,
+        max_sessions=limits.max_sessions,
+        session_idle_seconds=limits.session_idle,
+        max_prepared_statements=limits.max_prepared_statements,
+        query_history=config.observability.query_history,
+    )
+
+
+def listening_problem(host: str, port: int) -> str | None:
+    """Asks the operating system why an address cannot be listened on; None where it can."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # As servers do: connections of a server before this one may linger.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        return error.strerror
+    return None
+
+
+def _start(
+    loaded: Loaded, security: Security, observability: Observability, writing: Writing
+) -> GatewayServer:
+    config = loaded.config
+    forwarded = None
+    if writing.token is not None:
+        security = PeerSecurity(security, writing.token, config.writes.advertise_url)
+        forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
+    # What a statement does not find in half of the memory, it should not look for.
+    query_memory = config.limits.query_memory_bytes or memory_bytes() // 2
+    engine = observability.engine(config.server.partitions or None, query_memory)
+    engine.add_system_tables(SystemSettings(loaded))
+    host, port = config.server.host, config.server.port
+    try:
+        server = GatewayServer(
+            engine,
+            host,
+            port,
+            security=security,
+            limits=limits_of(config),
+            observers=observability.query_observers(),
+            on_call_finished=observability.metrics.on_call_finished,
+            middleware=observability.middleware(),
+            forwarded=forwarded,
+        )
+    except pa.ArrowException as error:
+        # gRPC only logs the reason.
+        raise UnavailableError(
+            f"cannot listen on {host}:{port}: {listening_problem(host, port) or error}; "
+            "choose another --port (0 takes any free one) or --host"
+        ) from error
+    observability.watch(server)
+    return server
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+
+    def handle(number: int, _frame: types.FrameType | None) -> None:
+        if stop.is_set():
+            logger.warning("second signal: stopping at once")
+            os._exit(128 + number)
+        stop.set()
+
+    for number in _STOP_SIGNALS:
+        signal.signal(number, handle)
+    return stop
+
+
+def _drain(server: GatewayServer, seconds: float) -> bool:
+    """Refuses new calls, and returns whether the running ones have ended."""
+    logger.info("stopping; %d streams are running", len(server.queries.active()))
+    # Refuses new calls at once and returns when the running ones have ended.
+    shutdown = threading.Thread(target=server.shutdown, name="shutdown", daemon=True)
+    shutdown.start()
+    shutdown.join(seconds)
+    if shutdown.is_alive():
+        running = len(server.queries.active())
+        logger.warning("%d streams are still running after %g s: ending them", running, seconds)
+        server.queries.end(UnavailableError("the gateway is stopping; run the query again elsewhere"))
+        shutdown.join(_GRACE_SECONDS)
+    return not shutdown.is_alive()
+
+
+def _close(catalog: Catalog, seconds: float) -> bool:
+    """Writes what was only acknowledged, flushes regions for a while, and returns whether that has ended."""
+
+    def close() -> None:
+        for name, regions in catalog.close(seconds).items():
+            logger.warning(
+                "%d regions of table %r were not flushed within %g s: their rows are safe in the log, from "
+                "where the next owner goes on",
+                len(regions),
+                name,
+                seconds,
+            )
+
+    closing = threading.Thread(target=close, name="close", daemon=True)
+    closing.start()
+    closing.join(seconds + _SETTLE_SECONDS)
+    if closing.is_alive():
+        logger.error(
+            "storage does not answer: leaving; rows that were acknowledged as durable are in the log"
+        )
+    return not closing.is_alive()

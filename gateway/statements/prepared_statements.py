@@ -1,0 +1,328 @@
+"""Prepared statements: create, bind with DoPut, execute, close.
+
+A handle says everything about its statement, the parameters that were bound included, so that any gateway
+over the same root can execute it: binding answers with a new handle. What this gateway keeps is for clients
+that go on using the handle they had, and for parameters too large to travel in a handle. A set of several
+parameter rows runs the statement once for each, and the results follow one another in one stream.
+"""
+
+import contextlib
+import dataclasses
+import secrets
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyarrow import flight
+
+from gateway.execution.bound_parameters import Bindings
+from gateway.execution.cancellation import Kill, prepare
+from gateway.execution.endpoints import Endpoints
+from gateway.execution.parameters import (
+    decode_parameters,
+    encode_parameters,
+    received,
+    refuse_rows,
+    rows_of,
+    schema_of,
+    told,
+    typed,
+    typed_parts,
+)
+from gateway.execution.running_queries import Queries, Query
+from gateway.execution.streams import Streams
+from gateway.execution.updates import Updates, executed, not_an_update, not_by_ticket, update_result
+from gateway.protocol.commands import Action, Call, Command, Planned, Ticket, Upload, refuse_transaction
+from gateway.protocol.limits import Limits
+from gateway.protocol.sql_types import described, described_message
+from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, prepared_ticket
+from gateway.protocol.wire import decode, pack, unpack
+from memwal.errors import InvalidInputError, NotFoundError
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult
+from planner.scans.settings import Shortcuts
+from protos import flight_sql_pb2 as sql
+from protos import gateway_pb2 as own
+
+IDLE_SECONDS = 12 * 3600.0
+# Sets of parameters of the largest size that is allowed: as many are kept for all statements together.
+_MAX_KEPT_SETS = 4
+# Names statements without parameters: their handles say all there is to know.
+_NOTHING_KEPT = bytes(16)
+# Clients send a handle back in a descriptor and in a ticket, which gRPC does not stream.
+_MAX_HANDLE_BYTES = 64 * 1024
+
+
+class PreparedStatements:
+    """The prepared statements of a server.
+
+    Args:
+        engine: plans and runs them.
+        queries: the statements that run.
+        streams: sends results.
+        limits: how many statements are kept, and how large a set of parameters may be.
+        endpoints: divides results.
+        updates: executes what changes something.
+    """
+
+    def __init__(
+        self,
+        engine: QueryEngine,
+        queries: Queries,
+        streams: Streams,
+        limits: Limits,
+        endpoints: Endpoints,
+        updates: Updates,
+    ) -> None:
+        self._engine = engine
+        self._queries = queries
+        self._streams = streams
+        self._endpoints = endpoints
+        self._updates = updates
+        self._max_bound_bytes = limits.max_bound_bytes
+        self._bindings = Bindings(
+            limits.max_prepared_statements, IDLE_SECONDS, _MAX_KEPT_SETS * limits.max_bound_bytes
+        )
+
+    def __len__(self) -> int:
+        """How many statements are kept."""
+        return len(self._bindings)
+
+    def commands(self) -> tuple[Command[sql.CommandPreparedStatementQuery], ...]:
+        """Returns the descriptor commands of this family."""
+        return (Command(sql.CommandPreparedStatementQuery, self._schema, self._plan),)
+
+    def tickets(self) -> tuple[Ticket[own.PreparedTicket], ...]:
+        """Returns the tickets of this family."""
+        return (Ticket(own.PreparedTicket, self._stream),)
+
+    def uploads(
+        self,
+    ) -> tuple[Upload[sql.CommandPreparedStatementQuery], Upload[sql.CommandPreparedStatementUpdate]]:
+        """Returns the DoPut commands of this family."""
+        return (
+            Upload(sql.CommandPreparedStatementQuery, self._bind),
+            Upload(sql.CommandPreparedStatementUpdate, self._update),
+        )
+
+    def actions(self) -> tuple[Action, ...]:
+        """Returns the actions of this family."""
+        return (
+            Action("CreatePreparedStatement", "Plan a statement and return its handle.", self._create),
+            Action(
+                "CreatePreparedSubstraitPlan",
+                "Check a Substrait plan and return its handle.",
+                self._create_from_plan,
+            ),
+            Action("ClosePreparedStatement", "Forget what is kept of a prepared statement.", self._close),
+        )
+
+    def _create(self, body: bytes, call: Call) -> bytes:
+        request = unpack(
+            sql.ActionCreatePreparedStatementRequest, body, "the body of CreatePreparedStatement"
+        )
+        refuse_transaction(request)
+        query = prepare(self._engine, request.query, call.settings, call)
+        return self._created(own.PreparedHandle(query=request.query), query, call)
+
+    def _create_from_plan(self, body: bytes, call: Call) -> bytes:
+        request = unpack(
+            sql.ActionCreatePreparedSubstraitPlanRequest, body, "the body of CreatePreparedSubstraitPlan"
+        )
+        refuse_transaction(request)
+        query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
+        return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
+
+    def _created(
+        self, handle: own.PreparedHandle, query: PreparedQuery | PreparedWrite | Kill, call: Call
+    ) -> bytes:
+        handle.id = _NOTHING_KEPT
+        if len(query.parameter_schema):
+            handle.id = secrets.token_bytes(16)
+            self._bindings.open(handle.id)
+        handle.settings = encode_settings(call.settings)
+        handle.schema_digest = query.digest
+        created = sql.ActionCreatePreparedStatementResult(
+            prepared_statement_handle=handle.SerializeToString(),
+            dataset_schema=described_message(query),
+        )
+        if isinstance(query, PreparedQuery | Kill):
+            created.parameter_schema = query.serialized_parameter_schema
+        else:
+            created.parameter_schema = told(query.parameter_schema, call.settings.type_set)
+            created.is_update = not len(query.schema)
+            if created.is_update:
+                created.ClearField("dataset_schema")
+        return pack(created)
+
+    def _close(self, body: bytes, _call: Call) -> None:
+        request = unpack(sql.ActionClosePreparedStatementRequest, body, "the body of ClosePreparedStatement")
+        handle = _handle(request.prepared_statement_handle)
+        if handle.id != _NOTHING_KEPT:
+            # Another gateway may have made it.
+            self._bindings.close(handle.id)
+
+    def _schema(self, command: sql.CommandPreparedStatementQuery, call: Call) -> pa.Schema:
+        return described(self._query(_handle(command.prepared_statement_handle), call))
+
+    def _plan(self, command: sql.CommandPreparedStatementQuery, call: Call) -> Planned:
+        handle = _handle(command.prepared_statement_handle)
+        query = self._query(handle, call)
+        binding_id = 0
+        needed = len(query.parameter_schema)
+        if needed and not handle.parameters:
+            binding_id = self._bindings.current(handle.id)
+            if not binding_id:
+                raise InvalidInputError(
+                    f"the statement has {needed} parameters and none are bound: bind {needed} values"
+                )
+        if isinstance(query, PreparedQuery) and not handle.plan and call.settings.endpoints > 1:
+            bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
+            if bound is None or bound.nbytes <= _MAX_HANDLE_BYTES:
+                chosen = _meant(handle, call.settings.shortcuts)
+                divided = self._endpoints.divided(handle.query, query, chosen, call, bound)
+                if divided is not None:
+                    return divided
+        if not isinstance(query, PreparedQuery | Kill):
+            bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
+            settings, write = self._write(handle, query, call)
+            return self._updates.planned(write, settings, call, bound)
+        return Planned(described(query), prepared_ticket(handle, call.settings, binding_id))
+
+    def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
+        check_statement_id(ticket.statement_id)
+        settings = decode_settings(ticket.settings)
+        plan = self._query(ticket.handle, call, settings.shortcuts)
+        if not isinstance(plan, PreparedQuery | Kill):
+            raise not_by_ticket(plan.sql)
+        parameters = self._parameters(ticket, plan)
+        query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)
+        if isinstance(plan, Kill):
+            return self._streams.listing(plan.run(self._queries, call))
+        query.is_exempt = plan.looks_on
+
+        def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
+            for row in rows_of(parameters):
+                yield plan.execute(row, settings, query.control)
+
+        return self._streams.send(described(plan), query, readers, plan.constant)
+
+    def _parameters(
+        self, ticket: own.PreparedTicket, plan: PreparedQuery | PreparedWrite | Kill
+    ) -> pa.Table | None:
+        if not len(plan.parameter_schema):
+            return None
+        if ticket.handle.parameters:
+            return typed(decode_parameters(ticket.handle.parameters), plan.parameter_schema)
+        return self._bindings.get(ticket.handle.id, ticket.binding_id)
+
+    def _bind(
+        self,
+        command: sql.CommandPreparedStatementQuery,
+        reader: flight.MetadataRecordBatchReader,
+        call: Call,
+    ) -> bytes:
+        handle = _handle(command.prepared_statement_handle)
+        plan = self._query(handle, call)
+        parameters = typed(received(reader, call, self._max_bound_bytes), plan.parameter_schema)
+        is_kept = self._bindings.add(handle.id, parameters)
+        handle.parameters = b""
+        if parameters.nbytes <= _MAX_HANDLE_BYTES:
+            encoded = encode_parameters(parameters)
+            if len(encoded) <= _MAX_HANDLE_BYTES:
+                handle.parameters = encoded
+        if not is_kept and not handle.parameters:
+            raise NotFoundError(
+                f"{parameters.nbytes} bytes of parameters do not fit into a handle, and prepared statement "
+                f"{handle.id.hex()} is not kept here: it was closed, was idle too long, or the gateway "
+                "restarted; prepare it again"
+            )
+        return sql.DoPutPreparedStatementResult(
+            prepared_statement_handle=handle.SerializeToString()
+        ).SerializeToString()
+
+    def _update(
+        self,
+        command: sql.CommandPreparedStatementUpdate,
+        reader: flight.MetadataRecordBatchReader,
+        call: Call,
+    ) -> bytes | None:
+        handle = _handle(command.prepared_statement_handle)
+        plan = self._query(handle, call)
+        if isinstance(plan, Kill):
+            return update_result(plan.run(self._queries, call).num_rows)
+        if isinstance(plan, PreparedQuery):
+            raise not_an_update(plan.sql)
+        settings, write = self._write(handle, plan, call)
+
+        def step(query: Query) -> WriteResult:
+            return executed(write, self._bound_parts(handle, write, reader, call, query), query.control)
+
+        return update_result(self._updates.run(write.sql, write.target, settings, call, step).affected)
+
+    def _bound_parts(
+        self,
+        handle: own.PreparedHandle,
+        write: PreparedWrite,
+        reader: flight.MetadataRecordBatchReader,
+        call: Call,
+        query: Query,
+    ) -> Iterator[pa.Table] | None:
+        """The parameters of the executions of an update; None where there are none."""
+        if not len(write.parameter_schema):
+            refuse_rows(reader, call, query)
+            return None
+        if len(schema_of(reader, call)):
+            return typed_parts(reader, call, query, write.parameter_schema)
+        # Nothing comes along: what was bound before counts.
+        number = self._bindings.current(handle.id)
+        if not handle.parameters and not number:
+            return typed_parts(reader, call, query, write.parameter_schema)
+        bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=number), write)
+        return None if bound is None else iter((bound,))
+
+    def _write(
+        self, handle: own.PreparedHandle, write: PreparedWrite, call: Call
+    ) -> tuple[SessionSettings, PreparedWrite]:
+        """The statement as the session that executes it wants it: its text means what it meant."""
+        prepared, now = decode_settings(handle.settings), call.settings
+        settings = dataclasses.replace(
+            prepared,
+            consistency=now.consistency,
+            max_staleness_ms=now.max_staleness_ms,
+            query_timeout_ms=now.query_timeout_ms,
+            durable_writes=now.durable_writes,
+            shortcuts=now.shortcuts,
+        )
+        if settings != prepared:
+            again = prepare(self._engine, handle.query, settings, call, handle.schema_digest)
+            if isinstance(again, PreparedQuery | Kill):
+                raise not_by_ticket(handle.query)
+            write = again
+        return settings, write
+
+    def _query(
+        self, handle: own.PreparedHandle, call: Call, shortcuts: Shortcuts | None = None
+    ) -> PreparedQuery | PreparedWrite | Kill:
+        settings = _meant(handle, call.settings.shortcuts if shortcuts is None else shortcuts)
+        promised = handle.schema_digest
+        if handle.plan:
+            return self._engine.prepare_plan(handle.plan, settings, call.access, promised=promised)
+        return prepare(self._engine, handle.query, settings, call, promised)
+
+
+def _meant(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
+    """The settings that a statement was prepared with, but for shortcuts: these are of the session now."""
+    settings = decode_settings(handle.settings)
+    if settings.shortcuts == shortcuts:
+        return settings
+    return dataclasses.replace(settings, shortcuts=shortcuts)
+
+
+def _handle(data: bytes) -> own.PreparedHandle:
+    with contextlib.suppress(InvalidInputError):
+        handle = decode(own.PreparedHandle, data, "the prepared statement handle")
+        if len(handle.id) == 16 and len(handle.schema_digest) == 8:
+            return handle
+    raise NotFoundError(
+        f"prepared statement {data[:16].hex()!r} is not known: prepare it on this gateway, or on one over "
+        "the same root"
+    )

@@ -1,0 +1,1 @@
+"""The base table: its versions, its MemWAL index, and commits to it."""

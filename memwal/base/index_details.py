@@ -1,0 +1,308 @@
+"""The MemWAL index of a base table: region specs, merge and index progress.
+
+Lance keeps all of it inside the base table's manifest. pylance shows the configuration but not the progress,
+so the manifest file itself is read here.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+import lance
+from google.protobuf.message import DecodeError
+
+from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
+from memwal.storage.files import Storage, base_manifest_paths
+from protos import mem_wal_pb2
+
+MEM_WAL_INDEX: Final = "__lance_mem_wal"
+MEM_WAL_INDEX_TYPE: Final = "/lance.table.MemWalIndexDetails"
+_MAGIC: Final = b"LANC"
+# Position of the Manifest message, format version (major, minor), magic.
+_FOOTER: Final = struct.Struct("<QHH4s")
+_LENGTH: Final = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class RegionField:
+    """One derived value of a region spec, given by a transform or by an expression.
+
+    Attributes:
+        field_id: name under which manifests record the region's value.
+        source_ids: Lance field ids of the columns it is derived from, `col0`, `col1`, ... in an expression.
+        transform: name of a well-known transform; None where an expression is given.
+        expression: DataFusion SQL; None where a transform is given.
+        result_type: Arrow name of the value's type.
+        parameters: of the transform, such as `num_buckets`.
+    """
+
+    field_id: str
+    source_ids: tuple[int, ...]
+    transform: str | None
+    expression: str | None
+    result_type: str
+    parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class RegionSpec:
+    """How rows map to regions: a region holds the rows that agree on every field's value.
+
+    Attributes:
+        spec_id: 1 or more; manifests refer to it.
+        fields: the derived values.
+    """
+
+    spec_id: int
+    fields: tuple[RegionField, ...]
+
+    def __post_init__(self) -> None:
+        names = [one.field_id for one in self.fields]
+        if self.spec_id < 1 or len(set(names)) != len(names):
+            msg = f"Region spec {self.spec_id} with fields {names}: ids start at 1 and fields differ in name"
+            raise InvalidInputError(msg)
+
+
+@dataclass(frozen=True)
+class MemWalIndexDetails:
+    """What one version of a base table knows about its regions.
+
+    Attributes:
+        snapshot_ts_millis: when the region snapshots were taken (Unix time in ms); 0 for never.
+        num_regions: as recorded; with bucket regions the number of buckets.
+        inline_snapshots: a Lance file with one row per region, see `region_snapshots`; None where they
+            are in a file of their own, or were never taken.
+        region_specs: every spec that a region may refer to.
+        maintained_indexes: names of the indexes that flushed generations carry too.
+        maintain_all_indexes: whether every index of the table is maintained, named or not.
+        merged_generations: region id -> newest generation that this base version contains.
+        index_catchup: index name -> region id -> newest generation that the index covers.
+        writer_config_defaults: options that writers start from.
+    """
+
+    snapshot_ts_millis: int = 0
+    num_regions: int = 0
+    inline_snapshots: bytes | None = field(default=None, repr=False)
+    region_specs: tuple[RegionSpec, ...] = ()
+    maintained_indexes: tuple[str, ...] = ()
+    maintain_all_indexes: bool = False
+    merged_generations: Mapping[str, int] = field(default_factory=dict, hash=False)
+    index_catchup: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
+    writer_config_defaults: Mapping[str, str] = field(default_factory=dict, hash=False)
+    # The message this was decoded from.
+    origin: bytes = field(default=b"", repr=False, compare=False)
+
+    def region_spec(self, spec_id: int) -> RegionSpec | None:
+        """Returns the spec of that id; None for 0, which stands for regions made by hand."""
+        return next((spec for spec in self.region_specs if spec.spec_id == spec_id), None)
+
+    def encode(self) -> bytes:
+        """Returns the index details in their wire form."""
+        message = mem_wal_pb2.MemWalIndexDetails(
+            snapshot_ts_millis=self.snapshot_ts_millis,
+            num_regions=self.num_regions,
+            inline_snapshots=self.inline_snapshots,
+            maintained_indexes=self.maintained_indexes,
+            maintain_all_indexes=self.maintain_all_indexes,
+            writer_config_defaults=self.writer_config_defaults,
+        )
+        for spec in self.region_specs:
+            message.region_specs.append(_spec_message(spec))
+        message.merged_generations.extend(_progress_messages(self.merged_generations))
+        for name, generations in self.index_catchup.items():
+            catchup = message.index_catchup.add(index_name=name)
+            catchup.caught_up_generations.extend(_progress_messages(generations))
+        return message.SerializeToString()
+
+    def encode_with_snapshots(
+        self, snapshot_ts_millis: int, num_regions: int, inline_snapshots: bytes | None
+    ) -> bytes:
+        """Returns the wire form that this was decoded from, with other region snapshots.
+
+        Everything else stays as it is: progress, and fields that we don't know.
+        """
+        message = mem_wal_pb2.MemWalIndexDetails.FromString(self.origin or self.encode())
+        message.snapshot_ts_millis = snapshot_ts_millis
+        message.num_regions = num_regions
+        if inline_snapshots is None:
+            message.ClearField("inline_snapshots")
+        else:
+            message.inline_snapshots = inline_snapshots
+        return message.SerializeToString()
+
+    @staticmethod
+    def decode(data: bytes, *, source: str) -> "MemWalIndexDetails":
+        """Reads the index details from their wire form.
+
+        Raises:
+            CorruptDataError: the bytes are no MemWalIndexDetails message.
+        """
+        try:
+            message = mem_wal_pb2.MemWalIndexDetails.FromString(data)
+            return MemWalIndexDetails(
+                snapshot_ts_millis=message.snapshot_ts_millis,
+                num_regions=message.num_regions,
+                inline_snapshots=message.inline_snapshots if message.HasField("inline_snapshots") else None,
+                region_specs=tuple(map(_region_spec, message.region_specs)),
+                maintained_indexes=tuple(message.maintained_indexes),
+                maintain_all_indexes=message.maintain_all_indexes,
+                merged_generations=dict(map(_progress, message.merged_generations)),
+                index_catchup={
+                    catchup.index_name: dict(map(_progress, catchup.caught_up_generations))
+                    for catchup in message.index_catchup
+                },
+                writer_config_defaults=dict(message.writer_config_defaults),
+                origin=data,
+            )
+        except (DecodeError, InvalidInputError, ValueError) as error:
+            msg = (
+                f"{source}: the index {MEM_WAL_INDEX} cannot be read: {error}. Restore an older table version"
+            )
+            raise CorruptDataError(msg) from error
+
+
+@dataclass(frozen=True)
+class BaseManifest:
+    """What the manifest file of one version of a base table tells.
+
+    Attributes:
+        details: the MemWAL index, or None when that version has none.
+        digest: of the whole file, 16 bytes; it has the time of its writing in it.
+        path: of the file, below the table's directory.
+        index_id: UUID of the MemWAL index; None when there is none.
+        index_names: of the table's other indexes.
+        is_inherited: whether the MemWAL index is that of the table which this one was cloned from.
+    """
+
+    details: MemWalIndexDetails | None
+    digest: bytes
+    path: str
+    index_id: str | None
+    index_names: frozenset[str]
+    is_inherited: bool = False
+
+
+def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
+    """Reads the MemWAL index of one version of a base table, as `read_base_manifest` does."""
+    return read_base_manifest(table, version).details
+
+
+def read_base_manifest(table: Storage, version: int) -> BaseManifest:
+    """Reads the manifest file of one version of a base table.
+
+    Raises:
+        NotFoundError: the table has no such version.
+        CorruptDataError: the manifest file is not a whole base table manifest.
+        UnavailableError: storage failed to answer.
+    """
+    data, path = _read_base_manifest(table, version)
+    source = table.locate(path)
+    try:
+        section = _index_section(data)
+    except (DecodeError, ValueError, struct.error) as error:
+        msg = (
+            f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}. It ends with a "
+            "16-byte footer that leads to its messages. Restore the file, or check out another version"
+        )
+        raise CorruptDataError(msg) from error
+    digest = hashlib.blake2b(data, digest_size=16).digest()
+    names = frozenset(one.name for one in section.indices) - {MEM_WAL_INDEX}
+    index = next((one for one in section.indices if one.name == MEM_WAL_INDEX), None)
+    if index is None:
+        return BaseManifest(None, digest, path, None, names)
+    details = MemWalIndexDetails.decode(index.index_details.value, source=source)
+    index_id = str(UUID(bytes=index.uuid.uuid))
+    return BaseManifest(details, digest, path, index_id, names, index.HasField("base_id"))
+
+
+def _read_base_manifest(table: Storage, version: int) -> tuple[bytes, str]:
+    paths = base_manifest_paths(version)
+    found = _read_first(table, paths)
+    if found is None and table.committed_by:
+        # Decided on, but not under its own name yet: Lance renames it for whoever opens that version.
+        with suppress(ValueError, OSError):
+            lance.dataset(table.uri, version=version, storage_options=dict(table.options))
+        found = _read_first(table, paths)
+    if found is not None:
+        return found
+    msg = f"{table.uri} has no version {version} (neither {paths[0]} nor {paths[1]} exists): use a newer one"
+    raise NotFoundError(msg)
+
+
+def _read_first(table: Storage, paths: Iterable[str]) -> tuple[bytes, str] | None:
+    for path in paths:
+        try:
+            return table.read(path), path
+        except FileNotFoundError:
+            continue
+    return None
+
+
+def _index_section(data: bytes) -> mem_wal_pb2.IndexSection:
+    position, _, _, magic = _FOOTER.unpack(data[-_FOOTER.size :])
+    if magic != _MAGIC:
+        msg = f"it ends with {magic!r} instead of {_MAGIC!r}"
+        raise ValueError(msg)
+    manifest = mem_wal_pb2.BaseManifest.FromString(_message_at(data, position))
+    if not manifest.HasField("index_section"):  # 0 is a position like any other.
+        return mem_wal_pb2.IndexSection()
+    return mem_wal_pb2.IndexSection.FromString(_message_at(data, manifest.index_section))
+
+
+def _message_at(data: bytes, position: int) -> bytes:
+    """Returns the message at a position: a length in 4 bytes, then that many bytes."""
+    start = position + _LENGTH.size
+    if start > len(data):
+        msg = f"a message is said to be at byte {position}"
+        raise ValueError(msg)
+    (length,) = _LENGTH.unpack_from(data, position)
+    if start + length > len(data) - _FOOTER.size:
+        msg = f"the message at byte {position} is said to have {length} bytes"
+        raise ValueError(msg)
+    return data[start : start + length]
+
+
+def _region_spec(message: mem_wal_pb2.RegionSpec) -> RegionSpec:
+    return RegionSpec(message.spec_id, tuple(map(_region_field, message.fields)))
+
+
+def _region_field(message: mem_wal_pb2.RegionField) -> RegionField:
+    return RegionField(
+        field_id=message.field_id,
+        source_ids=tuple(message.source_ids),
+        transform=message.transform if message.HasField("transform") else None,
+        expression=message.expression if message.HasField("expression") else None,
+        result_type=message.result_type,
+        parameters=dict(message.parameters),
+    )
+
+
+def _spec_message(spec: RegionSpec) -> mem_wal_pb2.RegionSpec:
+    message = mem_wal_pb2.RegionSpec(spec_id=spec.spec_id)
+    for one in spec.fields:
+        message.fields.add(
+            field_id=one.field_id,
+            source_ids=one.source_ids,
+            transform=one.transform,
+            expression=one.expression,
+            result_type=one.result_type,
+            parameters=one.parameters,
+        )
+    return message
+
+
+def _progress_messages(generations: Mapping[str, int]) -> list[mem_wal_pb2.MergedGeneration]:
+    return [
+        mem_wal_pb2.MergedGeneration(
+            region_id=mem_wal_pb2.Uuid(uuid=UUID(region_id).bytes), generation=generation
+        )
+        for region_id, generation in generations.items()
+    ]
+
+
+def _progress(message: mem_wal_pb2.MergedGeneration) -> tuple[str, int]:
+    return str(UUID(bytes=message.region_id.uuid)), message.generation

@@ -1,0 +1,44 @@
+"""The file by which a table is known, for as long as it is there.
+
+Manifests of the base table come and go with its versions, and all of them are gone sooner or later. So
+whoever writes to a table leaves a file in it, once, which nothing but dropping the table removes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from memwal.storage.files import FileIdentity, Storage
+
+_MARK: Final = "_gateway/table"
+
+
+def table_mark(table: Storage) -> FileIdentity | None:
+    """What tells the table from another one in its directory; None where nobody has marked it yet.
+
+    A table that is made anew has another mark or none. A copy has a mark of its own: the file is another.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    return table.identity(_MARK)
+
+
+def mark_table(table: Storage) -> None:
+    """Mark a table that is there; of several processes that do, one does.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    # Entity tags follow from what is written, so that must be different for each table.
+    table.put_if_absent(_MARK, str(uuid.uuid4()).encode())
+
+
+def unmark_table(table: Storage) -> None:
+    """Remove the mark: who knows the table by it looks at it anew.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    table.delete(_MARK)

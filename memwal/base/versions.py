@@ -1,0 +1,191 @@
+"""Versions of a base table that are committed on one version and on no other.
+
+Lance commits an index on whatever version is the newest by then: one that was made from an older version
+replaces what a merge recorded in between. So Lance makes the manifest as a detached version, which nobody
+sees, and it becomes the next version of the table by a file that one process alone can create.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+import lance
+
+from memwal.errors import (
+    CorruptDataError,
+    LanceGatewayError,
+    PreconditionError,
+    UnavailableError,
+    UnsupportedError,
+    brief,
+)
+from memwal.storage.files import VERSIONS, Entry, Storage, base_manifest_paths
+from protos import mem_wal_pb2
+
+Outcome = TypeVar("Outcome")
+
+ATTEMPTS: Final = 12
+_FIRST_PAUSE: Final = 0.01
+_LONGEST_PAUSE: Final = 1.0
+_CONFLICTS: Final = (
+    "commit conflict",
+    "conflicted",
+    "preempted by concurrent",
+    "please retry",
+    "concurrent writers",
+    "concurrent transaction",
+)
+
+
+def committed(failing: str, change: Callable[[], Outcome]) -> Outcome:
+    """Do something that ends with a commit; again from its beginning if another commit came first.
+
+    Args:
+        failing: begins the message of an error: "table 't': can't build index 'x'".
+        change: opens the newest version of a table, works, and commits.
+
+    Raises:
+        PreconditionError: Lance refuses it; says why.
+        UnavailableError: others were first, time after time.
+    """
+    failure: Exception | None = None
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            # Whoever lost waits a little longer each time, and not all for the same time.
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)
+            time.sleep(random.uniform(0.5, 1.0) * pause)  # noqa: S311 - no secret
+        try:
+            return change()
+        except LanceGatewayError:
+            raise
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError, NotImplementedError) as error:
+            reason = brief(error)
+            if not any(word in reason.lower() for word in _CONFLICTS):
+                msg = f"{failing}: {reason}"
+                raise PreconditionError(msg) from error
+            failure = error
+    msg = f"{failing}: {ATTEMPTS} times another change came first; try again later"
+    raise UnavailableError(msg) from failure
+
+
+_FOOTER: Final = struct.Struct("<QHH4s")
+_LENGTH: Final = struct.Struct("<I")
+# Versions count down in names of so many digits.
+_LARGEST: Final = (1 << 64) - 1
+_DIGITS: Final = 20
+_HINT: Final = f"{VERSIONS}/latest_version_hint.json"
+
+
+def commit_next(table: Storage, version: int, operation: Any) -> bool:  # noqa: ANN401 (lance types)
+    """Commit an operation as the version that follows another, unless there is one.
+
+    Args:
+        table: directory of the table.
+        version: that the operation was made from.
+        operation: a `lance.LanceOperation`.
+
+    Returns:
+        True when this call made the next version; False when somebody else did: look at the table again.
+
+    Raises:
+        UnsupportedError: a DynamoDB table decides which versions count.
+        UnavailableError: storage failed; after the last step it is unknown whether the version was made.
+    """
+    if table.committed_by:
+        msg = (
+            f"{table.uri}: which of its versions count is decided in a DynamoDB table, where a version can't "
+            "be committed on one other alone. Keep the table under s3://, which needs no such table any more"
+        )
+        raise UnsupportedError(msg)
+    options = dict(table.options) or None
+    try:
+        made = lance.LanceDataset.commit(
+            lance.dataset(table.uri, version=version, storage_options=options),
+            operation,
+            read_version=version,
+            storage_options=options,
+            detached=True,
+        )
+    except (OSError, ValueError) as error:
+        if max(_listed(table), default=version) > version:
+            return False  # It was cleaned up, for instance.
+        msg = f"{table.uri}: a version on top of {version} can't be made: {brief(error)}"
+        raise UnavailableError(msg) from error
+    draft = f"{VERSIONS}/d{made.version}.manifest"
+    try:
+        data = renumbered(table.read(draft), version + 1, source=table.locate(draft))
+        return _create(table, version, data)
+    finally:
+        with suppress(UnavailableError):
+            table.delete(draft)
+
+
+def _create(table: Storage, version: int, data: bytes) -> bool:
+    """Make the manifest of the version that follows another one; False where that is not the newest any more.
+
+    The next version not being there does not suffice: it may have been made and, meanwhile, cleaned up.
+    """
+    listed = _listed(table)
+    found = listed.get(version)
+    if found is None or max(listed) != version:
+        return False
+    # A table keeps to one of two naming schemes.
+    scheme = base_manifest_paths(version).index(f"{VERSIONS}/{found.name}")
+    path = base_manifest_paths(version + 1)[scheme]
+    if not table.put_if_absent(path, data):
+        return False
+    after = _listed(table)
+    ours = after.get(version + 1)
+    if ours is not None and any(one.written < ours.written for at, one in after.items() if at > version + 1):
+        table.delete(path)  # Newer versions were there before it: it came after the cleaning up.
+        return False
+    with suppress(UnavailableError):  # Lance looks upward from any hint.
+        if _hint(table) <= version:
+            table.put(_HINT, b'{"version":%d}' % (version + 1))
+    return True
+
+
+def _listed(table: Storage) -> dict[int, Entry]:
+    """Version -> its manifest file; detached versions are left out."""
+    found = {}
+    for entry in table.list(VERSIONS):
+        digits = entry.name.removesuffix(".manifest")
+        if digits != entry.name and digits.isdigit():
+            number = int(digits)
+            found[_LARGEST - number if len(digits) == _DIGITS else number] = entry
+    return found
+
+
+def _hint(table: Storage) -> int:
+    try:
+        found = json.loads(table.read(_HINT))["version"]
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return 0
+    return found if isinstance(found, int) else 0
+
+
+def renumbered(data: bytes, version: int, *, source: str) -> bytes:
+    """A manifest file that says to be another version; its manifest is the last of the messages in it.
+
+    Raises:
+        CorruptDataError: it is not a whole manifest file.
+    """
+    try:
+        position, major, minor, magic = _FOOTER.unpack(data[-_FOOTER.size :])
+        start = position + _LENGTH.size
+        (length,) = _LENGTH.unpack_from(data, position)
+    except struct.error as error:
+        msg = f"{source} ({len(data)} bytes) is not a whole base table manifest: {error}"
+        raise CorruptDataError(msg) from error
+    manifest = mem_wal_pb2.BaseManifest.FromString(data[start : start + length])
+    manifest.version = version  # All fields that are not known here stay as they are.
+    encoded = manifest.SerializeToString()
+    return (
+        data[:position] + _LENGTH.pack(len(encoded)) + encoded + _FOOTER.pack(position, major, minor, magic)
+    )

@@ -1,0 +1,104 @@
+"""Whether the generations of a region are those that the base table counts as merged.
+
+The base table records, by region id, the newest generation that it contains. Region ids follow from the table
+and the values of its rows, so a clone or a copy of the table gives a region the id that it has in the
+original, and knows how far the original's was merged. Numbers must not be used twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from memwal.base.index_details import MemWalIndexDetails
+from memwal.errors import PreconditionError
+from memwal.regions.manifest import RegionManifest
+from memwal.storage.files import Storage
+
+EVERYTHING: Final = (1 << 63) - 1
+"""Recorded as merged of a region that was given up: no generation of it is ever above."""
+
+
+class RegionMismatchError(PreconditionError):
+    """A region's manifest and the base table contradict each other, so which rows are newer is not known."""
+
+
+def first_generation(details: MemWalIndexDetails, region_id: str) -> int:
+    """Number of the first generation of a region that is to be created.
+
+    Args:
+        details: MemWAL index of the newest base version.
+        region_id: UUID in its usual text form.
+
+    Raises:
+        PreconditionError: the region was given up, and takes no rows.
+    """
+    # What indexes are recorded to cover was merged before.
+    newest = details.merged_generations.get(region_id, 0)
+    if newest >= EVERYTHING:
+        msg = f"region {region_id} was given up with an earlier MemWAL of the table, and takes no rows"
+        raise PreconditionError(msg)
+    return newest + 1
+
+
+def is_given_up(manifest: RegionManifest, merged: int) -> bool:
+    """Whether none of a region's rows count any more, those in its log included."""
+    return manifest.sealed and manifest.current_generation <= merged
+
+
+def is_restarted(manifest: RegionManifest, merged: int) -> bool:
+    """Whether a region's numbers are below what the base table counts as merged.
+
+    Args:
+        manifest: read after the base version: one that was read before may just be older.
+        merged: newest generation that the base version contains; 0 for none.
+    """
+    return not manifest.sealed and manifest.current_generation <= merged
+
+
+def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -> None:
+    """Refuse a region whose generations nobody can tell from those that the base table contains.
+
+    Args:
+        table: its directory, for messages.
+        manifest: read after the base version.
+        merged: newest generation that the base version contains; 0 for none.
+
+    Raises:
+        RegionMismatchError: they can't be told apart.
+    """
+    if is_restarted(manifest, merged):
+        msg = (
+            f"{table.uri}: the next generation of region {manifest.region_id} is "
+            f"{manifest.current_generation}, but the base table contains generations up to {merged} of a "
+            "region of that id: the table is a clone or a copy in which another writer began the region "
+            "anew, or manifests of the region are older than the base table. In a clone, stop that writer, "
+            f"move {table.locate(f'_mem_wal/{manifest.region_id}')} elsewhere, and write its rows through "
+            "the gateway; otherwise restore the newer manifests"
+        )
+        raise RegionMismatchError(msg)
+
+
+def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
+    """Refuse a region of which generations are gone that the base table does not contain.
+
+    Args:
+        table: its directory, for messages.
+        manifest: read before the base version: one that is read later may have less to list.
+        merged: newest generation that the base version contains; 0 for none.
+
+    Raises:
+        RegionMismatchError: one is flushed, not merged and not listed.
+    """
+    flushed = range(merged + 1, manifest.current_generation)
+    listed = [one.generation for one in manifest.flushed_generations if one.generation > merged]
+    if len(listed) >= len(flushed):
+        return
+    gone = ", ".join(str(one) for one in flushed if one not in listed)
+    msg = (
+        f"{table.uri}: the base table contains generations up to {merged} of region {manifest.region_id}, "
+        f"and generations {gone} are gone. If a version of the base table was restored from before they were "
+        "merged and cleaned up, restore the newest version that contains them (system.versions lists "
+        "versions); CREATE TABLE .. AS SELECT .. FOR VERSION AS OF makes a table of an older one. If not, a "
+        "flush of Lance's writer failed, and their rows are in the log alone"
+    )
+    raise RegionMismatchError(msg)

@@ -1,0 +1,304 @@
+"""Region manifests: the versioned state of a region, and how to find and commit its newest version."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+from uuid import UUID
+
+from google.protobuf.message import DecodeError
+
+from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
+from memwal.storage.files import (
+    MEM_WAL,
+    Storage,
+    from_bit_reversed,
+    manifest_directory,
+    manifest_path,
+    version_hint_path,
+)
+from protos import mem_wal_pb2
+
+_REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# Addresses of S3 are URLs to Lance: what is escaped there, or left out of a URL, could lead elsewhere.
+_PATH: Final = re.compile(r"[A-Za-z0-9_=.-]+(?:/[A-Za-z0-9_=.-]+)*")
+_WIDEST_PROBE: Final = 64
+_READ_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FlushedGeneration:
+    """A MemTable that was flushed as an immutable Lance dataset.
+
+    Attributes:
+        generation: 1 or more; higher is newer within the region.
+        path: directory below the region's own.
+        physical_rows: rows it holds, including older duplicates of a key; None when not recorded.
+    """
+
+    generation: int
+    path: str
+    physical_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.generation < 1:
+            msg = f"Flushed generation {self.generation} ({self.path!r}): generations start at 1"
+            raise InvalidInputError(msg)
+        if _PATH.fullmatch(self.path) is None or ".." in self.path.split("/"):
+            msg = f"Flushed generation {self.generation}: {self.path!r} is not a directory below its region's"
+            raise InvalidInputError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionManifest:
+    """One version of a region's state.
+
+    Attributes:
+        region_id: UUID in its usual text form.
+        version: 1 or more; each commit adds one.
+        writer_epoch: fencing token of the writer that owns the region; 0 when none ever did.
+        replay_after_wal_entry_position: newest WAL position that a flush is known to cover; 0 for none.
+        wal_entry_position_last_seen: a hint at the newest WAL position.
+        current_generation: number that the next flushed generation will have.
+        flushed_generations: ascending by generation.
+        region_spec_id: spec that governs the region; 0 for a region made by hand.
+        region_values: raw value by field id of that spec; empty when its writer recorded none.
+        sealed: whether writers may no longer claim the region.
+    """
+
+    region_id: str
+    version: int
+    writer_epoch: int
+    replay_after_wal_entry_position: int
+    wal_entry_position_last_seen: int
+    current_generation: int
+    flushed_generations: tuple[FlushedGeneration, ...] = ()
+    region_spec_id: int = 0
+    region_values: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+    sealed: bool = False
+    # The message this was decoded from: fields that we don't know, and statistics of generations, outlive
+    # a change made with `dataclasses.replace` and a commit.
+    origin: bytes = field(default=b"", repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if _REGION_ID.fullmatch(self.region_id) is None:
+            msg = f"Region id {self.region_id!r} is not a UUID in its usual lower-case form"
+            raise InvalidInputError(msg)
+        if self.version < 1:
+            msg = f"Manifest of region {self.region_id}: version {self.version}, but versions start at 1"
+            raise InvalidInputError(msg)
+        numbers = [flushed.generation for flushed in self.flushed_generations]
+        if any(later <= earlier for earlier, later in pairwise(numbers)):
+            msg = f"Manifest of region {self.region_id}: generations {numbers} must ascend without repetition"
+            raise InvalidInputError(msg)
+
+    @staticmethod
+    def decode(data: bytes, *, source: str) -> "RegionManifest":
+        """Reads a manifest from its wire form.
+
+        Args:
+            data: a serialized RegionManifest message.
+            source: file that the bytes came from, for messages.
+
+        Raises:
+            CorruptDataError: the bytes are no region manifest.
+        """
+        try:
+            message = mem_wal_pb2.RegionManifest.FromString(data)
+            return RegionManifest(
+                region_id=str(UUID(bytes=message.region_id.uuid)),
+                version=message.version,
+                writer_epoch=message.writer_epoch,
+                replay_after_wal_entry_position=message.replay_after_wal_entry_position,
+                wal_entry_position_last_seen=message.wal_entry_position_last_seen,
+                current_generation=message.current_generation,
+                flushed_generations=tuple(
+                    sorted(
+                        map(_flushed_generation, message.flushed_generations), key=lambda one: one.generation
+                    )
+                ),
+                region_spec_id=message.region_spec_id,
+                region_values={entry.field_id: entry.value for entry in message.region_field_entries},
+                sealed=message.status == mem_wal_pb2.REGION_STATUS_SEALED,
+                origin=data,
+            )
+        except (DecodeError, InvalidInputError, ValueError) as error:
+            msg = (
+                f"{source} ({len(data)} bytes) is not a whole region manifest: {error}. If no writer is just "
+                "creating it, restore the file, or remove it so that the version before it counts"
+            )
+            raise CorruptDataError(msg) from error
+
+    def encode(self) -> bytes:
+        """Returns the wire form."""
+        message = mem_wal_pb2.RegionManifest.FromString(self.origin)
+        recorded = {one.generation: one for one in message.flushed_generations}
+        del message.flushed_generations[:]
+        for flushed in self.flushed_generations:
+            entry = message.flushed_generations.add()
+            if flushed.generation in recorded:
+                entry.CopyFrom(recorded[flushed.generation])
+            entry.generation, entry.path = flushed.generation, flushed.path
+            if flushed.physical_rows is not None:
+                entry.physical_rows = flushed.physical_rows
+        del message.region_field_entries[:]
+        for field_id, value in self.region_values.items():
+            message.region_field_entries.add(field_id=field_id, value=value)
+        message.region_id.uuid = UUID(self.region_id).bytes
+        message.version = self.version
+        message.writer_epoch = self.writer_epoch
+        message.replay_after_wal_entry_position = self.replay_after_wal_entry_position
+        message.wal_entry_position_last_seen = self.wal_entry_position_last_seen
+        message.current_generation = self.current_generation
+        message.region_spec_id = self.region_spec_id
+        message.status = mem_wal_pb2.REGION_STATUS_SEALED if self.sealed else mem_wal_pb2.REGION_STATUS_ACTIVE
+        return message.SerializeToString()
+
+
+def list_regions(table: Storage) -> tuple[str, ...]:
+    """Returns the ids of all regions that have a directory, in ascending order.
+
+    While regions neither come nor go, it is the same tuple.
+    """
+    return _region_ids(table.directories(MEM_WAL))
+
+
+@lru_cache(maxsize=64)
+def _region_ids(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns those names that are region ids; queries ask over and over about the same thousands."""
+    return tuple(sorted(filter(_REGION_ID.fullmatch, names)))
+
+
+def read_latest_manifest(
+    table: Storage, region_id: str, *, known: RegionManifest | None = None
+) -> RegionManifest | None:
+    """Reads the newest manifest of a region.
+
+    With `known`, the newest version read before, one probe suffices while nothing changed, and `known` itself
+    is returned then. That its own file is still there is part of the probe: a table may have been dropped and
+    created anew since.
+
+    Returns:
+        The manifest, or None when the region has none.
+
+    Raises:
+        CorruptDataError: the newest manifest cannot be read; older ones are not substituted for it.
+        UnavailableError: storage failed to answer, or manifests vanish as fast as they are found.
+    """
+    if known is None:
+        return _read_newest(table, region_id, _hinted_version(table, region_id))
+    still_there, succeeded = table.exists(*_probe_paths(known))
+    if still_there and not succeeded:
+        return known
+    return _read_newest(table, region_id, known.version + 1 if succeeded else None)
+
+
+def read_latest_manifests(
+    table: Storage, region_ids: Sequence[str], *, known: Mapping[str, RegionManifest]
+) -> tuple[RegionManifest | None, ...]:
+    """Reads the newest manifest of each region, as `read_latest_manifest` does of one.
+
+    All regions in `known` are probed in one go, so that on S3 a thousand unchanged regions cost a few round
+    trips.
+    """
+    remembered = [manifest for region_id in region_ids if (manifest := known.get(region_id)) is not None]
+    answers = table.exists(*(path for manifest in remembered for path in _probe_paths(manifest)))
+    unchanged = {
+        manifest.region_id: manifest
+        for manifest, still_there, succeeded in zip(remembered, answers[::2], answers[1::2], strict=True)
+        if still_there and not succeeded
+    }
+    others = [region_id for region_id in region_ids if region_id not in unchanged]
+    read = table.each(lambda one: read_latest_manifest(table, one, known=known.get(one)), others)
+    newest: dict[str, RegionManifest | None] = {**unchanged, **dict(zip(others, read, strict=True))}
+    return tuple(newest[region_id] for region_id in region_ids)
+
+
+def _probe_paths(known: RegionManifest) -> tuple[str, str]:
+    return manifest_path(known.region_id, known.version), manifest_path(known.region_id, known.version + 1)
+
+
+def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionManifest | None:
+    """Reads the newest manifest from a version on that exists, or from the directory's listing."""
+    for _ in range(_READ_ATTEMPTS):
+        if start is None:
+            start = _newest_listed_version(table, region_id)
+            if start is None:
+                return None
+        version = _newest_version(table, region_id, start)
+        path = manifest_path(region_id, version)
+        try:
+            return _verified(table.read(path), region_id, version, table.locate(path))
+        except FileNotFoundError:
+            start = None  # Removed since it was found: look again, from the directory.
+    msg = f"Manifests of region {region_id} in {table.uri} vanish while they are read; retry"
+    raise UnavailableError(msg)
+
+
+def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
+    """Creates one version of a region's manifest, then hints at it.
+
+    Returns:
+        True when this call created the version; False when it exists already: read the newest and try again
+        on top of it.
+
+    Raises:
+        UnavailableError: storage failed to answer; whether the version was created is then unknown.
+    """
+    if not table.put_if_absent(manifest_path(manifest.region_id, manifest.version), manifest.encode()):
+        return False
+    with suppress(UnavailableError):  # Readers probe upward from any hint.
+        table.put(version_hint_path(manifest.region_id), b'{"version":%d}' % manifest.version)
+    return True
+
+
+def _flushed_generation(message: mem_wal_pb2.FlushedGeneration) -> FlushedGeneration:
+    rows = message.physical_rows if message.HasField("physical_rows") else None
+    return FlushedGeneration(message.generation, message.path, rows)
+
+
+def _verified(data: bytes, region_id: str, version: int, source: str) -> RegionManifest:
+    manifest = RegionManifest.decode(data, source=source)
+    if (manifest.region_id, manifest.version) != (region_id, version):
+        msg = (
+            f"{source} holds version {manifest.version} of region {manifest.region_id}, but its name says "
+            f"version {version} of region {region_id}: restore the file, or remove it"
+        )
+        raise CorruptDataError(msg)
+    return manifest
+
+
+def _hinted_version(table: Storage, region_id: str) -> int | None:
+    """Returns the version of the hint file if it exists, or None: a hint is never more than a hint."""
+    try:
+        version = json.loads(table.read(version_hint_path(region_id)))["version"]
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+    if (
+        isinstance(version, int)
+        and 0 < version < 1 << 63
+        and all(table.exists(manifest_path(region_id, version)))
+    ):
+        return version
+    return None
+
+
+def _newest_listed_version(table: Storage, region_id: str) -> int | None:
+    names = (entry.name for entry in table.list(manifest_directory(region_id)))
+    versions = (from_bit_reversed(name.removesuffix(".binpb")) for name in names if name.endswith(".binpb"))
+    return max((version for version in versions if version), default=None)
+
+
+def _newest_version(table: Storage, region_id: str, start: int) -> int:
+    """Probes upward from a version that exists, in batches that grow, and returns the last one found."""
+    newest, batch = start, 1
+    while True:
+        candidates = range(newest + 1, newest + 1 + batch)
+        found = table.exists(*(manifest_path(region_id, version) for version in candidates))
+        if not all(found):
+            return newest + found.index(False)
+        newest, batch = newest + batch, min(batch * 2, _WIDEST_PROBE)

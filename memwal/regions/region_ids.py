@@ -1,0 +1,323 @@
+"""Ids of regions: which one a region of certain values has, and which values an id stands for.
+
+LanceDB names the regions that it writes by UUIDs that follow from the region spec's value, and records no
+values in their manifests. For the specs that LanceDB can write by, this project uses the same ids: whoever
+writes a key first, everybody writes it to the same region. All other regions have ids of this project's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+import lance
+import pyarrow as pa
+
+from memwal.base.index_details import RegionField, RegionSpec
+from memwal.errors import LanceGatewayError
+from memwal.regions.manifest import RegionManifest
+from memwal.regions.wal import last_wal_position, read_wal_entry
+from memwal.storage.files import Storage, generation_directory
+from memwal.stored_fields import StoredField, fields_of_dataset, fields_of_entry
+from memwal.transforms.raw_values import parse_result_type
+from memwal.transforms.transforms import BucketHash, encode_region_value, region_values
+
+RawValues: TypeAlias = tuple[bytes | None, ...]
+"""What a manifest records, by field of the spec; None for NULL."""
+
+_OWN: Final = uuid.UUID("6f0d2d5e-4f0c-5a55-9a07-3a4d5f1f2a10")
+_LANCEDB: Final = uuid.UUID("4c534d57-5249-5445-5f53-484152443031")
+_LANCEDB_SPEC: Final = 1
+"""LanceDB routes by the first spec, and notes this number in manifests whatever that spec's own is."""
+_IDENTITIES: Final = frozenset(
+    [
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "string",
+        "large_string",
+        "bool",
+    ]
+)
+_ZERO: Final = bytes(4)
+_BUCKET_BYTES: Final = 4
+_MOST_BUCKETS: Final = 1 << 16
+"""LanceDB itself makes up to 1024. The ids of all are kept, and of more nobody would keep them."""
+
+
+def region_id_of(
+    spec: RegionSpec | None, raw: RawValues, table_id: str = "", reading: BucketHash = BucketHash.LANCE
+) -> str:
+    """The id that every process gives to a new region of these values, so that two never create two of them.
+
+    Args:
+        spec: that governs the region; None for the only region of a table without one.
+        raw: its values.
+        table_id: tells a table from another that had its name before; empty where it has no such id. LanceDB
+            does not know it.
+        reading: how `bucket` hashes; LanceDB knows one of the readings.
+    """
+    shared = None if spec is None else lancedb_region_id(spec, raw, reading)
+    return shared or own_region_id(spec, raw, table_id)
+
+
+def own_region_id(spec: RegionSpec | None, raw: RawValues, table_id: str = "") -> str:
+    """The id of a region that LanceDB has none for; of all regions up to version 0.6.
+
+    Args:
+        spec: as above.
+        raw: as above.
+        table_id: as above.
+    """
+    parts = (
+        ["only"] if spec is None else [str(spec.spec_id), *("-" if one is None else one.hex() for one in raw)]
+    )
+    return str(uuid.uuid5(_OWN, "\0".join([*parts, table_id] if table_id else parts)))
+
+
+def lancedb_region_id(spec: RegionSpec, raw: RawValues, reading: BucketHash = BucketHash.LANCE) -> str | None:
+    """The id that LanceDB gives to a region of these values; None where it can't write such a region.
+
+    Args:
+        spec: that governs the region.
+        raw: its values.
+        reading: how `bucket` hashes.
+    """
+    field = _lancedb_field(spec)
+    if field is None or len(raw) != 1 or raw[0] is None:
+        return None
+    if field.transform == "unsharded":
+        return _unsharded_id() if raw[0] == _ZERO else None
+    if field.transform == "identity":
+        return _named(b"identity-" + raw[0])
+    if reading is not BucketHash.LANCE or len(raw[0]) != _BUCKET_BYTES:
+        return None
+    bucket = int.from_bytes(raw[0], "little")
+    return _bucket_id(bucket) if bucket < _buckets(field) else None
+
+
+def values_by_id(spec: RegionSpec, region_id: str) -> Mapping[str, bytes]:
+    """What a region's manifest would record, if LanceDB named it; empty where the id tells nothing.
+
+    Ids of `identity` regions can't be told from others without knowing a value: see `may_be_identity`.
+    """
+    field = _lancedb_field(spec)
+    if field is None:
+        return {}
+    if field.transform == "unsharded" and region_id == _unsharded_id():
+        return {field.field_id: _ZERO}
+    if field.transform == "bucket":
+        bucket = _bucket_numbers(_buckets(field)).get(region_id)
+        return {} if bucket is None else {field.field_id: bucket.to_bytes(_BUCKET_BYTES, "little")}
+    return {}
+
+
+def may_be_identity(spec: RegionSpec, region_id: str) -> bool:
+    """Whether LanceDB may have named a region by a value, which a row of it would tell."""
+    field = _lancedb_field(spec)
+    return field is not None and field.transform == "identity" and uuid.UUID(region_id).version == 5
+
+
+class NamedRegion(Protocol):
+    """What is recorded of a region, in its manifest or elsewhere."""
+
+    @property
+    def region_id(self) -> str:
+        """UUID in its usual text form."""
+
+    @property
+    def region_spec_id(self) -> int:
+        """Spec that governs the region; 0 for a region made by hand."""
+
+    @property
+    def region_values(self) -> Mapping[str, bytes]:
+        """Raw value by field id; empty where none are recorded."""
+
+
+Region = TypeVar("Region", bound=NamedRegion)
+
+
+def doubles(specs: Iterable[RegionSpec], regions: Iterable[Region]) -> tuple[tuple[Region, Region], ...]:
+    """Regions of the same values under two ids: the one that is not LanceDB's, and the one that is.
+
+    The former are regions that this project named before it knew LanceDB's ids.
+
+    Args:
+        specs: all region specs of the table.
+        regions: with different ids.
+    """
+    by_id = {one.spec_id: one for one in specs}
+    if len(by_id) != 1 or _LANCEDB_SPEC not in by_id or _lancedb_field(by_id[_LANCEDB_SPEC]) is None:
+        return ()
+    spec = by_id[_LANCEDB_SPEC]
+    (field,) = spec.fields
+    known = {one.region_id: one for one in regions}
+    found = []
+    for one in known.values():
+        raw = one.region_values.get(field.field_id)
+        if raw is None or one.region_spec_id != spec.spec_id:
+            continue
+        named = lancedb_region_id(spec, (raw,))
+        if named is not None and named != one.region_id and named in known:
+            found.append((one, known[named]))
+    return tuple(found)
+
+
+def is_retired(manifest: RegionManifest, merged: int) -> bool:
+    """Whether nobody writes to a region any more and the base table has all generations that it lists.
+
+    Args:
+        manifest: of the region.
+        merged: newest generation of it that the base table contains; 0 for none.
+    """
+    return manifest.sealed and all(one.generation <= merged for one in manifest.flushed_generations)
+
+
+def two_ids(table: str, region_id: str, lancedb_id: str) -> str:
+    """What is wrong with a table that has rows of one region under two ids, and the way out.
+
+    Args:
+        table: its name or location.
+        region_id: that is not LanceDB's.
+        lancedb_id: that is.
+    """
+    return (
+        f"{table}: one region has two ids, {region_id} and {lancedb_id} (LanceDB's), and no file says which "
+        "of two rows of a key is the newer one. Run 'lance-gateway pipeline merge' for this table: it finds "
+        f"out, and moves all rows to {lancedb_id}"
+    )
+
+
+def _lancedb_field(spec: RegionSpec) -> RegionField | None:
+    """The only field of a spec that LanceDB can write by; None of other specs."""
+    if spec.spec_id != _LANCEDB_SPEC or len(spec.fields) != 1 or spec.fields[0].expression is not None:
+        return None
+    field = spec.fields[0]
+    if field.transform == "unsharded":
+        return field
+    if field.transform == "bucket":
+        return field if _buckets(field) else None
+    return field if field.transform == "identity" and _is_identity_type(field.result_type) else None
+
+
+@lru_cache(maxsize=64)
+def _is_identity_type(name: str) -> bool:
+    try:
+        return str(parse_result_type(name)) in _IDENTITIES
+    except LanceGatewayError:
+        return False
+
+
+def _buckets(field: RegionField) -> int:
+    """How many buckets there are; 0 where that makes no sense."""
+    text = field.parameters.get("num_buckets", "")
+    count = int(text) if text.isascii() and text.isdigit() else 0
+    return count if count <= _MOST_BUCKETS else 0
+
+
+@lru_cache(maxsize=65_536)
+def _bucket_id(bucket: int) -> str:
+    return _named(b"bucket-%d" % bucket)
+
+
+@lru_cache(maxsize=4)
+def _bucket_numbers(count: int) -> Mapping[str, int]:
+    return MappingProxyType({_bucket_id(bucket): bucket for bucket in range(count)})
+
+
+@lru_cache(maxsize=1)
+def _unsharded_id() -> str:
+    return _named(b"unsharded")
+
+
+def _named(name: bytes) -> str:
+    """As `uuid.uuid5`, which takes no bytes before Python 3.12."""
+    digest = hashlib.sha1(_LANCEDB.bytes + name, usedforsecurity=False).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=5))
+
+
+_ROWS: Final = 256
+
+
+def known_values(storage: Storage, spec: RegionSpec, manifest: RegionManifest) -> Mapping[str, bytes]:
+    """Region values as a manifest records them, or else as the id stands for; empty where nobody knows.
+
+    The id of an `identity` region of LanceDB follows from its value, and not the other way round: the value
+    is looked up in a row of the region, and counts if the id follows from it.
+
+    Args:
+        storage: directory of the table.
+        spec: that governs the region.
+        manifest: of the region.
+
+    Raises:
+        LanceGatewayError: the region can't be read.
+    """
+    if manifest.region_spec_id not in (0, spec.spec_id):
+        return {}
+    recorded = manifest.region_values if manifest.region_spec_id else {}
+    known = recorded or values_by_id(spec, manifest.region_id)
+    if known or not may_be_identity(spec, manifest.region_id):
+        return known
+    sources = frozenset(spec.fields[0].source_ids)
+    columns = some_rows(storage, manifest, sources)
+    if columns is None or not sources <= columns.keys():
+        return {}
+    field = spec.fields[0]
+    (values,) = region_values(spec, columns)
+    for value in values.unique():
+        if value.is_valid:
+            raw = encode_region_value(field, value)
+            if lancedb_region_id(spec, (raw,)) == manifest.region_id:
+                return {field.field_id: raw}
+    return {}
+
+
+def some_rows(
+    storage: Storage, manifest: RegionManifest, wanted: frozenset[int]
+) -> Mapping[int, pa.Array] | None:
+    """Columns of a few rows of a region by Lance field id; None where it has no rows.
+
+    Args:
+        storage: directory of the table.
+        manifest: of the region.
+        wanted: field ids; columns that the rows don't have are left out.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
+    for position in range(after + 1, last_wal_position(storage, region_id, after=after) + 1):
+        try:
+            entry = read_wal_entry(storage, region_id, position)
+        except FileNotFoundError:
+            continue  # Flushed and removed meanwhile.
+        if entry.rows is not None and entry.rows.num_rows:
+            fields = _chosen(fields_of_entry(entry.rows.schema), wanted)
+            return _by_id(entry.rows.slice(0, _ROWS), fields)
+    for flushed in manifest.flushed_generations[-1:]:
+        uri = storage.locate(generation_directory(region_id, flushed.path))
+        try:
+            dataset: Any = lance.dataset(uri, storage_options=dict(storage.options) or None)
+            fields = _chosen(fields_of_dataset(dataset), wanted)
+            return _by_id(dataset.head(_ROWS, columns=[one.name for one in fields]), fields)
+        except (OSError, ValueError):
+            return None  # Merged and removed meanwhile.
+    return None
+
+
+def _chosen(fields: tuple[StoredField, ...], wanted: frozenset[int]) -> tuple[StoredField, ...]:
+    return tuple(one for one in fields if one.field_id in wanted)
+
+
+def _by_id(rows: pa.Table, fields: tuple[StoredField, ...]) -> Mapping[int, pa.Array]:
+    return {one.field_id: rows.column(one.name).combine_chunks() for one in fields}

@@ -1,0 +1,254 @@
+"""Region snapshots: all regions as the MemWAL index of a base version remembers them.
+
+They are a Lance file with one row per region, inside of the index details. Builders that followed an older
+text of the specification kept it in ``_indices/{uuid of the index}/index.lance`` where regions were many.
+Such files are read and not written: an index that a merge commits has another UUID.
+
+Columns named after regions and, as newer writers have them, after shards are both read; the newer names are
+written. To the specification's columns, which say what a region is, writing adds those of older versions of
+it, which say what the region holds: readers that know only the former ignore the latter.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from lance.file import LanceFileReader, LanceFileWriter
+
+from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, RegionSpec, read_base_manifest
+from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError
+from memwal.regions.manifest import FlushedGeneration, RegionManifest
+from memwal.storage.files import Storage
+from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
+
+_FORMER: Final = uuid.UUID("8f0c0b35-3ad5-5a0e-9d4c-6f6b7d6f3c11")
+_GENERATIONS: Final = pa.list_(
+    pa.struct([("generation", pa.uint64()), ("path", pa.string()), ("physical_rows", pa.uint64())])
+)
+# A snapshot is looked for in so many versions: each costs a look at its manifest.
+_OLDER_VERSIONS: Final = 100
+_ADVICE: Final = "Read with consistency 'flushed' or 'strong', or take a new snapshot"
+
+
+@dataclass(frozen=True)
+class RegionSnapshot:
+    """A region as a base version remembers it.
+
+    Attributes:
+        region_id: UUID in its usual text form.
+        region_spec_id: spec that governs the region; 0 for a region made by hand.
+        region_values: raw value by field id, as in a manifest; NULL values are left out.
+        manifest: the region's state at that time; None where the snapshot records identity only.
+    """
+
+    region_id: str
+    region_spec_id: int
+    region_values: Mapping[str, bytes] = field(hash=False)
+    manifest: RegionManifest | None
+
+
+def read_region_snapshots(
+    table: Storage, version: int, details: MemWalIndexDetails
+) -> tuple[RegionSnapshot, ...]:
+    """Region snapshots of a base version, wherever they are; () where none were taken.
+
+    Those that a table was cloned with are its source's, and none of its own.
+
+    Args:
+        table: directory of the table.
+        version: of the base table.
+        details: the MemWAL index of that version.
+
+    Raises:
+        NotFoundError: they were in a file of their own, which was cleaned up.
+        CorruptDataError: they can't be read.
+        UnavailableError: storage failed to answer.
+    """
+    if details.inline_snapshots or not details.snapshot_ts_millis or not details.num_regions:
+        return decode_region_snapshots(details)
+    first = ""
+    for path in _external_paths(table, version, details):
+        if path is None:
+            return ()
+        first = first or path
+        try:
+            data = table.read(path)
+        except FileNotFoundError:
+            continue
+        return _decoded(data, details, f"The region snapshots of {table.locate(path)}")
+    msg = f"The region snapshots of {table.locate(first)} are gone. {_ADVICE}"
+    raise NotFoundError(msg)
+
+
+def _external_paths(table: Storage, version: int, details: MemWalIndexDetails) -> Iterator[str | None]:
+    """Where a file of these snapshots may be; None where they turn out to be those of a clone's source.
+
+    A builder names the directory by the UUID of the index that it commits. Merges give the index another UUID
+    and keep the time of its snapshots, so that an older version tells the first UUID.
+    """
+    known: set[str] = set()
+    for number in range(version, max(version - _OLDER_VERSIONS, 1) - 1, -1):
+        try:
+            manifest = read_base_manifest(table, number)
+        except NotFoundError:
+            return
+        found = manifest.details
+        if found is None or _taken(found) != _taken(details):
+            return
+        if manifest.is_inherited:
+            yield None
+        if manifest.index_id is not None and manifest.index_id not in known:
+            known.add(manifest.index_id)
+            yield _external_path(manifest.index_id)
+        if number == version:
+            # Where this project's builder once kept them, to be found after merges.
+            yield _external_path(str(uuid.uuid5(_FORMER, str(details.snapshot_ts_millis))))
+
+
+def _taken(details: MemWalIndexDetails) -> tuple[int, int]:
+    return details.snapshot_ts_millis, details.num_regions
+
+
+def _external_path(index_id: str) -> str:
+    return f"_indices/{index_id}/index.lance"
+
+
+def decode_region_snapshots(details: MemWalIndexDetails) -> tuple[RegionSnapshot, ...]:
+    """Region snapshots that index details carry inline; () where there are none.
+
+    Raises:
+        CorruptDataError: the snapshots are no Lance file with the columns of a region snapshot.
+    """
+    if not details.inline_snapshots:
+        return ()
+    return _decoded(details.inline_snapshots, details, f"The inline region snapshots of {MEM_WAL_INDEX}")
+
+
+def encode_region_snapshots(manifests: Sequence[RegionManifest], specs: Sequence[RegionSpec]) -> bytes:
+    """A Lance file with a row for each region.
+
+    Args:
+        manifests: of the regions.
+        specs: that they refer to. A field that two specs give different types is left out: regions that don't
+            record a value are never pruned.
+
+    Raises:
+        LanceGatewayError: a manifest records a value that its field can't have.
+    """
+    columns: dict[str, pa.Array] = {
+        "shard_id": pa.array([one.region_id for one in manifests], pa.string()),
+        "shard_spec_id": pa.array([one.region_spec_id for one in manifests], pa.uint32()),
+    }
+    for field_id, data_type in _value_types(specs).items():
+        values = [
+            None
+            if (raw := one.region_values.get(field_id)) is None
+            else decode_raw(data_type, raw, source=f"field {field_id} of region {one.region_id}")
+            for one in manifests
+        ]
+        columns[f"shard_field_{field_id}"] = pa.array(values, data_type)
+    for name in (
+        "version",
+        "writer_epoch",
+        "replay_after_wal_entry_position",
+        "wal_entry_position_last_seen",
+        "current_generation",
+    ):
+        columns[name] = pa.array([getattr(one, name) for one in manifests], pa.uint64())
+    generations = [
+        [
+            {"generation": at.generation, "path": at.path, "physical_rows": at.physical_rows}
+            for at in one.flushed_generations
+        ]
+        for one in manifests
+    ]
+    columns["flushed_generations"] = pa.array(generations, _GENERATIONS)
+    rows = pa.table(columns)
+    # Lance writes files by name only.
+    with tempfile.TemporaryDirectory(prefix="lance-gateway-") as scratch:
+        path = Path(scratch, "index.lance")
+        with LanceFileWriter(str(path), rows.schema) as writer:
+            writer.write_batch(rows)
+        return path.read_bytes()
+
+
+def _value_types(specs: Sequence[RegionSpec]) -> Mapping[str, pa.DataType]:
+    types: dict[str, set[pa.DataType]] = {}
+    for one in (one for spec in specs for one in spec.fields):
+        types.setdefault(one.field_id, set()).add(parse_result_type(one.result_type))
+    return {field_id: found.pop() for field_id, found in types.items() if len(found) == 1}
+
+
+def _decoded(data: bytes, details: MemWalIndexDetails, source: str) -> tuple[RegionSnapshot, ...]:
+    try:
+        table = _read_lance_file(data)
+        # Values stay Arrow's: Python has no type for some of them.
+        names = [name for name in table.column_names if name.startswith(_VALUE_PREFIXES)]
+        rows = table.drop_columns(names).to_pylist()
+        return tuple(
+            _region_snapshot(row, {name: table.column(name)[at] for name in names}, details)
+            for at, row in enumerate(rows)
+        )
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException, LanceGatewayError) as error:
+        msg = f"{source} ({len(data)} bytes) cannot be read: {error}. {_ADVICE}"
+        raise CorruptDataError(msg) from error
+
+
+def _read_lance_file(data: bytes) -> pa.Table:
+    # Lance reads files by name only.
+    with tempfile.TemporaryDirectory(prefix="lance-gateway-") as scratch:
+        path = Path(scratch, "index.lance")
+        path.write_bytes(data)
+        return LanceFileReader(str(path)).read_all().to_table()
+
+
+_VALUE_PREFIXES: Final = ("shard_field_", "shard_string_field_", "region_field_")
+
+
+def _region_snapshot(
+    row: Mapping[str, Any], scalars: Mapping[str, pa.Scalar], details: MemWalIndexDetails
+) -> RegionSnapshot:
+    def column(*names: str) -> Any:  # noqa: ANN401 - what a row holds
+        for name in names:
+            if name in row:
+                return row[name]
+        msg = f"there is no column {names[0]}; the columns are {', '.join(row)}"
+        raise ValueError(msg)
+
+    identifier = column("region_id", "shard_id")
+    region_id = str(uuid.UUID(bytes=identifier) if isinstance(identifier, bytes) else uuid.UUID(identifier))
+    spec_id = column("region_spec_id", "shard_spec_id")
+    spec = details.region_spec(spec_id)
+    values = {}
+    for one in spec.fields if spec else ():
+        found = (scalars.get(f"{prefix}{one.field_id}") for prefix in _VALUE_PREFIXES)
+        value = next((scalar for scalar in found if scalar is not None and scalar.is_valid), None)
+        if value is not None:
+            values[one.field_id] = encode_raw(
+                parse_result_type(one.result_type),
+                value,
+                source=f"field {one.field_id} of region {region_id}",
+            )
+    if "version" not in row:
+        return RegionSnapshot(region_id, spec_id, values, None)
+    manifest = RegionManifest(
+        region_id=region_id,
+        version=column("version"),
+        writer_epoch=column("writer_epoch"),
+        replay_after_wal_entry_position=column("replay_after_wal_entry_position", "replay_after_wal_id"),
+        wal_entry_position_last_seen=column("wal_entry_position_last_seen", "wal_id_last_seen"),
+        current_generation=column("current_generation"),
+        flushed_generations=tuple(
+            FlushedGeneration(one["generation"], one["path"], one.get("physical_rows"))
+            for one in column("flushed_generations")
+        ),
+        region_spec_id=spec_id,
+        region_values=values,
+    )
+    return RegionSnapshot(region_id, spec_id, values, manifest)

@@ -1,0 +1,1 @@
+"""Region transforms: from the columns of a row to the values of its region."""

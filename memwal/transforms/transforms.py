@@ -1,0 +1,361 @@
+"""Region transforms: from the columns of a row to the values that name its region."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import ClassVar, Final, Protocol
+
+import mmh3
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memwal.base.index_details import RegionField, RegionSpec
+from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.transforms.expressions import evaluate_expression
+from memwal.transforms.murmur3 import hash_as_lance, hash_as_published, little_endian
+from memwal.transforms.raw_values import decode_raw, encode_raw, parse_result_type
+
+
+class BucketHash(Enum):
+    """The two readings of the `bucket` transform; values recorded in manifests tell which one a table has.
+
+    - LANCE: what Lance itself writes: `(hash & 0x7fffffff) % N` with its own treatment of string tails; NULL
+      is in bucket 0.
+    - SPECIFICATION: `abs(murmur3(col0)) % N` with Murmur3 as published; NULL stays NULL. Here too an `int32`
+      and an `int64` of equal value are in different buckets, although the specification asks expressions to
+      survive type promotion: it does not say how.
+    """
+
+    LANCE = "lance"
+    SPECIFICATION = "specification"
+
+
+class Transform(Protocol):
+    """Computes one region field."""
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether, in general, larger inputs never give smaller values; see `preserves_order`."""
+
+    def preserves_order(self, source_type: pa.DataType) -> bool:
+        """Whether larger inputs of this type never give smaller values, so that ranges prune regions."""
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
+        """Returns one value per row.
+
+        Args:
+            columns: the source columns, equally long; of type null where a table lacks a column.
+            rows: their length; needed only where there are none.
+
+        Raises:
+            InvalidInputError: the columns are not of a kind that the transform takes.
+            UnsupportedError: the transform does not take values of this type.
+        """
+
+
+@dataclass(frozen=True)
+class Unsharded:
+    """Every row is in one region, whose value is 0."""
+
+    is_monotone: ClassVar[bool] = False
+
+    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - there is no source
+        """Never: there is no input."""
+        return False
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
+        """Returns zeros."""
+        return pa.array(np.zeros(_row_count(columns, rows), np.int32))
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The column's value itself."""
+
+    is_monotone: ClassVar[bool] = True
+
+    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
+        """Always."""
+        return True
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
+        """Returns the column."""
+        return _single("identity", columns)
+
+
+@dataclass(frozen=True)
+class DatePart:
+    """A part of a date or timestamp, the latter in its own time zone, as an int32; NULL of NULL.
+
+    Attributes:
+        part: year, month (1-12), day (1-31) or hour (0-23; 0 for a date).
+    """
+
+    part: str
+
+    @property
+    def is_monotone(self) -> bool:
+        """Only years grow with time; the other parts start over."""
+        return self.part == "year"
+
+    def preserves_order(self, source_type: pa.DataType) -> bool:
+        """Years of dates and timestamps, but not of local time: some clocks were set back at New Year."""
+        if pa.types.is_timestamp(source_type):
+            return self.is_monotone and source_type.tz in (None, "UTC")
+        return self.is_monotone and bool(pa.types.is_date(source_type))
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
+        """Returns the part."""
+        column = _single(self.part, columns)
+        if pa.types.is_null(column.type):
+            return pa.nulls(len(column), pa.int32())
+        if pa.types.is_date(column.type):
+            column = column.cast(pa.timestamp("ms"))
+        if not pa.types.is_timestamp(column.type):
+            return evaluate_expression(f"date_part('{self.part}', col0)", [column], len(column), pa.int32())
+        return getattr(pc, self.part)(column).cast(pa.int32())
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The hash of one column modulo a number of buckets, as an int32.
+
+    Attributes:
+        num_buckets: 1 or more.
+        reading: which hash, and what becomes of NULL.
+    """
+
+    num_buckets: int
+    reading: BucketHash = BucketHash.LANCE
+
+    is_monotone: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_positive("bucket", "num_buckets", self.num_buckets)
+
+    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
+        """Never."""
+        return False
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
+        """Returns bucket numbers from 0 to `num_buckets` - 1."""
+        column = _single("bucket", columns)
+        if self.reading is BucketHash.LANCE:
+            hashes = hash_as_lance(column) & np.uint32(0x7FFFFFFF)
+            return pa.array((hashes % np.uint32(self.num_buckets)).astype(np.int32))
+        # In 64 bits: the absolute value of the smallest hash does not fit 32.
+        signed = hash_as_published(column).view(np.int32).astype(np.int64)
+        buckets = (np.abs(signed) % self.num_buckets).astype(np.int32)
+        return pa.array(buckets, mask=column.is_null().to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True)
+class MultiBucket:
+    """The hash of several columns modulo a number of buckets, as an int32: `abs(hash) % num_buckets`.
+
+    NULL fields are left out of the hash, and the bucket is NULL only if all fields are. The specification
+    leaves open how fields are joined; here their bytes, as `bucket` hashes them, follow each other without a
+    separator, so that one column alone gives the same bucket as `bucket` in the specification's reading.
+
+    Attributes:
+        num_buckets: 1 or more.
+    """
+
+    num_buckets: int
+
+    is_monotone: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_positive("multi_bucket", "num_buckets", self.num_buckets)
+
+    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
+        """Never."""
+        return False
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
+        """Returns bucket numbers from 0 to `num_buckets` - 1."""
+        if not columns:
+            msg = "Region transform 'multi_bucket' takes one column or more, got none"
+            raise InvalidInputError(msg)
+        return pa.array(map(self._bucket, zip(*map(little_endian, columns), strict=True)), pa.int32())
+
+    def _bucket(self, fields: tuple[bytes | None, ...]) -> int | None:
+        present = [one for one in fields if one is not None]
+        return abs(mmh3.hash(b"".join(present))) % self.num_buckets if present else None
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """A string's first characters, or a number rounded towards zero to a multiple; NULL of NULL.
+
+    Attributes:
+        width: number of characters (code points), or the number whose multiples are kept; 1 or more.
+    """
+
+    width: int
+
+    is_monotone: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_positive("truncate", "width", self.width)
+
+    def preserves_order(self, source_type: pa.DataType) -> bool:
+        """Strings (compared by their bytes) and numbers."""
+        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_floating)
+        return any(is_kind(source_type) for is_kind in (*kinds, pa.types.is_decimal))
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
+        """Returns values of the column's own type."""
+        column = _single("truncate", columns)
+        kind = column.type
+        if pa.types.is_null(kind):
+            return column
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return pc.utf8_slice_codeunits(column, 0, self.width)
+        if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+            # Division of integers rounds towards zero.
+            quotients = pc.divide(column.cast(pa.int64()), self.width)
+            return pc.multiply(quotients, self.width).cast(kind)
+        return evaluate_expression(f"col0 - (col0 % {self.width})", [column], len(column), kind)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A DataFusion SQL expression over `col0`, `col1`, ...
+
+    Attributes:
+        sql: the expression.
+        result_type: type of its values.
+    """
+
+    sql: str
+    result_type: pa.DataType
+
+    is_monotone: ClassVar[bool] = False
+
+    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
+        """Never, as far as anyone knows."""
+        return False
+
+    def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
+        """Returns the expression's values."""
+        return evaluate_expression(self.sql, columns, _row_count(columns, rows), self.result_type)
+
+
+TRANSFORMS: Final[Mapping[str, Callable[[RegionField, BucketHash], Transform]]] = MappingProxyType(
+    {
+        "identity": lambda _field, _reading: Identity(),
+        "year": lambda _field, _reading: DatePart("year"),
+        "month": lambda _field, _reading: DatePart("month"),
+        "day": lambda _field, _reading: DatePart("day"),
+        "hour": lambda _field, _reading: DatePart("hour"),
+        "bucket": lambda field, reading: Bucket(_parameter(field, "num_buckets"), reading),
+        "multi_bucket": lambda field, _reading: MultiBucket(_parameter(field, "num_buckets")),
+        "truncate": lambda field, _reading: Truncate(_parameter(field, "width")),
+        "unsharded": lambda _field, _reading: Unsharded(),
+    }
+)
+
+
+def transform_of(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> Transform:
+    """Returns the transform that a region field names, or its expression.
+
+    Raises:
+        UnsupportedError: nothing here goes by that name, or the field gives neither or both of transform and
+            expression.
+        InvalidInputError: a parameter is missing or senseless.
+    """
+    if field.expression is not None and field.transform is None:
+        return Expression(field.expression, parse_result_type(field.result_type))
+    if field.expression is None and field.transform is not None and field.transform in TRANSFORMS:
+        return TRANSFORMS[field.transform](field, reading)
+    msg = (
+        f"Region field {field.field_id!r} has transform {field.transform!r} and expression "
+        f"{field.expression!r}; it must have one of the two, and known transforms are {', '.join(TRANSFORMS)}"
+    )
+    raise UnsupportedError(msg)
+
+
+def region_values(
+    spec: RegionSpec, columns: Mapping[int, pa.Array], reading: BucketHash = BucketHash.LANCE
+) -> tuple[pa.Array, ...]:
+    """Returns the region values of rows: one array per field of the spec, one value per row.
+
+    Args:
+        spec: the region spec.
+        columns: array by Lance field id, equally long; a source that is missing counts as NULL.
+        reading: how `bucket` hashes.
+
+    Raises:
+        UnsupportedError: a field's transform, or its use on a column of this type, is not known.
+        InvalidInputError: a parameter, an expression or the number of source columns makes no sense.
+    """
+    rows = len(next(iter(columns.values()))) if columns else 1
+    absent = pa.nulls(rows)
+    return tuple(
+        transform_of(field, reading).apply(
+            [columns.get(source, absent) for source in field.source_ids], rows=rows
+        )
+        for field in spec.fields
+    )
+
+
+def decode_region_value(field: RegionField, raw: bytes) -> object:
+    """Returns the Python value that a manifest records for a field; None for NULL.
+
+    Raises:
+        UnsupportedError: the field's result type cannot be read.
+        CorruptDataError: the bytes are none of that type.
+    """
+    scalar = decode_raw(parse_result_type(field.result_type), raw, source=f"Region field {field.field_id!r}")
+    try:
+        return scalar.as_py()
+    except ValueError as error:
+        msg = f"Region field {field.field_id!r}: {error}"
+        raise UnsupportedError(msg) from error
+
+
+def encode_region_value(field: RegionField, value: object) -> bytes:
+    """Returns the bytes that a manifest records for a value, a Python object or an Arrow scalar.
+
+    Raises:
+        UnsupportedError: the field's result type cannot be written, or has no bytes for NULL.
+        InvalidInputError: the value is none of that type.
+    """
+    try:
+        return encode_raw(
+            parse_result_type(field.result_type), value, source=f"Region field {field.field_id!r}"
+        )
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        msg = f"Region field {field.field_id!r}: {value!r} is no {field.result_type}: {error}"
+        raise InvalidInputError(msg) from error
+
+
+def _row_count(columns: Sequence[pa.Array], rows: int | None) -> int:
+    if columns:
+        return len(columns[0])
+    return 1 if rows is None else rows
+
+
+def _single(name: str, columns: Sequence[pa.Array]) -> pa.Array:
+    if len(columns) != 1:
+        msg = f"Region transform {name!r} takes one column, got {len(columns)}"
+        raise InvalidInputError(msg)
+    return columns[0]
+
+
+def _check_positive(name: str, parameter: str, value: int) -> None:
+    if value < 1:
+        msg = f"Region transform {name!r}: {parameter} is {value}, but must be 1 or more"
+        raise InvalidInputError(msg)
+
+
+def _parameter(field: RegionField, name: str) -> int:
+    given = field.parameters.get(name)
+    try:
+        return int(given or "")
+    except ValueError as error:
+        msg = f"Region field {field.field_id!r}: parameter {name} is {given!r}, but must be a number"
+        raise InvalidInputError(msg) from error

@@ -1,0 +1,1 @@
+"""Write one region: claim it, queue requests, append to its log."""

@@ -1,0 +1,228 @@
+"""When a region may be claimed, and whom it belongs to until then."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from memwal.errors import NotFoundError, UnavailableError
+from memwal.regions.manifest import RegionManifest, read_latest_manifest
+from memwal.writing.changes import FencedError, NotOwnerError, SealedError
+from memwal.writing.options import OwnershipPolicy, WriteOptions
+from memwal.writing.region.claim import Claim, ContestedError, open_claim
+from memwal.writing.region.owner_file import OwnerRecord, forget_owner, manifest_age, read_owner, write_owner
+from memwal.writing.table.log_state import has_unflushed
+from memwal.writing.table.open_table import OpenTable
+
+_JITTER = 0.1
+"""Part of the hold time by which claims are spread, and the unit of waiting after a contested one."""
+_LOOK_AGAIN_SECONDS = 0.2
+_PAUSES = (0.002, 0.01, 0.05, 0.2, 0.5)
+_RECORD_SECONDS = 0.5
+"""Within this time after its claim, an owner that can be reached has left its record."""
+_LOOK_SECONDS = 0.01
+
+
+class RegionOwnership:
+    """Claims one region for one writer; used by one thread at a time, except for `other_owner`.
+
+    Args:
+        region_id: UUID in its usual text form.
+        table: the table as it is open now.
+        options: of the process.
+        writer_id: names this writer among all.
+        stopped: whoever waits for a region is to give up.
+    """
+
+    def __init__(
+        self,
+        region_id: str,
+        table: Callable[[], OpenTable],
+        options: WriteOptions,
+        writer_id: str,
+        stopped: threading.Event,
+    ) -> None:
+        self.region_id = region_id
+        self.manifest: RegionManifest | None = None
+        self._table = table
+        self._options = options
+        self._writer_id = writer_id
+        self._stopped = stopped
+        self._seen: tuple[int, float] = (0, 0.0)
+        self.lost_epoch = 0
+        self.gone_epoch = 0
+        self._contested_epoch = 0
+        self._recorded_epoch = 0
+
+    def claim(self, deadline: float, after_epoch: int | None = None, *, spares_owner: bool = False) -> Claim:
+        """Claim the region as soon as its owner has had it for the time that the options grant.
+
+        Args:
+            deadline: monotonic time.
+            after_epoch: nobody may have claimed it since this epoch; None where that does not matter.
+            spares_owner: leave it to another process that owns it and can be reached.
+
+        Raises:
+            FencedError: somebody claimed it since `after_epoch`, or is spared.
+            NotOwnerError: another process owns it, and the options say to leave it so.
+            SealedError: it takes no more rows.
+            NotFoundError: the table was dropped.
+            UnavailableError: storage failed, or the deadline came first.
+        """
+        attempts = 0
+        began = time.monotonic()
+        while True:
+            table = self._table()
+            manifest = self.newest(table)
+            if after_epoch is not None and manifest.writer_epoch != after_epoch:
+                raise FencedError(self._told(table, "another writer claimed it since it was read"))
+            if spares_owner and self._reachable_owner(table, manifest) is not None:
+                raise FencedError(
+                    self._told(table, "another process owns it by now; nothing was written, retry")
+                )
+            seconds = self._seconds_to_wait(table, manifest, began)
+            if spares_owner and seconds <= 0 and self._may_be_coming(table, manifest, began):
+                seconds = _LOOK_SECONDS
+            if seconds <= 0:
+                try:
+                    claim = open_claim(table, self.region_id, self._options, manifest)
+                except ContestedError:
+                    attempts += 1
+                    # All who saw that left the region to nobody; who did not, leaves a record at once.
+                    self._contested_epoch = self.newest(table).writer_epoch
+                    seconds = random.uniform(0.0, _JITTER * min(attempts, 5))  # noqa: S311 - no secret
+                else:
+                    if after_epoch is not None and claim.epoch != after_epoch + 1:
+                        claim.abandon()
+                        raise FencedError(self._told(table, "another writer claimed it since it was read"))
+                    return claim
+            else:
+                seconds += random.uniform(0.0, _JITTER * self._options.hold_ms / 1000)  # noqa: S311
+            # Its owner may let go earlier, or tell who it is.
+            left = deadline - time.monotonic()
+            if self._stopped.wait(max(0.0, min(seconds, left, _LOOK_AGAIN_SECONDS))) or left <= 0:
+                raise UnavailableError(
+                    self._told(table, "its owner did not let go of it in time; nothing was written, retry")
+                )
+
+    def newest(self, table: OpenTable) -> RegionManifest:
+        """The region's newest manifest.
+
+        Raises:
+            NotFoundError: there is none.
+            SealedError: it takes no more rows.
+        """
+        manifest = read_latest_manifest(table.storage, self.region_id, known=self.manifest)
+        if manifest is None and self.manifest is None:
+            manifest = self._coming(table)
+        self.manifest = manifest
+        if manifest is None:
+            raise NotFoundError(self._told(table, "it is gone: was the table dropped?"))
+        if manifest.sealed:
+            raise SealedError(self._told(table, "it is sealed, which means that it takes no more rows"))
+        return manifest
+
+    def _coming(self, table: OpenTable) -> RegionManifest | None:
+        """The manifest of a region whose directory another writer may be creating just now."""
+        for pause in _PAUSES:
+            self._stopped.wait(pause)
+            manifest = read_latest_manifest(table.storage, self.region_id)
+            if manifest is not None:
+                return manifest
+        return None
+
+    def other_owner(self, table: OpenTable) -> OwnerRecord | None:
+        """The process that owns the region, where it is another and can be reached; None otherwise.
+
+        Args:
+            table: as it is open; not looked for anew, since rows may be forwarded often.
+
+        Raises:
+            LanceGatewayError: storage failed, or the region can't be written.
+        """
+        return self._reachable_owner(table, self.newest(table))
+
+    def announce(self, claim: Claim) -> None:
+        """Tell others that this process owns the region, and how to reach it."""
+        self._record(claim.table, claim, is_released=False)
+
+    def release(self, claim: Claim) -> None:
+        """Tell that the region was flushed and let go."""
+        self._record(claim.table, claim, is_released=True)
+
+    def _reachable_owner(self, table: OpenTable, manifest: RegionManifest) -> OwnerRecord | None:
+        record = read_owner(table.storage, manifest)
+        if record is None or record.is_released or not record.url or self._is_own(record):
+            return None
+        return None if record.epoch == self.gone_epoch else record
+
+    def _may_be_coming(self, table: OpenTable, manifest: RegionManifest, began: float) -> bool:
+        """Whether the region was claimed so lately that its owner may not have said yet who it is."""
+        if manifest.writer_epoch in (0, self.gone_epoch) or time.monotonic() - began > _RECORD_SECONDS:
+            return False
+        if read_owner(table.storage, manifest) is not None:
+            return False
+        return manifest_age(table.storage, manifest) < _RECORD_SECONDS
+
+    def _is_own(self, record: OwnerRecord) -> bool:
+        return record.writer == self._writer_id or (bool(record.url) and record.url == self._options.url)
+
+    def _seconds_to_wait(self, table: OpenTable, manifest: RegionManifest, began: float) -> float:
+        """How long the owner may keep the region yet.
+
+        Args:
+            table: as it is open.
+            manifest: the newest.
+            began: monotonic time since when the region is waited for.
+
+        Raises:
+            NotOwnerError: as long as it likes.
+        """
+        epoch = manifest.writer_epoch
+        if epoch in (0, self.gone_epoch):
+            return 0.0
+        record = read_owner(table.storage, manifest)
+        if record is not None and (record.is_released or self._is_own(record)):
+            return 0.0
+        refuses = self._options.ownership is OwnershipPolicy.REFUSE
+        if record is not None and refuses:
+            where = record.url or "an address that it doesn't tell"
+            raise NotOwnerError(
+                self._told(table, f"the gateway at {where} owns it, and this one leaves it so: write there")
+            )
+        if self._seen[0] != epoch:
+            self._seen = epoch, time.monotonic()
+        hold, seen = self._options.hold_ms / 1000, self._seen[1]
+        if record is not None:
+            age = time.time() - record.claimed_at
+        elif epoch > self.lost_epoch > 0 or has_unflushed(table.storage, manifest):
+            age = manifest_age(table.storage, manifest)
+            seen = min(
+                seen, began
+            )  # Who leaves no record may claim as often as it likes: only one turn is granted.
+            if epoch == self._contested_epoch:
+                hold = min(hold, _RECORD_SECONDS)
+        else:
+            return 0.0  # A writer that left no rows in its log loses nothing.
+        # Clocks may differ; but nobody waits longer than that from the first sight on.
+        left = hold - max(age, time.monotonic() - seen)
+        if left > 0 and refuses:
+            raise NotOwnerError(self._told(table, "another writer has just claimed it: retry later"))
+        return left
+
+    def _record(self, table: OpenTable, claim: Claim, *, is_released: bool) -> None:
+        for epoch in {claim.epoch - 1, self._recorded_epoch} - {0, claim.epoch}:
+            forget_owner(table.storage, self.region_id, epoch)
+        self._recorded_epoch = claim.epoch
+        write_owner(
+            table.storage,
+            self.region_id,
+            OwnerRecord(
+                claim.epoch, self._options.url, self._writer_id, claim.since.timestamp(), is_released
+            ),
+        )
+
+    def _told(self, table: OpenTable, what: str) -> str:
+        return f"table {table.name!r}, region {self.region_id}: {what}"

@@ -1,0 +1,447 @@
+"""The writer of one region: claim, group commit, fencing, what is not flushed yet."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
+from memwal.storage.files import wal_entry_path
+from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
+from memwal.writing.observing import RegionStats
+from memwal.writing.options import OwnershipPolicy, WriteOptions
+from memwal.writing.region.atomic import append_atomically
+from memwal.writing.region.claim import Claim, ContestedError, InDoubtError
+from memwal.writing.region.counters import Counters
+from memwal.writing.region.own_tail import OwnTail
+from memwal.writing.region.ownership import RegionOwnership
+from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
+from memwal.writing.table.log_state import Arrival, are_left, arrival
+from memwal.writing.table.open_table import OpenTable
+from memwal.writing.table.rows import gathered
+
+_log = logging.getLogger(__name__)
+_SENTINEL_SECONDS = 1.0
+"""Within this time a writer that claimed a region has written its first entry, if it lives."""
+_RECOVERY_SECONDS = 5.0
+_FIRST_PAUSE = 0.002
+
+
+class RegionWriter:
+    """Safe to share between threads; the thread that leads the queue owns the claim.
+
+    Attributes:
+        table_name: in the catalog.
+        region_id: UUID in its usual text form.
+        losses: how often the claim was lost, for whatever reason.
+        last_epoch: of the newest claim, which may have been let go since; 0 before the first.
+        counters: of what was done.
+        ownership: finds out whose the region is.
+        queue: requests that wait.
+
+    Args:
+        table_name: in the catalog.
+        region_id: UUID in its usual text form.
+        table: the table as it is newest.
+        options: of the process.
+        writer_id: names this writer among all.
+        pool: for work that nobody waits for.
+        stopped: whoever waits for a region is to give up.
+    """
+
+    def __init__(
+        self,
+        table_name: str,
+        region_id: str,
+        table: Callable[[], OpenTable],
+        options: WriteOptions,
+        writer_id: str,
+        pool: Executor,
+        stopped: threading.Event,
+    ) -> None:
+        self.table_name = table_name
+        self.region_id = region_id
+        self.losses = 0
+        self._table = table
+        self._options = options
+        self._stopped = stopped
+        self._claim: Claim | None = None
+        self._lost: Claim | None = None
+        self.last_epoch = 0
+        self._in_flight: Request | None = None
+        self._failure: LanceGatewayError | None = None
+        self._owner_url = ""
+        self.counters = Counters(region_id)
+        self.ownership = RegionOwnership(region_id, table, options, writer_id, stopped)
+        name = f"table {table_name!r}, region {region_id}"
+        self.queue = RequestQueue(
+            name,
+            self._write,
+            pool,
+            max_queued_bytes=options.max_queued_bytes,
+            max_group_rows=options.max_memtable_rows,
+            max_group_bytes=min(GROUP_BYTES, options.max_memtable_bytes),
+        )
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether this process owns the region, as far as it knows."""
+        claim = self._claim
+        return claim is not None and not claim.is_lost
+
+    @property
+    def epoch(self) -> int:
+        """Of the claim; 0 where there is none."""
+        claim = self._claim
+        return 0 if claim is None or claim.is_lost else claim.epoch
+
+    @property
+    def idle_seconds(self) -> float:
+        """Since the last append; 0 where nothing is open."""
+        claim = self._claim
+        return 0.0 if claim is None else time.monotonic() - claim.used_at
+
+    def own(self, deadline: float) -> bool:
+        """Claim the region unless it is owned; whether nobody has ever written to it.
+
+        Only for who holds the queue.
+
+        Raises:
+            LanceGatewayError: as `RegionOwnership.claim`.
+        """
+        claim = self._claim
+        if claim is not None and not claim.is_lost:
+            newest = self.ownership.newest(claim.table)
+            if newest.writer_epoch != claim.epoch:
+                self._lose(by_peer=True, epoch=claim.epoch)
+        claim = self._owned(deadline, None)
+        return claim.epoch == 1 and claim.position == 0
+
+    def tail(self) -> OwnTail | None:
+        """What is held in memory; None where the region is not owned.
+
+        Waits for what was acknowledged before it was durable.
+
+        Raises:
+            UnavailableError: some of that was lost, or is not written in time.
+        """
+        if self.queue.unawaited:
+            self.drain(time.monotonic() + self._options.claim_timeout_ms / 1000)
+        self.raise_failure()
+        request, claim = self._in_flight, self._claim
+        if claim is None or claim.is_lost:
+            return None
+        if request is not None:
+            # What others can read already must not be missing here.
+            storage = claim.table.storage
+            if storage.exists(wal_entry_path(self.region_id, claim.position + 1))[0]:
+                self.queue.wait_for(request, time.monotonic() + _SENTINEL_SECONDS)
+        if self._claim is not claim:
+            return None
+        return claim.tail.view()
+
+    def drain(self, deadline: float) -> None:
+        """Wait until what was acknowledged before it was durable is durable.
+
+        Raises:
+            UnavailableError: it was not written in time.
+        """
+        last = self.queue.last_unawaited()
+        if last is not None and not self.queue.wait_for(last, deadline):
+            msg = f"{self.queue.name}: rows that were acknowledged as not durable are not written yet; retry"
+            raise UnavailableError(msg)
+
+    def raise_failure(self) -> None:
+        """Tell, once, that rows were lost which had been acknowledged as not durable.
+
+        Raises:
+            UnavailableError: they were.
+        """
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            msg = f"{self.queue.name}: rows that were acknowledged as not durable were lost: {failure}"
+            raise UnavailableError(msg) from failure
+
+    def flush(self, deadline: float) -> None:
+        """Write what is queued, flush, and let go of the region.
+
+        Raises:
+            UnavailableError: not in time, or storage failed; what was acknowledged is durable in the log.
+        """
+        if not self.queue.run_alone(self._let_go, deadline):
+            msg = f"{self.queue.name} is written to for too long to be flushed"
+            raise UnavailableError(msg)
+        self.raise_failure()
+
+    @property
+    def may_have_left(self) -> bool:
+        """Whether the region was lost before its rows were flushed; another writer may have done it since."""
+        return self._lost is not None
+
+    def flush_left(self, deadline: float) -> None:
+        """Flush what this process wrote last, if another writer took the region and wrote nothing.
+
+        Lance before 14 takes a region over and gives up, since it can't replay rows of Lance 14.
+
+        Raises:
+            LanceGatewayError: it was not flushed; what was acknowledged is durable in the log.
+        """
+        self.queue.run_alone(self._flush_left, deadline)
+
+    def give_back(self) -> None:
+        """Let go of the region without a flush; others need not wait for it."""
+        claim = self._claim
+        if claim is not None and not claim.is_lost:
+            self.ownership.release(claim)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forget the region without a flush: its table is gone, or another."""
+        self.losses += 1
+        claim, self._claim = self._claim, None
+        self.last_epoch = 0
+        self.ownership.manifest = None
+        if claim is not None:
+            claim.abandon()
+
+    def stats(self) -> RegionStats:
+        """Counters and gauges; nothing is looked up."""
+        return self.counters.stats(self._claim, self.queue, self._options.url, self._owner_url)
+
+    def note_owner(self, url: str) -> None:
+        """Remember who owns the region, for `stats`."""
+        self._owner_url = url
+
+    def _write(self, group: Sequence[Request]) -> None:
+        """Write a group and set the errors of those that could not be written."""
+        try:
+            self._written(group)
+        except InvalidInputError as error:
+            if len(group) == 1:
+                group[0].error = error
+            for one in group if len(group) > 1 else ():
+                self._write([one])  # One of them is wrong: the others must not suffer.
+            if len(group) > 1:
+                return
+        except (FencedError, NotOwnerError) as error:
+            own = [one for one in group if not one.is_forwarded]
+            for one in group:
+                if one.is_forwarded or len(own) == len(group):
+                    one.error = error
+            if 0 < len(own) < len(group):
+                self._write(own)  # Nothing was written; what the others must not do, these may.
+                return
+        except LanceGatewayError as error:
+            for one in group:
+                one.error = error
+        for one in group:
+            if one.error is not None and not one.is_awaited:
+                self.counters.failed_later += one.num_rows
+                self._failure = one.error
+                _log.error("rows that were acknowledged as not durable were lost: %s", one.error)
+
+    def _written(self, group: Sequence[Request]) -> None:
+        deadline = max(one.deadline for one in group)
+        started = time.monotonic()
+        while True:
+            try:
+                self._in_flight = group[-1]
+                self._append(group, deadline)
+            except InDoubtError as doubt:
+                if self._arrived(group, doubt, deadline):
+                    break
+            except ContestedError:
+                # Several claimed it at once, and nothing was written.
+                if group[0].holder is not None or time.monotonic() > deadline:
+                    raise
+                self._stopped.wait(_FIRST_PAUSE)
+            else:
+                break
+            finally:
+                self._in_flight = None
+        rows, nbytes = sum(one.num_rows for one in group), sum(one.nbytes for one in group)
+        counted = self.counters
+        counted.rows += rows
+        counted.bytes += nbytes
+        counted.groups += 1
+        counted.group_requests += len(group)
+        self._options.observer.on_group(
+            self.table_name, self.region_id, len(group), rows, nbytes, time.monotonic() - started
+        )
+
+    def _append(self, group: Sequence[Request], deadline: float) -> None:
+        first = group[0]
+        if not first.table.is_there():
+            msg = (
+                f"{self.queue.name}: the table was overwritten or made anew meanwhile; nothing was written, "
+                "retry"
+            )
+            raise UnavailableError(msg)
+        if first.upserts is not None and first.deletes is not None:
+            self._append_atomically(first, deadline)
+            return
+        claim = self._owned(deadline, first.holder, **self._terms(group))
+        deleted = first.upserts is None
+        rows = gathered(
+            [part for one in group if (part := one.deletes if deleted else one.upserts) is not None]
+        )
+        if len(group) == 1 and self._is_oversized(rows):
+            self._append_atomically(first, deadline)
+            return
+        if claim.table.is_older(first.table):
+            self._let_go()
+            claim = self._owned(deadline, first.holder)
+        if claim.table is not first.table:
+            rows = claim.table.deletes(rows) if deleted else claim.table.upserts(rows, fill=True)
+        claim.append(rows, deleted=deleted)
+
+    def _is_oversized(self, rows: pa.Table) -> bool:
+        """Whether one append does not take them."""
+        options = self._options
+        return bool(rows.num_rows > options.max_memtable_rows or rows.nbytes > options.max_memtable_bytes)
+
+    def _append_atomically(self, request: Request, deadline: float) -> None:
+        claim = self._owned(deadline, request.holder, **self._terms([request]))
+        while not self._closed():
+            claim = self._owned(deadline, request.holder, **self._terms([request]))
+        table, upserts, deletes = claim.table, request.upserts, request.deletes
+        if table is not request.table:
+            upserts = None if upserts is None else table.upserts(upserts, fill=True)
+            deletes = None if deletes is None else table.deletes(deletes)
+        after = None if request.holder is None else self.last_epoch
+        self.last_epoch = append_atomically(
+            table, self.region_id, upserts, deletes, after_epoch=after, known=self.ownership.manifest
+        )
+        self.counters.claims += 1
+        self.counters.flushes += 1
+
+    def _terms(self, group: Sequence[Request]) -> dict[str, bool]:
+        """How a group may come by its region."""
+        forwards = self._options.ownership is OwnershipPolicy.FORWARD
+        return {
+            "only_owned": any(one.is_forwarded for one in group),
+            # Who reads before it writes has to have the region; other rows can go to its owner.
+            "spares_owner": forwards and group[0].holder is None,
+        }
+
+    def _owned(
+        self, deadline: float, holder: object | None, *, only_owned: bool = False, spares_owner: bool = False
+    ) -> Claim:
+        claim = self._claim
+        if only_owned and (claim is None or claim.is_lost):
+            raise NotOwnerError(f"{self.queue.name}: this process does not own it any more")
+        if claim is not None and not claim.is_lost:
+            if claim.table.is_there():
+                return claim
+            self.abandon()  # What is claimed next is of the table that is there now.
+        self._claim = None
+        started = time.monotonic()
+        after = self.last_epoch if holder is not None else None
+        claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
+        self._claim, self.last_epoch = claim, claim.epoch
+        self.ownership.announce(claim)  # Not earlier: who hears of it may send rows at once.
+        self.counters.claims += 1
+        self._options.observer.on_claim(
+            self.table_name, self.region_id, claim.epoch, time.monotonic() - started
+        )
+        return claim
+
+    def _arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
+        """Whether an append that failed arrived after all; False where it did not and may be tried again.
+
+        Raises:
+            FencedError: it did not, and must not be tried again here.
+            OutcomeUnknownError: nobody can tell.
+        """
+        self.counters.in_doubt += 1
+        self._lose(by_peer=doubt.by_peer, epoch=doubt.epoch)
+        found = self._looked_up(doubt, deadline)
+        if found is Arrival.WRITTEN:
+            return True
+        if found is Arrival.UNKNOWN:
+            raise OutcomeUnknownError(f"{doubt}: whether the rows were written can't be told") from doubt
+        is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
+        if (
+            group[0].holder is not None
+            or any(one.is_forwarded for one in group)
+            or (doubt.by_peer and is_forwarding)
+            or time.monotonic() > deadline
+        ):
+            raise FencedError(f"{doubt}: nothing was written, retry") from doubt
+        return False
+
+    def _looked_up(self, doubt: InDoubtError, deadline: float) -> Arrival:
+        storage = self._table().storage
+        give_up = min(deadline, time.monotonic() + (_SENTINEL_SECONDS if doubt.by_peer else 0.0))
+        pause = _FIRST_PAUSE
+        try:
+            while (found := arrival(storage, self.region_id, doubt.position, doubt.epoch)) is None:
+                if time.monotonic() >= give_up:
+                    break
+                self._stopped.wait(pause)
+                pause = min(pause * 2, 0.1)
+        except LanceGatewayError:
+            found = None
+        if found is not None:
+            return found
+        # Nobody took the position yet: our own claim does, and then what did not arrive never will.
+        give_up, pause = min(deadline, time.monotonic() + _RECOVERY_SECONDS), _FIRST_PAUSE
+        while True:
+            try:
+                self._owned(deadline, None)
+                found = arrival(storage, self.region_id, doubt.position, doubt.epoch)
+            except LanceGatewayError as error:
+                if time.monotonic() >= give_up:
+                    _log.warning("%s: after a failed write the log can't be read: %s", self.queue.name, error)
+                    return Arrival.UNKNOWN
+                self._stopped.wait(pause)
+                pause = min(pause * 2, 0.5)
+            else:
+                return found or Arrival.UNKNOWN
+
+    def _lose(self, *, by_peer: bool, epoch: int) -> None:
+        self.losses += 1
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            claim.abandon()
+        if by_peer:
+            self._note_loss(epoch)
+
+    def _note_loss(self, epoch: int) -> None:
+        self.losses += 1
+        self.counters.fences += 1
+        self.ownership.lost_epoch = epoch
+        self._options.observer.on_fenced(self.table_name, self.region_id, epoch)
+
+    def _flush_left(self) -> None:
+        lost, self._lost = self._lost, None
+        if lost is None or self._claim is not None or not lost.table.is_there():
+            return
+        try:
+            if are_left(lost.table.storage, self.region_id, lost.position):
+                self._owned(time.monotonic() + _RECOVERY_SECONDS, None)
+                self._closed()
+        except LanceGatewayError:
+            self._lost = lost
+            raise
+
+    def _let_go(self) -> None:
+        self._closed()
+
+    def _closed(self) -> bool:
+        """Flush and let go; False where there was nothing to flush any more."""
+        claim, self._claim = self._claim, None
+        if claim is None or claim.is_lost:
+            return False
+        if not claim.close():
+            self._note_loss(claim.epoch)
+            self._lost = claim
+            return False
+        self.ownership.release(claim)
+        self.counters.flushes += 1
+        return True

@@ -1,0 +1,320 @@
+"""Requests that wait for one region's writer, and who of them does the work: group commit without threads.
+
+The first who finds nobody at work leads: it writes what waits, its own request among it, and hands over to
+the next that still waits. So a lone client never waits for another thread, and many write in groups while one
+append is under way. Requests that nobody waits for are led by a thread of a pool.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from memwal.errors import LanceGatewayError, UnavailableError
+from memwal.writing.changes import OutcomeUnknownError
+from memwal.writing.table.open_table import OpenTable
+
+_log = logging.getLogger(__name__)
+
+GROUP_BYTES = 32 << 20
+"""Requests are gathered into one append up to this size."""
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """Rows of one region, to be written as a whole.
+
+    Attributes:
+        table: whose columns they have.
+        upserts: rows to write; None for none.
+        deletes: keys to delete; None for none.
+        deadline: monotonic time at which it is given up, if it is not being written by then.
+        holder: who holds the region exclusively and sends this; None for everybody else.
+        is_awaited: whether somebody waits for it to be durable.
+        is_forwarded: whether it may be written only if the region is owned already.
+        error: why it was not written; set before it is done.
+    """
+
+    table: OpenTable
+    upserts: pa.Table | None
+    deletes: pa.Table | None
+    deadline: float
+    holder: object | None = None
+    is_awaited: bool = True
+    is_forwarded: bool = False
+    error: LanceGatewayError | None = None
+    num_rows: int = 0
+    nbytes: int = 0
+    is_done: bool = False
+    leads: bool = False
+    _woken: Any = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        for part in (self.upserts, self.deletes):
+            if part is not None:
+                self.num_rows += part.num_rows
+                self.nbytes += int(part.nbytes)
+        self._woken.acquire()
+
+    def wake(self) -> None:
+        """Let who waits go on; called once per `wait` that succeeds."""
+        if self._woken.locked():
+            self._woken.release()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait to be woken; False after that many seconds; None for as long as it takes."""
+        timeout = -1 if seconds is None else min(max(seconds, 0.0), threading.TIMEOUT_MAX)
+        return bool(self._woken.acquire(timeout=timeout))
+
+    def joins(self, other: Request) -> bool:
+        """Whether both can be in one entry of the log: rows with rows of the same columns, keys with keys."""
+        return (
+            (self.upserts is None) == (other.upserts is None)
+            and (self.deletes is None) == (other.deletes is None)
+            and self.table is other.table
+            and self.holder is other.holder
+        )
+
+
+class RequestQueue:
+    """Safe to share between threads.
+
+    Args:
+        name: of what is written to, for messages.
+        write: writes a group of requests that join each other and sets the `error` of those it could not.
+        pool: leads where nobody waits.
+        max_queued_bytes: of requests that wait; more of them wait outside.
+        max_group_rows: of requests that are written together; one alone may have more.
+        max_group_bytes: of these; likewise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[Sequence[Request]], None],
+        pool: Executor,
+        *,
+        max_queued_bytes: int,
+        max_group_rows: int,
+        max_group_bytes: int,
+    ) -> None:
+        self.name = name
+        self._write = write
+        self._max_queued_bytes = max_queued_bytes
+        self._max_group_rows = max_group_rows
+        self._max_group_bytes = max_group_bytes
+        self._pool = pool
+        self._changed = threading.Condition(threading.Lock())
+        self._waiting: deque[Request] = deque()
+        self._is_led = False
+        self._holder: object | None = None
+        self._outside = 0
+        self.current: Sequence[Request] = ()
+        self.queued_bytes = 0
+        self.unawaited = 0
+
+    @property
+    def queued_requests(self) -> int:
+        """Requests that wait."""
+        return len(self._waiting)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is queued, written or held."""
+        return bool(self._waiting) or self._is_led or self._holder is not None
+
+    def put(self, request: Request) -> None:
+        """Queue a request; blocks while too much waits, or while another holds the region.
+
+        Raises:
+            UnavailableError: its deadline came first.
+        """
+        with self._changed:
+            if self._is_kept_out(request):
+                self._outside += 1
+                try:
+                    seconds = request.deadline - time.monotonic()
+                    if not self._changed.wait_for(lambda: not self._is_kept_out(request), seconds):
+                        raise self._late(request)
+                finally:
+                    self._outside -= 1
+            self._waiting.append(request)
+            self.queued_bytes += request.nbytes
+            self.unawaited += not request.is_awaited
+            if not request.is_awaited and not self._is_led:
+                self._is_led = True
+                self._pool.submit(self._lead, None)
+
+    def _is_kept_out(self, request: Request) -> bool:
+        if self._holder is not None and self._holder is not request.holder:
+            return True
+        return bool(self._waiting) and self.queued_bytes + request.nbytes > self._max_queued_bytes
+
+    def start(self, request: Request) -> None:
+        """Have a queued request written by another thread, if nobody is at work."""
+        with self._changed:
+            if self._is_led or request.is_done:
+                return
+            self._is_led = True
+        self._pool.submit(self._lead, None)
+
+    def finish(self, request: Request) -> None:
+        """Wait until a queued request is done, leading if need be; its `error` tells how it went."""
+        with self._changed:
+            leads = not self._is_led and not request.is_done
+            self._is_led = self._is_led or leads
+        if leads:
+            self._lead(request)
+        seconds: float | None = request.deadline - time.monotonic()
+        while not request.is_done:
+            if request.wait(seconds):
+                if request.leads and not request.is_done:
+                    request.leads = False
+                    self._lead(request)
+            elif self._withdrawn(request):
+                request.error, request.is_done = self._late(request), True
+            else:
+                seconds = None  # It is being written: that ends when storage says so.
+
+    def hold(self, holder: object, deadline: float) -> None:
+        """Keep the requests of all others out, once those that were queued before are done.
+
+        Raises:
+            UnavailableError: the deadline came first.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._holder is None, deadline - time.monotonic()):
+                msg = f"{self.name} is held by another statement for too long; nothing was written, retry"
+                raise UnavailableError(msg)
+            self._holder = holder
+            if not self._changed.wait_for(self._is_idle, deadline - time.monotonic()):
+                self._holder = None
+                self._changed.notify_all()
+                msg = f"{self.name} is written to for too long by others; nothing was written, retry"
+                raise UnavailableError(msg)
+
+    def release(self, holder: object) -> None:
+        """Let all others in again."""
+        with self._changed:
+            if self._holder is holder:
+                self._holder = None
+                self._changed.notify_all()
+
+    def drained(self, deadline: float) -> bool:
+        """Wait until nothing is queued or written; False where the deadline came first."""
+        with self._changed:
+            return self._changed.wait_for(self._is_idle, deadline - time.monotonic())
+
+    def run_alone(self, action: Callable[[], None], deadline: float) -> bool:
+        """Call something while nobody writes; False where the deadline came first."""
+        holder = object()
+        try:
+            self.hold(holder, deadline)
+        except UnavailableError:
+            return False
+        try:
+            action()
+        finally:
+            self.release(holder)
+        return True
+
+    def last_unawaited(self) -> Request | None:
+        """The newest request that nobody waits for and that is not done; None where there is none."""
+        with self._changed:
+            every = [*self.current, *self._waiting]
+            return next((one for one in reversed(every) if not one.is_awaited), None)
+
+    def wait_for(self, request: Request, deadline: float) -> bool:
+        """Wait until another's request is done; False where the deadline came first."""
+        with self._changed:
+            return self._changed.wait_for(lambda: request.is_done, deadline - time.monotonic())
+
+    def _is_idle(self) -> bool:
+        return not self._waiting and not self._is_led
+
+    def _withdrawn(self, request: Request) -> bool:
+        with self._changed:
+            if request.leads or request not in self._waiting:
+                return False
+            self._waiting.remove(request)
+            self.queued_bytes -= request.nbytes
+            self._changed.notify_all()
+            return True
+
+    def _late(self, request: Request) -> UnavailableError:
+        return UnavailableError(
+            f"{self.name} did not take {request.num_rows} rows in time ({len(self._waiting)} requests of "
+            f"{self.queued_bytes} bytes wait); none of them was written, retry"
+        )
+
+    def _lead(self, own: Request | None) -> None:
+        while own is None or not own.is_done:
+            with self._changed:
+                group = self._next_group()
+                self.current = group
+            if not group:
+                break
+            try:
+                self._write(group)
+            except LanceGatewayError as error:
+                for one in group:
+                    one.error = one.error or error
+            except BaseException as error:
+                for one in group:
+                    msg = (
+                        f"{self.name}: {type(error).__name__} ({error}): whether rows were written is unknown"
+                    )
+                    one.error = one.error or OutcomeUnknownError(msg)
+                if not isinstance(error, Exception):
+                    self._settle(group, own)
+                    self._hand_over()
+                    raise
+                _log.exception("writing to %s failed", self.name)
+            self._settle(group, own)
+        self._hand_over()
+
+    def _settle(self, group: Sequence[Request], own: Request | None) -> None:
+        with self._changed:
+            self.current = ()
+            for one in group:
+                one.is_done = True
+                self.unawaited -= not one.is_awaited
+                if one is not own:
+                    one.wake()
+            self._changed.notify_all()
+
+    def _next_group(self) -> list[Request]:
+        if not self._waiting:
+            return []
+        first = self._waiting.popleft()
+        group, rows, nbytes = [first], first.num_rows, first.nbytes
+        is_alone = first.upserts is not None and first.deletes is not None
+        while self._waiting and not is_alone:
+            one = self._waiting[0]
+            rows, nbytes = rows + one.num_rows, nbytes + one.nbytes
+            if rows > self._max_group_rows or nbytes > self._max_group_bytes or not first.joins(one):
+                break
+            group.append(self._waiting.popleft())
+        self.queued_bytes -= sum(one.nbytes for one in group)
+        return group
+
+    def _hand_over(self) -> None:
+        with self._changed:
+            heir = next((one for one in self._waiting if one.is_awaited), None)
+            if heir is not None:
+                heir.leads = True
+                heir.wake()
+                return
+            if self._waiting:
+                self._pool.submit(self._lead, None)
+                return
+            self._is_led = False
+            self._changed.notify_all()

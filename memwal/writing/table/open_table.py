@@ -1,0 +1,375 @@
+"""A table as writers know it: columns, key, regions, and whether it still is the same table."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from memwal.base.index_details import MemWalIndexDetails, read_index_details
+from memwal.base.table_mark import mark_table, table_mark
+from memwal.creating.columns import TABLE_ID, key_columns, not_null_columns
+from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
+from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
+from memwal.writing.changes import Changes
+from memwal.writing.table.bucket_reading import bucket_reading
+from memwal.writing.table.regions import Regions, RoutedRows
+from memwal.writing.table.rows import cast, conformed, entry_schema
+
+_LOOKS = 4
+
+
+@dataclass(eq=False)
+class _Watch:
+    """Whether a directory still holds the table that was opened, and its MemWAL; shared between threads.
+
+    Attributes:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: a `lance.LanceDataset` of it.
+        mark: by which the table is known.
+        details: the MemWAL index when it was opened.
+        version: newest base version that was looked at.
+        directory: of versions, before that was found to be the newest; None where there are no directories.
+        looked_at: monotonic time.
+        lock: one looks for all who wait.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    mark: FileIdentity
+    details: MemWalIndexDetails
+    version: int
+    directory: FileIdentity | None
+    looked_at: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_same(self) -> bool:
+        """Look at it; on S3 no more than once a second.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        trusted = self.storage.backend.identity_seconds
+        if not trusted:
+            return not self._may_have_changed() or self._is_marked_as_before()
+        with self.lock:
+            now = time.monotonic()
+            if now - self.looked_at < trusted:
+                return True
+            if not self._is_marked_as_before():
+                return False
+            self.looked_at = now
+            return True
+
+    def _may_have_changed(self) -> bool:
+        """Whether a version may have been committed, or the table made anew, since it was looked at.
+
+        The time of a directory is coarse, so the next version is looked for by its names as well.
+        """
+        if self.directory is None or self.storage.identity(VERSIONS) != self.directory:
+            return True
+        return any(self.storage.exists(*base_manifest_paths(self.version + 1)))
+
+    def _is_marked_as_before(self) -> bool:
+        """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
+        directory = _versions_directory(self.storage)
+        if table_mark(self.storage) != self.mark:
+            return False
+        newest = newest_version(self.name, self.dataset)
+        if newest != self.version:
+            found = newest_details(self.name, self.storage, self.dataset)
+            if found is None or found.region_specs != self.details.region_specs:
+                return False
+        self.version, self.directory = newest, directory
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class OpenTable:
+    """One base version of a table, with which writers are opened.
+
+    Attributes:
+        name: of the table, for messages.
+        storage: directory of the table.
+        dataset: the `lance.LanceDataset`.
+        schema: columns of the table.
+        field_ids: Lance field id by column.
+        key: columns of the primary key; empty where the table has none.
+        required: columns in which NULL is refused.
+        details: MemWAL index.
+        regions: which rows are where.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    schema: pa.Schema
+    field_ids: Mapping[str, int]
+    key: tuple[str, ...]
+    required: tuple[str, ...]
+    details: MemWalIndexDetails
+    regions: Regions
+    watch: _Watch
+
+    @staticmethod
+    def open(name: str, storage: Storage, session: Any = None) -> OpenTable:  # noqa: ANN401 (lance types)
+        """Open the newest version.
+
+        Raises:
+            NotFoundError: there is no such table.
+            PreconditionError: it takes no streaming writes.
+            UnavailableError: storage failed to answer.
+        """
+        mark = table_mark(storage)
+        for _ in range(_LOOKS):
+            began, directory = time.monotonic(), _versions_directory(storage)
+            dataset = _newest_dataset(name, storage, session)
+            details = read_index_details(storage, dataset.version)
+            if details is None:
+                raise _without_mem_wal(name)
+            found = table_mark(storage)
+            if found is not None and found == mark:
+                break  # It was there before and after: what was opened is the table of that mark.
+            if found is None:
+                mark_table(storage)
+                found = table_mark(storage)
+            mark = found
+        else:
+            msg = f"table {name!r} is dropped and made anew while it is opened; retry"
+            raise UnavailableError(msg)
+        schema = dataset.schema
+        key = key_columns(schema)
+        spec = max(details.region_specs, key=lambda one: one.spec_id, default=None)
+        field_ids = {one.name(): one.id() for one in dataset.lance_schema.fields()}
+        regions = Regions(
+            storage,
+            spec,
+            bucket_reading(storage, spec),
+            table_id=(schema.metadata or {}).get(TABLE_ID, b"").decode(),
+            keyed=bool(key),
+            details=details,
+            newest=lambda: _mem_wal_now(name, storage, dataset),
+        )
+        required = not_null_columns(schema)
+        watch = _Watch(name, storage, dataset, mark, details, dataset.version, directory, began)
+        return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watch)
+
+    @cached_property
+    def written(self) -> Any:  # noqa: ANN401 (lance types)
+        """The dataset as Lance's writers take it.
+
+        They flush into datasets below its URI, so that must not be one of a DynamoDB table, which knows
+        nothing of them.
+        """
+        if not self.storage.committed_by:
+            return self.dataset
+        options = dict(self.storage.options)
+        return lance.dataset(self.storage.files_uri, version=self.dataset.version, storage_options=options)
+
+    @cached_property
+    def key_schema(self) -> pa.Schema:
+        """Key columns, in key order."""
+        return pa.schema([self.schema.field(name) for name in self.key])
+
+    @cached_property
+    def entry_schema(self) -> pa.Schema:
+        """Columns of WAL entries."""
+        ids = [self.field_ids[name] for name in self.schema.names]
+        return entry_schema(self.schema, ids, keyed=bool(self.key))
+
+    @cached_property
+    def _names(self) -> Mapping[int, str]:
+        return {field_id: name for name, field_id in self.field_ids.items()}
+
+    def is_there(self) -> bool:
+        """Whether the table is still the one that was opened, and has its MemWAL.
+
+        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        return self.watch.is_same()
+
+    def writes_as(self, other: OpenTable) -> bool:
+        """Whether writers opened with either do the same, and rows go to the same regions."""
+        return bool(
+            self.schema.equals(other.schema, check_metadata=True)
+            and self.field_ids == other.field_ids
+            and self.details.region_specs == other.details.region_specs
+            and self.details.maintained_indexes == other.details.maintained_indexes
+            and other.is_there()
+        )
+
+    def is_older(self, other: OpenTable) -> bool:
+        """Whether the other has been opened later, with other columns."""
+        return self is not other and bool(
+            other.dataset.version > self.dataset.version and not self.schema.equals(other.schema)
+        )
+
+    def upserts(self, rows: pa.Table, *, fill: bool = False) -> pa.Table:
+        """Rows as the region writers take them.
+
+        Raises:
+            InvalidInputError: they don't fit the table's columns.
+        """
+        return conformed(rows, self.schema, self.required, self.name, fill=fill)
+
+    def deletes(self, rows: pa.Table) -> pa.Table:
+        """Keys as the region writers take them.
+
+        Raises:
+            PreconditionError: the table has no key.
+            InvalidInputError: key columns are missing, or don't fit.
+        """
+        if not self.key:
+            msg = f"table {self.name!r} has no primary key, so rows of it can't be deleted one by one"
+            raise PreconditionError(msg)
+        missing = [name for name in self.key if name not in rows.column_names]
+        if missing:
+            msg = f"deleting from table {self.name!r} needs key columns {', '.join(self.key)}"
+            raise InvalidInputError(msg)
+        return conformed(rows.select(list(self.key)), self.key_schema, self.key, self.name)
+
+    def routed(self, rows: pa.Table) -> RoutedRows:
+        """The regions of rows, or of keys.
+
+        Raises:
+            InvalidInputError: columns are missing that the regions follow from.
+            PreconditionError: see `Regions.route`.
+        """
+        columns = {}
+        for source in self.regions.source_ids:
+            name = self._names.get(source, "")
+            if not name:
+                msg = (
+                    f"table {self.name!r}: its region spec names a column that was dropped (field id "
+                    f"{source}), so no row can be assigned to a region: restore a version that has it"
+                )
+                raise PreconditionError(msg)
+            if name not in rows.column_names:
+                msg = f"table {self.name!r}: the region of a row follows from column {name!r}: give it too"
+                raise InvalidInputError(msg)
+            column = rows.column(name)
+            kind = self.schema.field(name).type
+            if column.type != kind:
+                # The hash of a value is another in another type.
+                column = cast(column, kind, name, self.name)
+            columns[source] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return self.regions.route(columns, rows.num_rows)
+
+
+def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
+    """Number of the newest version of a base table.
+
+    Args:
+        name: of the table, for messages.
+        dataset: any version of it, a `lance.LanceDataset`.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    try:
+        newest: int = dataset.latest_version
+    except (OSError, ValueError) as error:
+        msg = f"table {name!r}: its newest version can't be found: {error}"
+        raise UnavailableError(msg) from error
+    return newest
+
+
+def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
+    """The MemWAL index of the newest version of a base table; None where it has none.
+
+    Args:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: any version of it, a `lance.LanceDataset`.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    for _ in range(_LOOKS):
+        with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
+            return read_index_details(storage, newest_version(name, dataset))
+    msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
+    raise UnavailableError(msg)
+
+
+def _versions_directory(storage: Storage) -> FileIdentity | None:
+    """Changes with every commit; None where there are no directories, but prefixes of names."""
+    return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
+
+
+def _mem_wal_now(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
+    details = newest_details(name, storage, dataset)
+    if details is None:
+        raise _without_mem_wal(name)
+    return details
+
+
+def _without_mem_wal(name: str) -> PreconditionError:
+    return PreconditionError(
+        f"table {name!r} has no MemWAL, so it takes no streaming writes: "
+        f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
+    )
+
+
+def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 (lance types)
+    try:
+        return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
+    except (OSError, ValueError) as error:
+        if "not found" in str(error).lower():
+            msg = f"table {name!r} does not exist at {storage.uri}"
+            raise NotFoundError(msg) from error
+        msg = f"table {name!r} can't be opened for writing: {error}"
+        raise UnavailableError(msg) from error
+
+
+Part = tuple[pa.Table | None, pa.Table | None]
+
+
+def split(table: OpenTable, changes: Changes) -> Mapping[str, Part]:
+    """Region id -> its rows and its keys, as the region writers take them; None for none.
+
+    Raises:
+        InvalidInputError: rows don't fit the table's columns, or columns are missing.
+        PreconditionError: rows can't be routed, or the table has no key.
+    """
+    parts: dict[str, Part] = {}
+    upserts, deletes = changes.upserts, changes.deletes
+    if upserts is not None and upserts.num_rows:
+        for region_id, rows in _by_region(table, upserts, table.upserts(upserts)).items():
+            parts[region_id] = rows, None
+    if deletes is not None and deletes.num_rows:
+        for region_id, rows in _by_region(table, deletes, table.deletes(deletes)).items():
+            parts[region_id] = parts.get(region_id, (None, None))[0], rows
+    return parts
+
+
+def _by_region(table: OpenTable, given: pa.Table, rows: pa.Table) -> dict[str, pa.Table]:
+    routed = table.routed(given)
+    if len(routed.region_ids) == 1:
+        return {routed.region_ids[0]: rows}
+    # One copy in the order of regions, of which each gets a slice.
+    ordered = _plain(rows).take(routed.order)
+    found: dict[str, pa.Table] = {}
+    start = 0
+    for region_id, stop in zip(routed.region_ids, routed.bounds, strict=True):
+        part = ordered.slice(start, stop - start)
+        start = stop
+        found[region_id] = pa.concat_tables([found[region_id], part]) if region_id in found else part
+    return found
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Rows in one chunk: taking from several is much slower."""
+    return rows.combine_chunks() if any(column.num_chunks > 1 for column in rows.columns) else rows

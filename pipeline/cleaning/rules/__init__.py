@@ -1,0 +1,1 @@
+"""The rules that find garbage, one per kind."""

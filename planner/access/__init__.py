@@ -1,0 +1,1 @@
+"""Decide what a principal may see: names, tables, rows and values."""

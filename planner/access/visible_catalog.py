@@ -1,0 +1,293 @@
+"""The catalog as one principal sees it."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+import pyarrow as pa
+
+from memwal.creating import not_null_columns
+from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
+from planner.access.rights import Access, TableAccess
+from planner.access.table_policy import TablePolicy, plan_policy
+from planner.sql.as_of import AsOf
+from planner.sql.tokens import fold
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.catalog import Catalog
+from planner.tables.state.past_tables import check_past_access
+from planner.tables.state.table import Table
+
+__all__ = ["VisibleCatalog", "unknown_table"]
+
+SYSTEM_SCHEMA = "system"
+
+MOMENT = pa.timestamp("us", "UTC")
+"""Type of moments in system tables."""
+
+
+class SystemTable(Protocol):
+    """One table of the schema."""
+
+    @property
+    def name(self) -> str:
+        """Within the schema."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns; the same for everybody."""
+
+    def read(self, access: Access) -> pa.Table:
+        """The rows that a principal may see, as they are now.
+
+        Raises:
+            LanceGatewayError: what they tell about can't be read.
+        """
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SecuredTable:
+    """A table handle that can't be used without its restrictions.
+
+    Args:
+        table: in the catalog.
+        access: what is seen of it.
+    """
+
+    table: Table
+    access: TableAccess
+
+    @property
+    def name(self) -> str:
+        """In the catalog."""
+        return self.table.name
+
+    def base(self) -> BaseTable:
+        """The newest version of the base table; see `Table.base`."""
+        return self.table.base()
+
+    def policy(self, base: BaseTable) -> TablePolicy | None:
+        """How the restrictions are applied to rows of this version; None where there are none.
+
+        Raises:
+            PreconditionError: they don't fit the version's columns. Nothing of the table is shown then.
+        """
+        if self.access.is_unrestricted:
+            return None
+        try:
+            return plan_policy(base.schema, self.access)
+        except InvalidInputError as error:
+            # The text of a policy is not for those whom it restricts.
+            logger.error("the access policy of table %r can't be applied: %s", self.name, error)  # noqa: TRY400
+            raise misfit(self.name) from None
+
+    def visible_schema(self, base: BaseTable) -> pa.Schema:
+        """Columns of this version that exist for the principal.
+
+        Raises:
+            PreconditionError: see `policy`.
+        """
+        policy = self.policy(base)
+        return base.schema if policy is None else policy.schema
+
+    def declared_schema(self) -> pa.Schema:
+        """Visible columns of the newest version, as the table declares them.
+
+        Raises:
+            PreconditionError: see `policy`.
+        """
+        base = self.base()
+        declared: pa.Schema = base.dataset.schema
+        policy = self.policy(base)
+        if policy is None:
+            return declared
+        keyed = self.primary_key() == base.primary_key
+        fields = [declared.field(name) for name in policy.schema.names]
+        # What is not a key to the principal is not declared as part of one either.
+        return pa.schema(fields if keyed else [field.remove_metadata() for field in fields])
+
+    def required_columns(self, base: BaseTable) -> frozenset[str]:
+        """Columns of this version in which NULL is refused; none where a policy restricts what is shown."""
+        if not self.access.is_unrestricted:
+            return frozenset()
+        return frozenset(not_null_columns(base.dataset.schema))
+
+    def primary_key(self) -> tuple[str, ...]:
+        """Key columns, in key order; () unless all of them are shown, with their true values."""
+        key = self.base().primary_key
+        concealed = self.access.hidden_columns | self.access.masks.keys()
+        return () if concealed.intersection(key) else key
+
+
+def check_table_access(table: Table, access: TableAccess) -> None:
+    """Whether restrictions fit the newest version of a table.
+
+    Raises:
+        InvalidInputError: what does not fit, with the policy's own words: for its author, not for users.
+    """
+    try:
+        plan_policy(table.base().schema, access)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"table {table.name!r}: {error}") from error
+
+
+def misfit(table: str) -> PreconditionError:
+    """What users are told of a policy that can't be applied."""
+    return PreconditionError(
+        f"the access policy of table {table!r} does not fit the table: none of its rows are shown until an "
+        "administrator corrects the policy (the log of the gateway says what is wrong)"
+    )
+
+
+class VisibleCatalog:
+    """What a principal's statements and metadata requests resolve their names with.
+
+    A table or view without a grant is absent in every respect; a table with one is handed out together with
+    what may be seen of it.
+
+    Args:
+        catalog: tables and views.
+        access: what the principal may see of them.
+        system: tables of the schema `system`, which show each principal the rows that concern it.
+    """
+
+    __slots__ = ("_catalog", "_system", "access")
+
+    def __init__(
+        self, catalog: Catalog, access: Access, system: Mapping[str, SystemTable] = MappingProxyType({})
+    ) -> None:
+        self._catalog = catalog
+        self._system = system
+        self.access = access
+
+    def table_names(self) -> tuple[str, ...]:
+        """Tables with a grant, sorted."""
+        return self._granted(self._catalog.table_names())
+
+    def view_names(self) -> tuple[str, ...]:
+        """Views with a grant, sorted. What they read is checked like the principal's own statements."""
+        return self._granted(self._catalog.view_names())
+
+    def names(self) -> tuple[str, ...]:
+        """Tables and views with a grant, sorted."""
+        return self._granted(self._catalog.names())
+
+    def has_table(self, name: str) -> bool:
+        """Whether a table of that name exists for the principal."""
+        return self.access.of(name) is not None and self._catalog.has_table(name)
+
+    def table(self, name: str, as_of: AsOf | None = None) -> SecuredTable:
+        """The table of that name.
+
+        Args:
+            name: in the catalog.
+            as_of: which past of it; None for the table as it is.
+
+        Raises:
+            NotFoundError: there is none for this principal; names those that there are. Or there is no such
+                past of it.
+            PreconditionError: a policy applies that does not fit the past.
+        """
+        access = self.access.of(name)
+        try:
+            found = None if access is None else self._catalog.table(name)
+        except NotFoundError:  # it lists tables without a grant
+            found = None
+        if access is None or found is None:
+            raise unknown_table(name, self.names())
+        if as_of is None:
+            return SecuredTable(found, access)
+        past = self._catalog.past.find(found, as_of)
+        if not access.is_unrestricted:
+            check_past_access(found.base(), past.base())
+        return SecuredTable(past, access)
+
+    def past_schema(self, name: str, as_of: AsOf) -> pa.Schema:
+        """Visible columns that a table had, as it declared them.
+
+        Raises:
+            NotFoundError: there is no such table for this principal, or no such past of it.
+            PreconditionError: a policy applies that does not fit the past.
+        """
+        return self.table(name, as_of).declared_schema()
+
+    def table_schema(self, name: str) -> pa.Schema:
+        """Visible columns of a table, as it declares them.
+
+        Raises:
+            NotFoundError: there is no such table for this principal.
+            PreconditionError: the policy does not fit the table.
+        """
+        return self.table(name).declared_schema()
+
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        """Key columns in key order; () unless all of them are shown, with their true values."""
+        return self.table(name).primary_key()
+
+    def view_sql(self, name: str) -> str | None:
+        """The SELECT behind a view; None where there is no view of that name for the principal.
+
+        Raises:
+            PreconditionError: the policy restricts rows or columns of the view.
+        """
+        access = self.access.of(name)
+        if access is None:
+            return None
+        sql = self._catalog.view_sql(name)
+        if sql is not None:
+            check_view_access(name, access)
+        return sql
+
+    def system_tables(self) -> tuple[str, ...]:
+        """Tables of the schema `system`, sorted."""
+        return tuple(sorted(self._system))
+
+    def system_table(self, name: str) -> SystemTable:
+        """One of them."""
+        return self._system[name]
+
+    def _granted(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if self.access.of(name) is not None)
+
+
+def check_view_access(name: str, access: TableAccess) -> None:
+    """Refuse restrictions on a view: its rows are restricted where its tables are.
+
+    Raises:
+        PreconditionError: there are some.
+    """
+    if not access.is_unrestricted:
+        msg = (
+            f"the access policy restricts rows or columns of view {name!r}, which only tables can have: "
+            "an administrator must restrict the tables that the view reads"
+        )
+        raise PreconditionError(msg)
+
+
+def unknown_table(name: str, known: Sequence[str]) -> NotFoundError:
+    """What is said of a table that does not exist.
+
+    Args:
+        name: as resolved.
+        known: all tables and views that the one who asked may know of.
+    """
+    names = sorted(known)
+    if not names:
+        return NotFoundError(f"Table {name!r} does not exist; there are no tables yet")
+    near = [other for other in names if fold(other) == fold(name)]
+    if near and near[0] != fold(near[0]):
+        hint = f'; write "{near[0]}" in double quotes, since unquoted names are lower-cased'
+    else:
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return NotFoundError(
+        f"Table {name!r} does not exist{hint} (tables and views: {listed})".replace("?; ", "? ")
+    )

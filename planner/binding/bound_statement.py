@@ -1,0 +1,271 @@
+"""A bound statement: spliced text that remembers where it comes from, with slots for parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.transforms.determinism import calls_unstable
+from planner.binding.key_query import KeyQuery
+from planner.bridge.parameter_types import bindable, plain_value, sql_literal
+from planner.sql.as_of import AsOf
+from planner.sql.pieces import VECTOR, Piece, Slot
+from planner.sql.references import QUERY_STARTS
+from planner.sql.search_call import SearchCall
+from planner.sql.tokens import SqlText, at_position
+
+__all__ = ["BoundStatement", "StatementKind", "TableReference", "VectorsStatement", "statement_kind"]
+
+# Functions may be called without parentheses only if their names begin so.
+_CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+_DATAFUSION_POSITION = re.compile(r"Line: (\d+), Column: (\d+)")
+
+
+class StatementKind(Enum):
+    """What a statement does."""
+
+    QUERY = "query"
+    EXPLAIN = "explain"
+    EXPLAIN_ANALYZE = "explain analyze"
+    DESCRIBE = "describe"
+    SHOW = "show"
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """One use of a base table: `private_name` ("orders#1") stands for it in the rendered text.
+
+    `search` is the call in whose place it stands, None for the table itself; `vectors` is the subquery among
+    its arguments; `as_of` is the past that is meant, None for now.
+    """
+
+    private_name: str
+    table: str
+    search: SearchCall | None = None
+    vectors: VectorsStatement | None = None
+    as_of: AsOf | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsStatement:
+    """A statement whose rows are searched for; `ordinals` are its parameters in the statement around it."""
+
+    statement: BoundStatement
+    ordinals: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatement:
+    """A statement whose names are resolved.
+
+    `references` are its base-table references in order of appearance (views expanded), `parameter_count` the
+    number of values that `render` needs, `key_query` the same statement as a point lookup where it is one,
+    `system_tables` those of the schema `system` that it names, `distances` the distance functions that it
+    calls, `vectors` long constants that do not stand in its text: $vector_1 is the first one.
+    """
+
+    sql: str
+    kind: StatementKind
+    references: tuple[TableReference, ...]
+    parameter_count: int
+    key_query: KeyQuery | None
+    _pieces: tuple[Piece | Slot, ...] = field(repr=False)
+    system_tables: frozenset[str] = frozenset()
+    distances: frozenset[str] = frozenset()
+    vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every run certainly gives the same rows: no table is read and nothing is called."""
+        return (
+            self.kind is StatementKind.QUERY
+            and not (self.references or self.parameter_count or self.system_tables or self.lists_tables)
+            and not any(_CALL.search(piece.text) for piece in self._pieces if isinstance(piece, Piece))
+            and not self.changes_by_itself
+        )
+
+    @property
+    def lists_tables(self) -> bool:
+        """Whether the statement reads what DataFusion knows of all tables and views."""
+        return self.kind is StatementKind.SHOW or any(
+            "information_schema" in piece.text.lower() for piece in self._pieces if isinstance(piece, Piece)
+        )
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the text for DataFusion is the same for every run, and means the same at any time."""
+        if any(isinstance(piece, Slot) for piece in self._pieces):
+            return False
+        return not self.changes_by_itself
+
+    @property
+    def changes_by_itself(self) -> bool:
+        """Whether the statement calls what differs from run to run; a column of such a name counts, too."""
+        return calls_unstable(_WORD.findall(self.render()))
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether other statements run before it is planned, since they give it vectors to search for."""
+        return any(reference.vectors is not None for reference in self.references)
+
+    def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
+        """The types of parameters, where some are arguments of search functions.
+
+        Args:
+            types: as the rendered text tells them, which does not have those.
+        """
+        told = {
+            ordinal: kind
+            for reference in self.references
+            if reference.search is not None
+            for ordinal, kind in reference.search.parameter_types.items()
+        }
+        return tuple(told.get(ordinal, kind) for ordinal, kind in enumerate(types))
+
+    def render(self, parameters: Sequence[pa.Scalar] | None = None) -> str:
+        """The text for DataFusion: private table names, and parameters as typed literals.
+
+        Args:
+            parameters: One scalar per parameter; None leaves $1, $2, ... in place, for type inference.
+
+        Raises:
+            InvalidInputError: too few or too many values, with both counts.
+        """
+        return "".join(text for text, _ in self._render(parameters))
+
+    @property
+    def constants(self) -> dict[str, pa.Scalar]:
+        """The values of `vectors` by their names."""
+        kind = pa.list_(pa.float64())
+        return {
+            f"{VECTOR}{number}": pa.scalar(vector, kind)
+            for number, vector in enumerate(self.vectors, start=1)
+        }
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether the text for DataFusion says something in other words, which name columns otherwise."""
+        return any(piece.mend for piece in self._pieces)
+
+    @property
+    def as_written(self) -> BoundStatement:
+        """The statement without mends: it names columns as they are known."""
+        return replace(self, _pieces=tuple(piece for piece in self._pieces if not piece.mend))
+
+    def with_values(self, parameters: Sequence[pa.Scalar]) -> tuple[str, dict[str, pa.Scalar]]:
+        """The text for DataFusion with placeholders, and their values for `SessionContext.sql`.
+
+        Columns that are named after their expression (`SELECT id + $1`) keep the name that the statement had
+        when it was prepared. Values that DataFusion's bindings cannot take become literals in the text.
+
+        Raises:
+            InvalidInputError: too few or too many values, with both counts.
+            UnsupportedError: a value of a type that cannot be bound.
+        """
+        values = {
+            f"{i + 1}": bound
+            for i, value in enumerate(parameters)
+            if (bound := bindable(plain_value(value))) is not None
+        }
+        rendered = self._render(parameters, frozenset(int(name) - 1 for name in values))
+        return "".join(text for text, _ in rendered), values | self.constants
+
+    def syntax_error(self, message: str) -> InvalidInputError:
+        """DataFusion's complaint about the rendered text (no parameters given), shown in the original text.
+
+        Positions like "Line: 1, Column: 9" are translated; without one the message stands as it is.
+        """
+        found = _DATAFUSION_POSITION.search(message)
+        summary = re.sub(r'^.*ParserError\("(.*)"\).*$', r"\1", message, flags=re.DOTALL)
+        summary = re.sub(r" at Line: \d+, Column: \d+", "", summary).replace('\\"', '"')
+        if found is None and summary.endswith("EOF"):
+            return InvalidInputError(
+                at_position(self.sql, len(self.sql.rstrip()), f"Syntax error: {summary},")
+            )
+        if found is None:
+            return InvalidInputError(f"Syntax error: {summary}")
+        line, column = int(found[1]), int(found[2])
+        rendered = self.render()
+        lines = rendered.split("\n")
+        target = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+        reached = 0
+        for text, piece in self._render(None):
+            if reached + len(text) > target:
+                origin = piece.origin
+                if isinstance(piece, Piece) and piece.verbatim:
+                    origin += target - reached
+                break
+            reached += len(text)
+        else:
+            origin = len(self.sql)
+        return InvalidInputError(at_position(self.sql, origin, f"Syntax error: {summary},"))
+
+    def _render(
+        self, parameters: Sequence[pa.Scalar] | None, kept: frozenset[int] = frozenset()
+    ) -> list[tuple[str, Piece | Slot]]:
+        """Texts and the pieces that they come from; parameters in `kept` stay placeholders."""
+        if parameters is not None and len(parameters) != self.parameter_count:
+            raise InvalidInputError(
+                f"The statement has {self.parameter_count} parameter(s), "
+                f"and {len(parameters)} value(s) were bound"
+            )
+        rendered: list[tuple[str, Piece | Slot]] = []
+        for piece in self._pieces:
+            if isinstance(piece, Piece):
+                text = piece.text
+            elif parameters is None or piece.ordinal in kept:
+                text = f" ${piece.ordinal + 1} "
+            else:
+                text = f" {sql_literal(parameters[piece.ordinal])} "
+            rendered.append((text, piece))
+        return rendered
+
+
+_OFFERED = (
+    "there are SELECT, WITH, VALUES, EXPLAIN [ANALYZE], DESCRIBE, SHOW TABLES | COLUMNS | FUNCTIONS, and "
+    "INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, OPTIMIZE, ANALYZE, KILL QUERY"
+)
+_WRITES = re.compile("INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|OPTIMIZE|REPLACE")
+_TRANSACTIONS = re.compile("BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|ABORT|END")
+_SHOWN = frozenset({"TABLES", "COLUMNS", "FUNCTIONS"})
+
+
+def statement_kind(text: SqlText) -> tuple[StatementKind, int | None]:
+    """The kind, and the index of the query's first token; None where the statement is no query.
+
+    Raises:
+        InvalidInputError: EXPLAIN of something else than a query.
+        UnsupportedError: a statement that is not offered, or changes something.
+    """
+    words = text.words
+    word = words[0]
+    if word in QUERY_STARTS or word == "(":
+        return StatementKind.QUERY, 0
+    if word == "EXPLAIN":
+        i, kind = 1, StatementKind.EXPLAIN
+        if words[i] == "ANALYZE":
+            i, kind = 2, StatementKind.EXPLAIN_ANALYZE
+        i += words[i] == "VERBOSE"
+        i += 2 * (words[i] == "FORMAT")
+        if words[min(i, len(words) - 1)] in QUERY_STARTS or words[i] == "(":
+            return kind, i
+        raise text.error(min(i, len(text.tokens)), "EXPLAIN takes a query (SELECT ...), which should stand")
+    if word in {"DESCRIBE", "DESC"}:
+        return StatementKind.DESCRIBE, 1 if words[1] in QUERY_STARTS else None
+    if word == "SHOW" and words[1] in _SHOWN:
+        return StatementKind.SHOW, None
+    if _WRITES.fullmatch(word):
+        raise UnsupportedError(f"{word} is no query, and a query is expected here: SELECT, WITH or VALUES")
+    if _TRANSACTIONS.fullmatch(word):
+        raise UnsupportedError(
+            f"{word}: there are no transactions: each statement stands alone, and what it writes stays; "
+            "connect with autocommit"
+        )
+    shown = " ".join(token.text for token in text.tokens[: 2 if word == "SHOW" else 1])
+    raise UnsupportedError(f"The statement {shown!r} is not offered; {_OFFERED}")

@@ -1,0 +1,274 @@
+"""Statements that are point lookups in SQL dress: a full primary key equals constants, and nothing else.
+
+SELECT id, name AS n FROM orders WHERE id = $1
+SELECT * FROM orders o WHERE o.id IN (1, 2, 3)
+SELECT v FROM orders WHERE tenant = 'a' AND id = 7 LIMIT 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot.tokenizer_core import TokenType
+
+from planner.sql.references import TableSite
+from planner.sql.tokens import SqlText
+
+__all__ = ["KeyQuery", "find_key_query"]
+
+_INT64_MAX = 2**63 - 1
+_CLAUSE_STARTS = frozenset({"", "WHERE", "LIMIT", "FROM"})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQuery:
+    """A query that a point lookup answers without DataFusion.
+
+    `columns` are (column, output name) in output order; `constants` gives per key column, in key order, what
+    it must equal: literals as scalars, parameters as their ordinal from 0. Several constants (IN) are
+    possible for a single-column key only.
+    """
+
+    table: str
+    columns: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, tuple[pa.Scalar | int, ...]], ...]
+
+    def keys(self, parameters: Sequence[pa.Scalar], schema: pa.Schema) -> pa.Table | None:
+        """The keys that are asked for.
+
+        Args:
+            parameters: The values bound to the statement.
+            schema: The table's columns.
+
+        Returns:
+            Rows of typed key columns, without duplicates and without NULLs (which equal nothing); None when a
+            value is not exactly one of the key column's type, so that DataFusion's own coercion must decide.
+        """
+        fields = pa.schema([schema.field(name) for name, _ in self.constants])
+        columns = []
+        for name, constants in self.constants:
+            field = fields.field(name)
+            values: list[Any] = []
+            for constant in constants:
+                given = parameters[constant] if isinstance(constant, int) else constant
+                if not given.is_valid:
+                    continue
+                value = _exact(given, field.type)
+                if value is None:
+                    return None
+                values.append(value)
+            if pa.types.is_integer(field.type):
+                values = [value.as_py() for value in values]  # pyarrow reads these faster
+            column = pa.array(values, field.type)
+            columns.append(column if len(column) < 2 else pc.unique(column))
+        if not all(map(len, columns)):
+            return fields.empty_table()
+        return pa.Table.from_arrays(columns, schema=fields)
+
+
+def _exact(value: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
+    """The value in the key's type, where the comparison has only one reading."""
+    types = pa.types
+    if types.is_floating(dtype) or types.is_nested(dtype) or types.is_dictionary(dtype):
+        return None
+    if value.type == dtype:
+        return value
+    same_family = (types.is_integer(value.type) and types.is_integer(dtype)) or any(
+        value.type in family and dtype in family for family in (_STRINGS, _BINARIES)
+    )
+    if not same_family:
+        return None
+    try:
+        return value.cast(dtype)
+    except pa.ArrowInvalid:
+        return None
+
+
+_STRINGS = frozenset({pa.string(), pa.large_string(), pa.string_view()})
+_BINARIES = frozenset({pa.binary(), pa.large_binary(), pa.binary_view()})
+
+
+def find_key_query(
+    text: SqlText,
+    site: TableSite,
+    *,
+    table: str,
+    columns: Sequence[str],
+    primary_key: tuple[str, ...],
+    slots: Mapping[int, int],
+) -> KeyQuery | None:
+    """Recognises a point lookup; None for every statement that is anything more.
+
+    Args:
+        text: The whole statement.
+        site: Its only table reference.
+        table: The base table behind it.
+        columns: The table's column names.
+        primary_key: Its key columns.
+        slots: Token index -> ordinal of each parameter.
+    """
+    reader = _Reader(text, site, table, columns, slots)
+    if text.words[0] != "SELECT" or len(set(columns)) < len(columns):
+        return None
+    selected = reader.select_list()
+    if selected is None or reader.at != site.first:
+        return None
+    reader.at = site.last + 1
+    if not reader.alias() or not reader.take("WHERE"):
+        return None
+    conditions: dict[str, tuple[pa.Scalar | int, ...]] = {}
+    while True:
+        condition = reader.condition()
+        if condition is None or condition[0] in conditions:
+            return None
+        conditions[condition[0]] = condition[1]
+        if not reader.take("AND"):
+            break
+    limit = reader.limit()
+    most = max(map(len, conditions.values()))
+    if limit is None or limit < most or text.words[reader.at] or set(conditions) != set(primary_key):
+        return None
+    if most > 1 and len(primary_key) > 1:
+        return None
+    return KeyQuery(table, selected, tuple((name, conditions[name]) for name in primary_key))
+
+
+class _Reader:
+    """Reads the few forms from left to right; None or False means: another form."""
+
+    def __init__(
+        self, text: SqlText, site: TableSite, table: str, columns: Sequence[str], slots: Mapping[int, int]
+    ) -> None:
+        self.at = 1
+        self._text = text
+        self._names = text.names
+        self._words = text.words
+        self._columns = columns
+        self._slots = slots
+        self._qualifiers: set[tuple[str, ...]] = {(), (table,), site.parts, site.parts[-2:]}
+        self._site = site
+
+    def take(self, word: str) -> bool:
+        """Steps over one word if it stands here."""
+        found = self._words[self.at] == word
+        self.at += found
+        return found
+
+    def alias(self) -> bool:
+        """Steps over the table's alias; an alias with column names is another form."""
+        return not self._site.has_alias or self._alias_name() is not None
+
+    def select_list(self) -> tuple[tuple[str, str], ...] | None:
+        """The selected columns, up to and over FROM."""
+        if self._site.has_alias:
+            after = self._site.last + 1
+            after += self._words[after] == "AS"
+            if after not in self._names:
+                return None
+            self._qualifiers = {(), (self._text.name(after),)}
+        selected: list[tuple[str, str]] = []
+        while True:
+            if self.take("*"):
+                selected += [(name, name) for name in self._columns]
+            else:
+                column = self._column(star=True)
+                if column is None:
+                    return None
+                if column == "*":
+                    selected += [(name, name) for name in self._columns]
+                else:
+                    named = self._words[self.at] not in {",", "FROM"}
+                    output = self._alias_name() if named else column
+                    if not output:
+                        return None
+                    selected.append((column, output))
+            if self.take("FROM"):
+                break
+            if not self.take(","):
+                return None
+        outputs = [output for _, output in selected]
+        return tuple(selected) if len(set(outputs)) == len(outputs) else None
+
+    def condition(self) -> tuple[str, tuple[pa.Scalar | int, ...]] | None:
+        """`column = constant`, `constant = column` or `column IN (constants)`."""
+        constant = self._constant()
+        if constant is not None:
+            column = self._column() if self.take("=") else None
+            return None if column is None else (column, (constant,))
+        column = self._column()
+        if column is not None and self.take("="):
+            constant = self._constant()
+            return None if constant is None else (column, (constant,))
+        if column is None or not self.take("IN") or not self.take("("):
+            return None
+        constants = []
+        while (constant := self._constant()) is not None:
+            constants.append(constant)
+            if self.take(")"):
+                return column, tuple(constants)
+            if not self.take(","):
+                return None
+        return None
+
+    def limit(self) -> int | None:
+        """The limit that ends the statement, a large number without one, None for other forms."""
+        if not self.take("LIMIT"):
+            return _INT64_MAX
+        if self._words[self.at] != "0" or not self._text.tokens[self.at].text.isdecimal():
+            return None
+        self.at += 1
+        return int(self._text.tokens[self.at - 1].text)
+
+    def _alias_name(self) -> str | None:
+        explicit = self.take("AS")
+        if self.at not in self._names or (not explicit and self._words[self.at] in _CLAUSE_STARTS):
+            return None
+        self.at += 1
+        return self._text.name(self.at - 1)
+
+    def _column(self, *, star: bool = False) -> str | None:
+        """A possibly qualified column of the table; "*" for `t.*` where that is allowed."""
+        text, words = self._text, self._words
+        if self.at not in self._names:
+            return None
+        parts = [text.name(self.at)]
+        i = self.at
+        while words[i + 1] == "." and (i + 2 in self._names or (star and words[i + 2] == "*")):
+            i += 2
+            parts.append("*" if words[i] == "*" else text.name(i))
+        *qualifiers, name = parts
+        if tuple(qualifiers) not in self._qualifiers or (name not in self._columns and words[i] != "*"):
+            return None
+        self.at = i + 1
+        return name
+
+    def _constant(self) -> pa.Scalar | int | None:
+        """A parameter's ordinal or a literal; nothing is consumed when neither stands here."""
+        if self.at in self._slots:
+            ordinal = self._slots[self.at]
+            self.at += 1 + (self._words[self.at] == "$")
+            return ordinal
+        negative = self._words[self.at] == "-"
+        i = self.at + negative
+        if i >= len(self._text.tokens):
+            return None
+        token, word = self._text.tokens[i], self._words[i]
+        value: pa.Scalar | None = None
+        if token.token_type is TokenType.NUMBER and token.text.isdecimal():
+            number = -int(token.text) if negative else int(token.text)
+            value = pa.scalar(number) if abs(number) <= _INT64_MAX else None
+        elif negative or self._words[i + 1] == ".":
+            return None
+        elif token.token_type is TokenType.STRING:
+            value = pa.scalar(token.text)
+        elif word in {"TRUE", "FALSE"}:
+            value = pa.scalar(word == "TRUE")
+        elif word == "NULL":
+            value = pa.scalar(None)
+        if value is not None:
+            self.at = i + 1
+        return value

@@ -1,0 +1,245 @@
+"""Substrait plans: what they call tables is resolved like the names of a statement.
+
+    read {namedTable: orders, baseSchema: [id, note], projection: [1]}
+->  project {input: read {namedTable: "orders#1", baseSchema: [id, note]}, emit: [1]}
+    over  "orders#1" = SELECT id, note FROM orders
+
+Each table that a plan reads becomes the plan of a statement of its own. So a plan sees the tables, views,
+rows and columns that its principal sees, and all that it reads belongs to one run, with one snapshot per
+table. The table may have more columns than the plan knows of. The projection moves out of the read, since
+DataFusion takes it only from a bare table there; the optimizer moves it back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeAlias
+
+from datafusion import DataFrame, SessionContext
+from datafusion.substrait import Consumer, Plan, Serde
+
+from memwal.errors import InvalidInputError, UnsupportedError
+from planner.binding.bind import NameResolver, bind
+from planner.binding.bound_statement import BoundStatement, StatementKind
+from planner.sql.tokens import fold, quote
+
+_WRAPPERS = re.compile(r"^(?:DataFusion error: |Error during planning: |Substrait error: )+")
+_NOT_IMPLEMENTED = "This feature is not implemented:"
+_PRIVATE_NAME = re.compile(r"(\w+)#\d+")
+_NOT_PLAIN = re.compile("[^a-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPlan:
+    """A Substrait plan whose tables have private names; stands where a bound statement can.
+
+    Attributes:
+        sql: what the plan is called in logs, errors and lists of statements.
+        relations: private name -> the statement that reads what the name stands for.
+    """
+
+    sql: str
+    relations: Mapping[str, BoundStatement]
+    _plan: str
+    """JSON."""
+
+    kind: ClassVar[StatementKind] = StatementKind.QUERY
+    references: ClassVar[tuple[()]] = ()
+    parameter_count: ClassVar[int] = 0
+    key_query: ClassVar[None] = None
+    system_tables: ClassVar[frozenset[str]] = frozenset()
+    is_constant: ClassVar[bool] = False
+
+    @property
+    def lists_tables(self) -> bool:
+        """Whether the plan reads what lists the tables, and changes with them."""
+        return any(statement.lists_tables for statement in self.relations.values())
+
+    def frame(self, context: SessionContext, relations: Mapping[str, DataFrame]) -> DataFrame:
+        """The plan as DataFusion plans it.
+
+        Args:
+            context: to plan in.
+            relations: private name -> the plan of its statement.
+
+        Raises:
+            InvalidInputError: the plan contradicts itself, or the tables that it reads.
+            UnsupportedError: it has something in it that DataFusion does not know.
+        """
+        for name, relation in relations.items():
+            context.register_view(quote(name), relation)
+        try:
+            plan = Consumer.from_substrait_plan(context, Plan.from_json(self._plan))
+            frame = context.create_dataframe_from_logical_plan(plan)
+            # DataFusion believes what a plan says of itself until it works on it.
+            frame.optimized_logical_plan()
+            frame.schema()
+        except Exception as error:
+            raise self._refused(str(error)) from error
+        except BaseException as error:
+            # DataFusion's reader of plans panics where it meets what it did not expect.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise self._refused("it is not well-formed") from error
+        return frame
+
+    def _refused(self, reason: str) -> InvalidInputError | UnsupportedError:
+        text = _WRAPPERS.sub("", _PRIVATE_NAME.sub(r"\1", reason))
+        if text.startswith(_NOT_IMPLEMENTED):
+            return UnsupportedError(f"{self.sql}: {text.removeprefix(_NOT_IMPLEMENTED).strip()}")
+        return InvalidInputError(f"{self.sql}: {text}")
+
+    def syntax_error(self, message: str) -> InvalidInputError:
+        """DataFusion's complaint about the plan."""
+        return InvalidInputError(f"{self.sql}: {message}")
+
+
+def bind_plan(plan: bytes, resolver: NameResolver) -> BoundPlan:
+    """Resolves the names of the tables that a plan reads.
+
+    Args:
+        plan: a serialized substrait.Plan.
+        resolver: what the names mean.
+
+    Raises:
+        InvalidInputError: the bytes are no plan.
+        NotFoundError: a table that does not exist.
+        UnsupportedError: the plan reads something else than tables.
+    """
+    name = f"Substrait plan {hashlib.blake2b(plan, digest_size=8).hexdigest()}"
+    try:
+        document = json.loads(Serde.deserialize_bytes(plan).to_json())
+    except Exception as error:
+        raise InvalidInputError(
+            f"{name} cannot be read: {len(plan)} bytes that are no serialized substrait.Plan"
+        ) from error
+    _check_memberships(document, name, _connectives(document), is_plain=False)
+    relations: dict[str, BoundStatement] = {}
+    for read in _reads(document):
+        if "virtualTable" in read["read"]:
+            # Its rows are in the plan itself.
+            continue
+        parts = _name_of(read["read"], name)
+        table = ".".join(quote(part) for part in parts)
+        private = f"{_NOT_PLAIN.sub('_', fold(parts[-1]))}#{len(relations) + 1}"
+        columns = ", ".join(map(quote, _columns(read["read"], name))) or "*"
+        relations[private] = bind(f"SELECT {columns} FROM {table}", resolver)  # noqa: S608 - quoted just above
+        read["read"]["namedTable"]["names"] = [private]
+        _move_projection(read, name)
+    return BoundPlan(name, relations, json.dumps(document))
+
+
+@cache
+def substrait_version() -> str:
+    """The Substrait release whose plans DataFusion writes and reads."""
+    plan = json.loads(Serde.serialize_to_plan("SELECT 1", SessionContext()).to_json())
+    version = plan["version"]
+    return ".".join(str(version.get(part, 0)) for part in ("majorNumber", "minorNumber", "patchNumber"))
+
+
+def _connectives(document: Mapping[str, Any]) -> frozenset[int]:
+    """The references of a plan to the functions AND and OR."""
+    functions = [one.get("extensionFunction", {}) for one in document.get("extensions", ())]
+    # A name may have the types of its arguments behind it.
+    return frozenset(
+        one.get("functionAnchor", 0)
+        for one in functions
+        if one.get("name", "").partition(":")[0] in {"and", "or"}
+    )
+
+
+def _check_memberships(node: Any, plan: str, connectives: frozenset[int], *, is_plain: bool) -> None:  # noqa: ANN401
+    """Refuse memberships that DataFusion 54 would take for false where they are NULL, if that matters.
+
+    Args:
+        node: of the plan.
+        plan: its name.
+        connectives: see `_connectives`.
+        is_plain: whether the node is a condition where NULL counts as false.
+    """
+    if isinstance(node, list):
+        for one in node:
+            _check_memberships(one, plan, connectives, is_plain=is_plain)
+    elif isinstance(node, dict):
+        if "inPredicate" in node.get("subquery", {}) and not is_plain:
+            msg = (
+                f"{plan} has a membership (in_predicate) under something else than AND and OR in a filter: "
+                "join what it is about, with JOIN_TYPE_LEFT_ANTI for NOT EXISTS, say, or send SQL"
+            )
+            raise UnsupportedError(msg)
+        function = node.get("scalarFunction")
+        stays = is_plain and function is not None and function.get("functionReference", 0) in connectives
+        for key, child in node.items():
+            inherits = stays or (is_plain and key in {"arguments", "value"}) or key == "condition"
+            _check_memberships(child, plan, connectives, is_plain=inherits)
+
+
+def _reads(node: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON
+    """Every relation {"read": ...} of a plan, inner ones too."""
+    if isinstance(node, dict):
+        # Children first: the relation itself may be rewritten.
+        for child in list(node.values()):
+            yield from _reads(child)
+        if isinstance(node.get("read"), dict):
+            yield node
+    elif isinstance(node, list):
+        for child in node:
+            yield from _reads(child)
+
+
+def _name_of(read: Mapping[str, Any], plan: str) -> tuple[str, ...]:
+    """The parts of a table's name."""
+    names = read.get("namedTable", {}).get("names", ())
+    if not names:
+        kinds = sorted(kind for kind in read if kind.endswith(("Table", "Files")))
+        raise UnsupportedError(
+            f"{plan} reads {' and '.join(kinds) or 'something without a name'}: only named tables can be read"
+        )
+    return tuple(names)
+
+
+def _columns(read: Mapping[str, Any], plan: str) -> list[str]:
+    """The columns that a plan takes a table to have; the names of their parts stand between them."""
+    schema = read.get("baseSchema", {})
+    names = iter(schema.get("names", ()))
+    try:
+        columns = []
+        for kind in schema.get("struct", {}).get("types", ()):
+            columns.append(next(names))
+            _skip_parts(kind, names)
+    except StopIteration:
+        raise InvalidInputError(f"{plan} has columns without names in the schema of a table") from None
+    return columns
+
+
+def _skip_parts(kind: Mapping[str, Any], names: Iterator[str]) -> None:
+    """Leaves out the names of the fields inside a type."""
+    for inner in kind.get("struct", {}).get("types", ()):
+        next(names)
+        _skip_parts(inner, names)
+    for container in ("list", "map"):
+        for part in ("type", "key", "value"):
+            if part in kind.get(container, {}):
+                _skip_parts(kind[container][part], names)
+
+
+def _move_projection(relation: dict[str, Any], plan: str) -> None:
+    """Lets the columns be chosen by a relation of its own, behind the read."""
+    projection = relation["read"].pop("projection", None)
+    if projection is None:
+        return
+    items = projection.get("select", {}).get("structItems", ())
+    if any("child" in item for item in items):
+        raise UnsupportedError(f"{plan} reads a part of a column: read the column, and take the part from it")
+    read = relation.pop("read")
+    emit = {"outputMapping": [item.get("field", 0) for item in items]}
+    relation["project"] = {"common": {"emit": emit}, "input": {"read": read}}
+
+
+Bound: TypeAlias = BoundStatement | BoundPlan
+"""What can be planned."""

@@ -1,0 +1,1 @@
+"""DataFusion's types, expressions and plans, read and made."""

@@ -1,0 +1,375 @@
+"""Parameters of a statement: which types DataFusion expects, and values as exact literals."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from datafusion.plan import LogicalPlan
+
+from memwal.errors import UnsupportedError
+from planner.bridge.placeholder_types import placeholder_types
+
+__all__ = ["bindable", "parameter_types", "plain_value", "sql_literal"]
+
+# How DataFusion prints a parameter whose type it has inferred, up to where the type begins.
+_TYPED = re.compile(
+    r'Placeholder \{ id: "\$(\d+)", field: Some\(Field \{ name: "(?:[^"\\]|\\.)*", data_type: '
+)
+_CAST = re.compile(
+    r'Cast\(\w+ \{ expr: Placeholder\(Placeholder \{ id: "\$(\d+)", field: None \}\), '
+    r'field: Field \{ name: "(?:[^"\\]|\\.)*", data_type: '
+)
+_LIMIT = re.compile(r'(?:skip|fetch): Some\(Placeholder\(Placeholder \{ id: "\$(\d+)", field: None \}\)\)')
+_FIELD = re.compile(r'Field \{ (?:name: "((?:[^"\\]|\\.)*)", )?data_type: ')
+_ARGUMENT = re.compile(r'(?:Some\(")?([-+/\w:]*)(?:"\))?')
+
+_PLAIN_TYPES = {
+    "Boolean": pa.bool_(),
+    "Int8": pa.int8(),
+    "Int16": pa.int16(),
+    "Int32": pa.int32(),
+    "Int64": pa.int64(),
+    "UInt8": pa.uint8(),
+    "UInt16": pa.uint16(),
+    "UInt32": pa.uint32(),
+    "UInt64": pa.uint64(),
+    "Float16": pa.float16(),
+    "Float32": pa.float32(),
+    "Float64": pa.float64(),
+    "Utf8": pa.string(),
+    "LargeUtf8": pa.large_string(),
+    "Utf8View": pa.string(),
+    "Binary": pa.binary(),
+    "LargeBinary": pa.large_binary(),
+    "BinaryView": pa.binary(),
+    "Date32": pa.date32(),
+    "Date64": pa.date64(),
+}
+_UNITS = {"Second": "s", "Millisecond": "ms", "Microsecond": "us", "Nanosecond": "ns"}
+_UNIT_NAMES = {unit: name for name, unit in _UNITS.items()}
+_TYPE_NAMES = {dtype: name for name, dtype in _PLAIN_TYPES.items() if not name.endswith("View")} | {
+    pa.string_view(): "Utf8View",
+    pa.binary_view(): "BinaryView",
+    pa.null(): "Null",
+    pa.month_day_nano_interval(): "Interval(MonthDayNano)",
+}
+_DECIMALS = {
+    "Decimal32": pa.decimal32,
+    "Decimal64": pa.decimal64,
+    "Decimal128": pa.decimal128,
+    "Decimal256": pa.decimal256,
+}
+_UNIT_TYPES = {"Time32": pa.time32, "Time64": pa.time64, "Duration": pa.duration}
+# Types whose natural SQL text already has exactly that type.
+_NATURAL = frozenset({pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.binary()})
+
+
+def parameter_types(
+    logical_plan: LogicalPlan, count: int, optimized: Callable[[], LogicalPlan] | None = None
+) -> tuple[pa.DataType, ...]:
+    """The types that a plan expects of $1 ... $count.
+
+    Args:
+        logical_plan: `DataFrame.logical_plan()` of the statement with its placeholders in place.
+        count: How many parameters the statement has.
+        optimized: Makes the optimized plan; asked only when parameters stand inside subqueries, which the
+            logical plan does not show and the optimized one has turned into joins.
+
+    Returns:
+        One type per parameter: inferred from what it is compared with, cast to or used as; string where
+        DataFusion leaves it open. Never null, view or dictionary types.
+    """
+    types = placeholder_types(logical_plan)
+    if len(types) < count:
+        # What the bindings show no object of: plans of subqueries, counts of a Limit, FILTER of an aggregate.
+        shown = repr(logical_plan)
+        _collect(shown, types)
+        if len(types) < count and "<subquery>" in shown and optimized is not None:
+            joined = optimized()
+            types = placeholder_types(joined) | types
+            _collect(repr(joined), types)
+    return tuple(types.get(ordinal, pa.string()) for ordinal in range(1, count + 1))
+
+
+def _collect(shown: str, types: dict[int, pa.DataType]) -> None:
+    """Adds the types that a printed plan tells; earlier findings stand."""
+    for pattern in (_TYPED, _CAST):
+        for match in pattern.finditer(shown):
+            dtype = _TypeReader(shown, match.end()).read()
+            if dtype is not None:
+                types.setdefault(int(match[1]), dtype)
+    for match in _LIMIT.finditer(shown):
+        types.setdefault(int(match[1]), pa.int64())
+
+
+class _TypeReader:
+    """Reads one data type as Rust prints it, e.g. Timestamp(Microsecond, Some("UTC"))."""
+
+    def __init__(self, text: str, position: int) -> None:
+        self._text = text
+        self._at = position
+
+    def read(self) -> pa.DataType | None:
+        """The type, without views and dictionaries; None for one that no parameter can have."""
+        word = re.compile(r"\w+").match(self._text, self._at)
+        if word is None:
+            return None
+        self._at = word.end()
+        name = word[0]
+        if name in _PLAIN_TYPES:
+            return _PLAIN_TYPES[name]
+        if not self._skip("("):
+            return None
+        try:
+            return self._nested(name)
+        except (KeyError, ValueError, pa.ArrowInvalid):
+            return None
+
+    def _nested(self, name: str) -> pa.DataType | None:
+        if name in {"List", "LargeList", "FixedSizeList"}:
+            item = self._field()
+            if item is None or name != "FixedSizeList":
+                return None if item is None else (pa.list_ if name == "List" else pa.large_list)(item)
+            return pa.list_(item, int(self._argument()))
+        if name == "Struct":
+            return self._struct()
+        if name == "Dictionary":
+            self.read()
+            self._skip(", ")
+            return self.read()
+        return _scalar_type(name, self._argument)
+
+    def _struct(self) -> pa.DataType | None:
+        self._skip("[")
+        fields = []
+        while self._text[self._at] != "]":
+            field = self._field()
+            if field is None:
+                return None
+            fields.append(field)
+            self._skip(", ")
+        return pa.struct(fields)
+
+    def _field(self) -> pa.Field | None:
+        """Field { name: "a", data_type: Int64, nullable: true }; a list's item has no name in print."""
+        head = _FIELD.match(self._text, self._at)
+        if head is None:
+            return None
+        self._at = head.end()
+        dtype = self.read()
+        self._at = self._text.index("}", self._at) + 1
+        self._skip(")")
+        self._skip(", ")
+        name = "item" if head[1] is None else head[1].replace('\\"', '"')
+        return None if dtype is None else pa.field(name, dtype)
+
+    def _argument(self) -> str:
+        match = _ARGUMENT.match(self._text, self._at)
+        if match is None:
+            return ""
+        self._at = match.end()
+        self._skip(", ")
+        return match[1]
+
+    def _skip(self, what: str) -> bool:
+        found = self._text.startswith(what, self._at)
+        self._at += len(what) * found
+        return found
+
+
+def _scalar_type(name: str, argument: Callable[[], str]) -> pa.DataType | None:
+    """A type with arguments that are no types, e.g. Decimal128(10, 2)."""
+    if name == "Timestamp":
+        unit, zone = _UNITS[argument()], argument()
+        return pa.timestamp(unit, None if zone == "None" else zone)
+    if name in _DECIMALS:
+        precision, scale = int(argument()), int(argument())
+        return _DECIMALS[name](precision, scale)
+    make = _UNIT_TYPES.get(name)
+    if make is not None:
+        return make(_UNITS[argument()])
+    if name == "FixedSizeBinary":
+        return pa.binary(int(argument()))
+    return pa.month_day_nano_interval() if name == "Interval" else None
+
+
+def sql_literal(value: pa.Scalar) -> str:
+    """A value as DataFusion literal text that has exactly the scalar's value and type.
+
+    Dictionary, run-end-encoded and extension scalars become their plain values.
+
+    Raises:
+        UnsupportedError: a type that has no literal, named.
+    """
+    value = plain_value(value)
+    dtype = value.type
+    if pa.types.is_null(dtype):
+        return "NULL"
+    if not value.is_valid:
+        return f"arrow_cast(NULL, '{_type_name(dtype)}')"
+    text = _natural_text(value)
+    if dtype in _NATURAL:
+        return text
+    if pa.types.is_struct(dtype) or pa.types.is_map(dtype):
+        return text
+    return f"arrow_cast({text}, '{_type_name(dtype)}')"
+
+
+def bindable(value: pa.Scalar) -> pa.Scalar | None:
+    """What DataFusion's bindings take for a placeholder in place of a plain value; None where they take none.
+
+    They stumble over nested NULLs. Where a vector is wanted, the statement casts what is bound to a list of
+    doubles, so that NULL needs no type.
+    """
+    kind = value.type
+    if not pa.types.is_nested(kind):
+        return value
+    if not pa.types.is_list(kind) or not _is_number(kind.value_type):
+        return None
+    if value.is_valid:
+        return value
+    return pa.scalar(None) if kind.value_type == pa.float64() else None
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def plain_value(value: pa.Scalar) -> pa.Scalar:
+    """The value without dictionary, run-end encoding or extension type."""
+    if isinstance(value, pa.ExtensionScalar):
+        return plain_value(value.value) if value.is_valid else pa.scalar(None, value.type.storage_type)
+    if isinstance(value, pa.DictionaryScalar):
+        return value.value if value.is_valid else pa.scalar(None, value.type.value_type)
+    if isinstance(value, pa.RunEndEncodedScalar):
+        return plain_value(value.value) if value.is_valid else pa.scalar(None, value.type.value_type)
+    return value
+
+
+def _natural_text(value: pa.Scalar) -> str:  # noqa: PLR0912 -- one line per family of types
+    """SQL text of a valid scalar whose value is exact and whose type is near enough to be cast."""
+    dtype, types = value.type, pa.types
+    if types.is_boolean(dtype):
+        return "TRUE" if value.as_py() else "FALSE"
+    if types.is_integer(dtype):
+        return _number(value.as_py())
+    if types.is_floating(dtype):
+        return _float(float(value.as_py()))
+    if types.is_decimal(dtype):
+        if dtype.scale < 0:
+            raise UnsupportedError(
+                f"A parameter of type {dtype} has a negative scale; bind decimal(p, s >= 0)"
+            )
+        return f"'{value.as_py():f}'"
+    if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
+        return _text(value.as_py())
+    if _is_binary(dtype):
+        return f"X'{value.as_py().hex()}'"
+    if types.is_date32(dtype) or types.is_time32(dtype):
+        return f"arrow_cast({_number(value.value)}, 'Int32')"
+    if types.is_temporal(dtype) and not types.is_interval(dtype):
+        return _number(value.value)
+    if types.is_interval(dtype):
+        months, days, nanoseconds = value.as_py()
+        return f"'{months} months {days} days {nanoseconds} nanoseconds'"
+    if types.is_struct(dtype):
+        fields = (f"{_text(field.name)}, {sql_literal(value[i])}" for i, field in enumerate(dtype))
+        return f"named_struct({', '.join(fields)})"
+    if types.is_map(dtype):
+        entries = value.values
+        return f"map({_array(entries.field(0), dtype.key_type)}, {_array(entries.field(1), dtype.item_type)})"
+    if types.is_list(dtype) or types.is_large_list(dtype) or types.is_fixed_size_list(dtype):
+        return f"make_array({', '.join(_elements(value.values))})"
+    raise UnsupportedError(f"A parameter of type {dtype} has no literal; bind it as another type")
+
+
+def _elements(values: pa.Array) -> Iterable[str]:
+    """Texts of a list's elements; flat ones stay short, since the list is cast as a whole."""
+    if pa.types.is_floating(values.type):
+        return ["NULL" if v is None else _float(v) for v in pc.cast(values, pa.float64()).to_pylist()]
+    if pa.types.is_integer(values.type) and values.type != pa.uint64():
+        return ["NULL" if v is None else _number(v) for v in values.to_pylist()]
+    return [sql_literal(value) for value in values]
+
+
+def _array(values: pa.Array, dtype: pa.DataType) -> str:
+    return f"arrow_cast(make_array({', '.join(_elements(values))}), 'List({_type_name(dtype)})')"
+
+
+def _number(value: int) -> str:
+    # Parentheses keep "a-?" from becoming the comment "a--1".
+    return str(value) if value >= 0 else f"({value})"
+
+
+def _float(value: float) -> str:
+    if math.isnan(value) or math.isinf(value):
+        return f"arrow_cast('{value}', 'Float64')"
+    return repr(value) if math.copysign(1.0, value) > 0 else f"({value!r})"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _is_binary(dtype: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_binary(dtype)
+        or types.is_large_binary(dtype)
+        or types.is_binary_view(dtype)
+        or types.is_fixed_size_binary(dtype)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _type_name(dtype: pa.DataType) -> str:
+    """The type in the notation of arrow_cast, quotes doubled for use inside a string literal.
+
+    Raises:
+        UnsupportedError: a type without such a notation.
+    """
+    types = pa.types
+    plain = _TYPE_NAMES.get(dtype)
+    if plain is not None:
+        return plain
+    if types.is_timestamp(dtype):
+        zone = "None" if dtype.tz is None else f'Some("{dtype.tz}")'
+        return f"Timestamp({_UNIT_NAMES[dtype.unit]}, {zone})".replace("'", "''")
+    if types.is_time(dtype):
+        return f"Time{dtype.bit_width}({_UNIT_NAMES[dtype.unit]})"
+    if types.is_duration(dtype):
+        return f"Duration({_UNIT_NAMES[dtype.unit]})"
+    if types.is_decimal(dtype):
+        return f"Decimal{dtype.bit_width}({dtype.precision}, {dtype.scale})"
+    if types.is_fixed_size_binary(dtype):
+        return f"FixedSizeBinary({dtype.byte_width})"
+    if types.is_fixed_size_list(dtype):
+        return f"FixedSizeList({dtype.list_size} x nullable {_type_name(dtype.value_type)})"
+    if types.is_list(dtype):
+        return f"List(nullable {_type_name(dtype.value_type)})"
+    if types.is_large_list(dtype):
+        return f"LargeList(nullable {_type_name(dtype.value_type)})"
+    if types.is_dictionary(dtype):
+        return _type_name(dtype.value_type)
+    if types.is_struct(dtype):
+        fields = (f'"{_escaped(field.name)}": nullable {_type_name(field.type)}' for field in dtype)
+        return f"Struct({', '.join(fields)})"
+    if types.is_map(dtype):
+        entries = (
+            f'Struct("key": {_type_name(dtype.key_type)}, "value": nullable {_type_name(dtype.item_type)})'
+        )
+        return f'Map("entries": {entries}, unsorted)'
+    raise UnsupportedError(f"A parameter of type {dtype} has no literal; bind it as another type")
+
+
+def _escaped(name: str) -> str:
+    if '"' in name or "\\" in name:
+        raise UnsupportedError(
+            f"A parameter with a struct field named {name!r} has no literal; rename the field"
+        )
+    return name.replace("'", "''")

@@ -1,0 +1,220 @@
+"""Types that clients can read: no views, no dictionaries, no run-end encoding.
+
+The Arrow Flight SQL JDBC driver needs more. It reads unsigned integers as if they had a sign, and fails on
+float16, narrow decimals and getObject of a timestamp with zone; it binds times and timestamps as milliseconds
+whatever the unit. So it gets wider integers, float32, timestamps without zone (in UTC), and parameters in
+milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from datafusion import SessionConfig, SessionContext
+
+from memwal.errors import InvalidInputError, LanceGatewayError
+from planner.bridge.distance_functions import is_vector_type
+from planner.sql.vector_text import read_vector
+
+
+def typed_values(values: Sequence[pa.Scalar], schema: pa.Schema) -> tuple[pa.Scalar, ...]:
+    """The values that were bound, as the statement expects them.
+
+    Args:
+        values: one per parameter.
+        schema: one field per parameter.
+
+    Raises:
+        InvalidInputError: too few or too many, or a value of the wrong type.
+    """
+    if len(values) != len(schema):
+        msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
+        raise InvalidInputError(msg)
+    return tuple(_typed(value, field) for value, field in zip(values, schema, strict=True))
+
+
+def _typed(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
+    if value.type.equals(field.type):
+        return value
+    if not value.is_valid:
+        return pa.scalar(None, field.type)
+    if is_vector_type(field.type) and pa.types.is_string(value.type):
+        numbers = read_vector(value.as_py())
+        if numbers is not None:
+            return pa.scalar(numbers, field.type)
+    try:
+        return value.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        # DataFusion may know a way (a decimal compared with an int column); keep what was bound.
+        if are_comparable(value.type, field.type):
+            return value
+        msg = (
+            f"parameter {field.name} is {value.as_py()!r} ({value.type}), but {field.type} is needed: {error}"
+        )
+        raise InvalidInputError(msg) from error
+
+
+def are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether values of one type can be compared with those of another without becoming ones of that type.
+
+    1.5 is no int64, yet it can be compared with one; so can milliseconds with seconds.
+    """
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
+        return (kind.tz is None) == (other.tz is None)
+    return _is_number(kind) and _is_number(other)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+TypeSet: TypeAlias = Literal["arrow", "jdbc"]
+"""For whom types are plain: every Arrow client, or the JDBC driver."""
+
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_JDBC = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}
+
+
+def plain_type(data_type: pa.DataType, types: TypeSet = "arrow") -> pa.DataType:
+    """Returns the type that clients can read for values of `data_type`."""
+    if pa.types.is_dictionary(data_type) or pa.types.is_run_end_encoded(data_type):
+        return plain_type(data_type.value_type, types)
+    if pa.types.is_nested(data_type):
+        return _plain_nested(data_type, types)
+    plain = _PLAIN.get(data_type, data_type)
+    return _jdbc_type(plain) if types == "jdbc" else plain
+
+
+def _jdbc_type(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(data_type):
+        return pa.timestamp(data_type.unit)
+    if pa.types.is_decimal32(data_type) or pa.types.is_decimal64(data_type):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return _JDBC.get(data_type, data_type)
+
+
+def _plain_nested(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
+    if pa.types.is_fixed_size_list(data_type):
+        return pa.list_(plain_field(data_type.value_field, types), data_type.list_size)
+    if pa.types.is_large_list(data_type) or pa.types.is_large_list_view(data_type):
+        return pa.large_list(plain_field(data_type.value_field, types))
+    if pa.types.is_list(data_type) or pa.types.is_list_view(data_type):
+        return pa.list_(plain_field(data_type.value_field, types))
+    if pa.types.is_map(data_type):
+        return pa.map_(plain_type(data_type.key_type, types), plain_field(data_type.item_field, types))
+    if pa.types.is_struct(data_type):
+        return pa.struct([plain_field(field, types) for field in data_type])
+    return data_type
+
+
+def plain_field(field: pa.Field, types: TypeSet = "arrow") -> pa.Field:
+    """Returns `field` with its plain type."""
+    return pa.field(field.name, plain_type(field.type, types), field.nullable)
+
+
+def plain_schema(schema: pa.Schema, types: TypeSet = "arrow") -> pa.Schema:
+    """Returns `schema` with plain types and without metadata, as it is advertised."""
+    return pa.schema([plain_field(field, types) for field in schema])
+
+
+def bindable_type(data_type: pa.DataType, types: TypeSet) -> pa.DataType:
+    """Returns the type in which clients bind a parameter of `data_type`, which its values can be cast to."""
+    if types == "arrow":
+        return data_type
+    if pa.types.is_integer(data_type) and data_type != pa.uint64():
+        # The driver cuts larger numbers off; here they stay what they are, and match nothing.
+        return pa.int64()
+    if pa.types.is_timestamp(data_type):
+        return pa.timestamp("ms", data_type.tz)
+    if pa.types.is_time(data_type):
+        return pa.time32("ms")
+    if data_type == pa.date64():
+        return pa.date32()
+    return data_type if data_type == pa.uint64() else plain_type(data_type, types)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Returns the rows of `batch` under exactly `schema`; columns are matched by position.
+
+    Copies nothing where only names or nullability differ.
+
+    Raises:
+        LanceGatewayError: the batch has more or fewer columns, values that the advertised type cannot hold,
+            or NULLs where none were advertised.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    if batch.num_columns != len(schema):
+        raise LanceGatewayError(
+            f"a batch has the columns {batch.schema.names}, advertised were {schema.names}: "
+            "run the query again"
+        )
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        if column.null_count and not field.nullable:
+            raise LanceGatewayError(
+                f"column {field.name!r} was advertised without NULLs and holds {column.null_count}"
+            )
+        columns.append(_cast(column, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def laid_out(values: pa.Array) -> pa.Array:
+    """Returns run ends as the values that they stand for, and list views as lists.
+
+    pyarrow has no cast of the first, and one of the second that takes their offsets for those of lists.
+    """
+    kind = values.type
+    if pa.types.is_run_end_encoded(kind):
+        return laid_out(pc.run_end_decode(values))
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+        lists = pa.ListArray if pa.types.is_list_view(kind) else pa.LargeListArray
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        width = pa.int32() if lists is pa.ListArray else pa.int64()
+        mask = pc.is_null(values) if values.null_count else None
+        return lists.from_arrays(pa.array(offsets, width), laid_out(values.flatten()), mask=mask)
+    return values
+
+
+def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if column.type.equals(data_type):
+        return column
+    if pa.types.is_dictionary(column.type):
+        # Values first: there are dictionaries that pyarrow cannot decode, such as those of views.
+        return _cast(column.dictionary, data_type).take(column.indices)
+    column = laid_out(column)
+    try:
+        return column.cast(data_type)
+    except pa.ArrowInvalid as error:
+        raise LanceGatewayError(
+            f"a column of {column.type} does not fit the advertised {data_type}: {error}"
+        ) from error
+
+
+INFORMATION_SCHEMA = "information_schema"
+
+
+@cache
+def information_schema_tables() -> Mapping[str, pa.Schema]:
+    """Table name -> its columns, by name."""
+    context = SessionContext(SessionConfig().with_information_schema(enabled=True))
+    listed = context.sql(
+        f"SELECT table_name FROM {INFORMATION_SCHEMA}.tables "  # noqa: S608 - a constant
+        f"WHERE table_schema = '{INFORMATION_SCHEMA}' ORDER BY table_name"
+    )
+    names = [name for batch in listed.collect() for name in batch.column(0).to_pylist()]
+    schemas = {name: context.sql(f"SELECT * FROM {INFORMATION_SCHEMA}.{name}").schema() for name in names}  # noqa: S608 - its own names
+    return MappingProxyType({name: plain_schema(schema) for name, schema in schemas.items()})

@@ -1,0 +1,1 @@
+"""Plan statements with DataFusion, keep the plans, and run them."""

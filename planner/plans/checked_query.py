@@ -1,0 +1,142 @@
+"""A checked statement: what its result has, and its plan over the tables as they are now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from hashlib import blake2b
+
+import pyarrow as pa
+from datafusion import DataFrame
+
+from memwal.errors import InvalidInputError
+from planner.access.rights import Access
+from planner.access.visible_catalog import VisibleCatalog
+from planner.binding.bind import StatementKind
+from planner.binding.bound_statement import BoundStatement
+from planner.binding.substrait import Bound
+from planner.bridge.parameter_types import parameter_types
+from planner.bridge.plain_types import bindable_type, typed_values
+from planner.bridge.run_control import RunControl
+from planner.plans.dataframes import Frames
+from planner.plans.results import altered, normalised
+from planner.scans.query_run import QueryRun
+from planner.scans.settings import SessionSettings
+
+
+class CheckedQuery:
+    """A statement whose names and types fit its tables.
+
+    Attributes:
+        sql: as given.
+        schema: of the result, without view types and dictionaries; exactly what a run streams.
+        parameter_schema: one nullable field per parameter, "$1", "$2", ...
+
+    Args:
+        frames: plans the statement.
+        bound: the statement.
+        settings: of its session.
+        catalog: with which its names were resolved.
+
+    Raises:
+        LanceGatewayError: DataFusion refuses the statement.
+    """
+
+    def __init__(
+        self, frames: Frames, bound: Bound, settings: SessionSettings, catalog: VisibleCatalog
+    ) -> None:
+        self.sql = bound.sql
+        self._frames = frames
+        self._bound = bound
+        self._settings = settings
+        self._catalog = catalog
+        self._planned: list[tuple[float, DataFrame, QueryRun]] = []
+        """What preparing has planned already, and when; a run that soon follows uses it up."""
+        run = frames.run(settings, RunControl())
+        asks_first = isinstance(bound, BoundStatement) and bound.asks_first
+        frame = frames.plan(bound, run, None, catalog, typing=asks_first)
+        self._columns = dict(run.columns)
+        """Of the tables that the statement was checked against."""
+        types: tuple[pa.DataType, ...] = ()
+        if bound.parameter_count:
+            types = parameter_types(frame.logical_plan(), bound.parameter_count, frame.optimized_logical_plan)
+            if isinstance(bound, BoundStatement):
+                told = frames.subquery_types(bound, run, catalog)
+                types = tuple(
+                    told.get(ordinal, kind) for ordinal, kind in enumerate(bound.argument_types(types))
+                )
+            # Only with typed values is the type known of what is made of parameters alone.
+            nulls = [pa.scalar(None, kind) for kind in types]
+            frame = frames.plan(bound, run, nulls, catalog, typing=True)
+        elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
+            self._planned.append((time.monotonic(), frame, run))
+        self.schema = normalised(frames.schema(frame), settings.type_set)
+        self.parameter_schema = pa.schema(
+            [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
+        )
+
+    @cached_property
+    def serialized_schema(self) -> bytes:
+        """`schema` as an encapsulated IPC message."""
+        return bytes(self.schema.serialize())
+
+    @cached_property
+    def serialized_parameter_schema(self) -> bytes:
+        """`parameter_schema` as an encapsulated IPC message, in the types in which the client binds."""
+        types = self._settings.type_set
+        fields = [pa.field(field.name, bindable_type(field.type, types)) for field in self.parameter_schema]
+        return bytes(pa.schema(fields).serialize())
+
+    @cached_property
+    def digest(self) -> bytes:
+        """8 bytes that differ where `schema` does."""
+        return blake2b(self.serialized_schema, digest_size=8).digest()
+
+    @property
+    def access(self) -> Access:
+        """For whom the statement was prepared; nobody else may run it."""
+        return self._catalog.access
+
+    @property
+    def looks_on(self) -> bool:
+        """Whether an administrator looks on: the statement reads nothing but the schema `system`."""
+        is_about_us = bool(self._bound.system_tables) and not self._bound.references
+        return is_about_us and self._catalog.access.is_admin
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the plan depends on nothing but the tables and views that the statement names."""
+        return not self._bound.lists_tables
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether the statement gives the rows of some keys, and nothing else."""
+        return self._bound.key_query is not None
+
+    def wanted_keys(self, parameters: Sequence[pa.Scalar] = ()) -> pa.Table | None:
+        """The keys that a lookup asks for; None where only DataFusion can tell.
+
+        Raises:
+            InvalidInputError: too few or too many parameters, or a value of the wrong type.
+        """
+        query = self._bound.key_query
+        values = typed_values(parameters, self.parameter_schema)
+        return None if query is None else query.keys(values, self._catalog.table(query.table).base().schema)
+
+    def _replanned(
+        self, run: QueryRun, parameters: Sequence[pa.Scalar], *, pushdown: bool = True
+    ) -> DataFrame:
+        """The statement over its tables as they are now, which may no longer have its columns."""
+        try:
+            frame = self._frames.plan(self._bound, run, parameters, self._catalog, pushdown=pushdown)
+        except InvalidInputError as error:
+            if all(columns == self._columns.get(one, columns) for one, columns in run.columns.items()):
+                raise
+            raise altered(self.sql) from error
+        self._check(self._frames.schema(frame))
+        return frame
+
+    def _check(self, schema: pa.Schema) -> None:
+        if not normalised(schema, self._settings.type_set).equals(self.schema):
+            raise altered(self.sql)

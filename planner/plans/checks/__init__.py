@@ -1,0 +1,1 @@
+"""Refuse plans that DataFusion gets wrong, found in its optimized plans."""

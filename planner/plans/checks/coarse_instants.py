@@ -1,0 +1,203 @@
+"""Timestamps of two units, which DataFusion 54 brings to the coarser one.
+
+    SELECT id FROM t WHERE at = TIMESTAMP '2024-02-29 23:59:59.5'
+    SELECT id FROM t WHERE CAST(at AS TIMESTAMP) = '2024-02-29 23:59:59.5'
+    SELECT at FROM t UNION SELECT fine FROM t
+
+Where `at` has seconds, the first two find 23:59:59, and the third loses the fractions of `fine`. A conversion
+that loses what nobody asked it to lose is refused, with what to write in its place. One of a constant that
+loses nothing is not, nor is one of the time that it is now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Final
+
+import pyarrow as pa
+from datafusion import DataFrame, Expr, SessionConfig, SessionContext
+from datafusion.expr import Aggregate, Filter, Join, Projection, Sort
+from datafusion.plan import LogicalPlan
+
+from memwal.errors import UnsupportedError
+from memwal.transforms.determinism import is_deterministic
+from planner.bridge.plan_reading import Expression, columns_of, every_node, serialized, subquery_plans
+
+__all__ = ["may_lose_fractions", "refuse_lost_fractions"]
+
+_UNITS: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_NANOSECONDS = re.compile(r"\.\d{7}")
+_BY_PLACE = re.compile(r"\b(?:union|except|intersect|using|natural)\b", re.IGNORECASE)
+"""What compares columns without their names."""
+_CASTS: Final = frozenset({"Cast", "TryCast"})
+_COMPARISONS: Final = frozenset({"=", "!=", "<", ">", "<=", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
+_WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
+
+
+def may_lose_fractions(sql: str | None, schemas: Iterable[pa.Schema]) -> bool:
+    """Whether a statement can have timestamps of two units, or constants that microseconds can't tell.
+
+    Args:
+        sql: its text; None if there is none.
+        schemas: of the tables that it reads.
+    """
+    columns = [field for schema in schemas for field in schema if pa.types.is_timestamp(field.type)]
+    units = {field.type.unit for field in columns}
+    if not (units - {"us", "ns"} or len(units) > 1 or ("us" in units and _NANOSECONDS.search(sql or ""))):
+        return False
+    if sql is None or _BY_PLACE.search(sql):
+        return True
+    folded = sql.casefold()
+    return any(field.name.casefold() in folded for field in columns)
+
+
+def refuse_lost_fractions(frame: DataFrame) -> None:
+    """Look for conversions of timestamps to coarser ones.
+
+    Raises:
+        UnsupportedError: there is one that does not stand in the statement.
+    """
+    written = frame.logical_plan()
+    casts = [(source, one) for source, one in _expressions(written) if one.variant_name() in _CASTS]
+    asked = {serialized(one) for _, one in casts} - {None}
+    typed = _typing().create_dataframe_from_logical_plan(written).optimized_logical_plan()
+    for source, one in _expressions(typed):
+        is_asked = one.variant_name() not in _CASTS or serialized(one) in asked
+        _check(_compared_unit(source, one) if is_asked else _lossy_unit(source, one))
+    # Subqueries show where they have become joins, or by themselves. Relations have other names there.
+    named = {(_names(one), _unit(source, one)) for source, one in casts}
+    optimized = frame.optimized_logical_plan()
+    for plan in (optimized, *subquery_plans(optimized)):
+        for source, one in _expressions(plan):
+            if one.variant_name() in _CASTS and (_names(one), _unit(source, one)) not in named:
+                _check(_lossy_unit(source, one))
+
+
+def _check(unit: str | None) -> None:
+    if unit is None:
+        return
+    msg = (
+        f"Timestamps of {_WORDS[unit]} beside finer ones are not offered, since DataFusion would take both "
+        f"as {_WORDS[unit]}: write to_timestamp_nanos(..) around both"
+    )
+    raise UnsupportedError(msg)
+
+
+def _names(expression: Expression) -> frozenset[str] | None:
+    try:
+        return frozenset(name for _, name in columns_of(expression))
+    except ValueError:
+        return None
+
+
+@cache
+def _typing() -> SessionContext:
+    """Gives expressions the types that they are computed in, and changes nothing else."""
+    return SessionContext(SessionConfig().set("datafusion.optimizer.max_passes", "0"))
+
+
+@cache
+def _one_row() -> DataFrame:
+    """Computes constants; the optimiser puts others in place of functions that can't be planned."""
+    return SessionContext().sql("SELECT 1")
+
+
+def _expressions(plan: LogicalPlan) -> Iterator[tuple[LogicalPlan, Expression]]:
+    """The expressions of a plan and their parts, each with the plan whose columns it reads."""
+    for node in every_node(plan):
+        variant = node.to_variant()
+        match variant:
+            case Filter():
+                found = [variant.predicate()]
+            case Projection():
+                found = variant.projections()
+            case Aggregate():
+                found = [*variant.group_by_exprs(), *variant.aggregate_exprs()]
+            case Sort():
+                found = [one.expr() for one in variant.sort_exprs()]
+            case Join():
+                found = [side for pair in variant.on() for side in pair]
+                found += [] if variant.filter() is None else [variant.filter()]
+            case _:
+                continue
+        source = node if isinstance(variant, Join) else node.inputs()[0]
+        for one in found:
+            yield from ((source, part) for part in _parts(one))
+
+
+def _parts(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    for one in _operands(expression):
+        yield from _parts(one)
+
+
+def _operands(expression: Expression) -> list[Expression]:
+    if expression.variant_name() in {"Column", "Literal"}:
+        return []
+    try:
+        return list(expression.rex_call_operands())
+    except Exception:  # noqa: BLE001 - a subquery, say
+        return []
+
+
+def _lossy_unit(source: LogicalPlan, cast: Expression) -> str | None:
+    """The unit to which a cast takes finer timestamps; None for one that loses nothing."""
+    (inner,) = _operands(cast)
+    fine, coarse = _unit(source, inner), _unit(source, cast)
+    if fine is None or coarse is None or _UNITS[fine] <= _UNITS[coarse]:
+        return None
+    stored = inner
+    while stored.variant_name() in _CASTS:
+        (stored,) = _operands(stored)
+        before = _unit(source, stored)
+        if before is not None and _UNITS[before] <= _UNITS[coarse]:
+            return None
+    return coarse if _has_fractions(inner, coarse) else None
+
+
+def _compared_unit(source: LogicalPlan, expression: Expression) -> str | None:
+    """The unit of what is cast to finer timestamps beside constants, which DataFusion casts instead then."""
+    match expression.variant_name():
+        case "BinaryExpr":
+            if expression.to_variant().op() not in _COMPARISONS:
+                return None
+        case "Between" | "InList":
+            pass
+        case _:
+            return None
+    operands = _operands(expression)
+    constants = [one for one in operands if _is_constant(one)]
+    for one in operands if constants else []:
+        if one.variant_name() in _CASTS and not _is_constant(one):
+            coarse = _unit(source, _operands(one)[0])
+            if coarse is not None and any(
+                _unit(source, other) is not None and _has_fractions(other, coarse) for other in constants
+            ):
+                return coarse
+    return None
+
+
+def _is_constant(expression: Expression) -> bool:
+    return _names(expression) == frozenset()
+
+
+def _has_fractions(expression: Expression, unit: str) -> bool:
+    """Whether an expression may have timestamps that are no multiples of a unit, other than the time now."""
+    if not _is_constant(expression):
+        return True
+    if not is_deterministic(Expr(expression)):
+        return False
+    value = _one_row().select(Expr(expression)).to_arrow_table().column(0)[0]
+    return bool(value.is_valid and value.value * _UNITS[unit] % _UNITS[value.type.unit])
+
+
+def _unit(source: LogicalPlan, expression: Expression) -> str | None:
+    """The unit of timestamps; None for values of other types."""
+    frame = _typing().create_dataframe_from_logical_plan(source)
+    try:
+        kind = frame.select(Expr(expression)).schema().types[0]
+    except Exception:  # noqa: BLE001 - columns of a query around this one
+        return None
+    return kind.unit if pa.types.is_timestamp(kind) else None

@@ -1,0 +1,260 @@
+"""DISTINCT, and keys of GROUP BY, that DataFusion 54 leaves out although they make a difference.
+
+    SELECT DISTINCT q.a FROM (SELECT a, count(*) FROM t GROUP BY a) q CROSS JOIN u
+
+What is unique in one input of a join, the keys of a GROUP BY or a row_number(), is taken for unique in the
+result.
+
+    SELECT count(*) FROM (SELECT count(*) * 2 AS c, a FROM t GROUP BY a) GROUP BY c, a
+    SELECT DISTINCT c FROM (SELECT count(*) * 2 AS c, a FROM t GROUP BY a)
+
+Computed columns before such keys are left out when DataFusion counts which columns are unique, so that `c` is
+taken for the key: the first groups by `c` alone, and the second gives duplicates.
+
+Such statements are refused, with what to write in their place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import Final
+
+from datafusion import DataFrame, SessionContext
+from datafusion.expr import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    Union,
+    WindowExpr,
+)
+from datafusion.plan import LogicalPlan
+
+from memwal.errors import UnsupportedError
+from planner.bridge.plan_reading import Expression, every_node, output_name
+from planner.sql.tokens import SqlText, tokenize
+
+__all__ = ["may_drop_keys", "refuse_dropped_keys"]
+
+_WORDS: Final = re.compile(
+    r"\bdistinct\b|\b(?:group\s+by|row_number)\b.*\bgroup\s+by\b|\bgroup\s+by\b.*\brow_number\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_ENDS: Final = frozenset(
+    {"", ";", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"}
+    | {"INTERSECT", "MINUS"}
+)
+
+
+# DataFusion decides about DISTINCT before it applies these, and in its first pass.
+_LATER_RULES: Final = (
+    "eliminate_join",
+    "decorrelate_predicate_subquery",
+    "scalar_subquery_to_join",
+    "decorrelate_lateral_join",
+    "extract_equijoin_predicate",
+    "eliminate_duplicated_expr",
+    "eliminate_filter",
+    "eliminate_cross_join",
+    "eliminate_limit",
+    "propagate_empty_relation",
+    "filter_null_join_keys",
+    "eliminate_outer_join",
+    "push_down_limit",
+    "push_down_filter",
+    "single_distinct_aggregation_to_group_by",
+    "eliminate_group_by_constant",
+    "common_sub_expression_eliminate",
+    "extract_leaf_expressions",
+    "push_down_leaf_projections",
+    "optimize_projections",
+    "unions_to_filter",
+)
+# What keeps rows unique that are unique below.
+_KEEPS_UNIQUE: Final = (Filter, Limit, Projection, Sort, SubqueryAlias)
+
+
+class _Uniqueness(IntEnum):
+    """What DataFusion believes of the rows of a plan."""
+
+    UNKNOWN = 0
+    KNOWN = 1
+    SHIFTED = 2
+    """Other columns than those that are unique count as unique."""
+
+
+def may_drop_keys(sql: str) -> bool:
+    """Whether a text can have such a DISTINCT or GROUP BY at all."""
+    return _WORDS.search(sql) is not None
+
+
+def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[], LogicalPlan]) -> None:
+    """Look whether a DISTINCT, or a key of GROUP BY, has become nothing.
+
+    Args:
+        frame: the statement's.
+        sql: its text, which tells keys that DataFusion has added to those that stand there; None if there is
+            none, and the plan has no others.
+        unpruned: gives the same plan optimised without the rule that leaves keys out, together with columns
+            that nobody reads.
+
+    Raises:
+        UnsupportedError: one has.
+    """
+    written = frame.logical_plan()
+    nodes = [(one, one.to_variant()) for one in every_node(written)]
+    if any(isinstance(node, Distinct) and _is_dropped_wrongly(one) for one, node in nodes):
+        msg = (
+            "SELECT DISTINCT of what is unique in one input of a join, or of columns that are computed "
+            "before keys, is not offered, since DataFusion would leave DISTINCT out: write GROUP BY with the "
+            "same columns in its place"
+        )
+        raise UnsupportedError(msg)
+    grouped = [
+        list(map(_without_aliases, node.group_by_exprs()))
+        for one, node in nodes
+        if isinstance(node, Aggregate) and _below(one) is _Uniqueness.SHIFTED
+    ]
+    counts = None if sql is None or not grouped else _key_counts(tokenize(sql))
+    keys = [one[: _own_keys(len(one), counts)] for one in grouped]
+    keys = [one for one in keys if len(one) > 1]
+    if not keys:
+        return
+    optimized = _groups(frame.optimized_logical_plan())
+    if sum(map(len, optimized)) >= sum(map(len, _groups(unpruned()))):
+        return
+    for wanted in keys:
+        names = {output_name(one) for one in wanted if one.variant_name() == "Column"}
+        if not any(names <= set(map(output_name, one)) for one in optimized):
+            msg = (
+                "GROUP BY of columns that are computed before keys of another GROUP BY is not offered, since "
+                "DataFusion would leave keys out: select the keys before what is computed, as in "
+                "(SELECT a, count(*) * 2 AS c FROM t GROUP BY a)"
+            )
+            raise UnsupportedError(msg)
+
+
+def _is_dropped_wrongly(distinct: LogicalPlan) -> bool:
+    (source,) = distinct.inputs()
+    if isinstance(source.to_variant(), Union):
+        return False  # the rows of a UNION never count as unique
+    is_shifted = _below(distinct) is _Uniqueness.SHIFTED
+    if not (is_shifted or any(isinstance(one.to_variant(), Join) for one in every_node(source))):
+        return False
+    return _aggregates(distinct) == _aggregates(source) and (is_shifted or not _is_unique(source, distinct))
+
+
+def _is_unique(plan: LogicalPlan, distinct: LogicalPlan) -> bool:
+    """Whether the rows have all keys of a GROUP BY, of which a dropped DISTINCT has no fewer columns."""
+    node = plan.to_variant()
+    if isinstance(node, _KEEPS_UNIQUE):
+        return _is_unique(plan.inputs()[0], distinct)
+    if not isinstance(node, Aggregate):
+        return False
+    keys = node.group_by_exprs()
+    columns = _planner().create_dataframe_from_logical_plan(distinct).schema()
+    return len(keys) == len(columns) and all(one.variant_name() != "GroupingSet" for one in keys)
+
+
+def _aggregates(plan: LogicalPlan) -> int:
+    """How many aggregates there are, as a DISTINCT becomes one that is not left out."""
+    planned = _planner().create_dataframe_from_logical_plan(plan).optimized_logical_plan()
+    return sum(isinstance(one.to_variant(), Aggregate) for one in every_node(planned))
+
+
+@cache
+def _planner() -> SessionContext:
+    """Plans as far as to the decision about DISTINCT."""
+    context = SessionContext()
+    for rule in _LATER_RULES:
+        context.remove_optimizer_rule(rule)
+    return context
+
+
+def _below(plan: LogicalPlan) -> _Uniqueness:
+    """What is believed of the input of a node."""
+    return max((_belief(one).uniqueness for one in plan.inputs()), default=_Uniqueness.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Belief:
+    """What DataFusion believes of a plan's rows, and which of its columns projections compute.
+
+    Optimising makes one projection of several: what one computes stands in another then.
+    """
+
+    uniqueness: _Uniqueness = _Uniqueness.UNKNOWN
+    computed: frozenset[str] = frozenset()
+
+
+def _belief(plan: LogicalPlan) -> _Belief:
+    node = plan.to_variant()
+    if len(plan.inputs()) > 1 and not isinstance(node, Join):
+        return _Belief()
+    below = [_belief(one) for one in plan.inputs()]
+    uniqueness = max((one.uniqueness for one in below), default=_Uniqueness.UNKNOWN)
+    computed = frozenset[str]().union(*(one.computed for one in below))
+    match node:
+        case Aggregate() | Distinct() | WindowExpr():
+            return _Belief(max(uniqueness, _Uniqueness.KNOWN))
+        case Projection():
+            outputs = [(output_name(one), _is_computed(one, computed)) for one in node.projections()]
+            flags = [flag for _, flag in outputs]
+            if (
+                uniqueness is not _Uniqueness.UNKNOWN
+                and True in flags
+                and False in flags[flags.index(True) :]
+            ):
+                uniqueness = _Uniqueness.SHIFTED
+            return _Belief(uniqueness, frozenset(name for name, flag in outputs if flag))
+    return _Belief(uniqueness, computed)
+
+
+def _is_computed(expression: Expression, computed: frozenset[str]) -> bool:
+    inner = _without_aliases(expression)
+    return inner.variant_name() != "Column" or output_name(inner) in computed
+
+
+def _without_aliases(expression: Expression) -> Expression:
+    while expression.variant_name() == "Alias":
+        expression = expression.to_variant().expr()
+    return expression
+
+
+def _groups(plan: LogicalPlan) -> list[list[Expression]]:
+    """The keys of aggregates that have any, as a DISTINCT has that is not left out."""
+    nodes = (one.to_variant() for one in every_node(plan))
+    keys = [list(one.group_by_exprs()) for one in nodes if isinstance(one, Aggregate)]
+    return [[_without_aliases(one) for one in each] for each in keys if each]
+
+
+def _key_counts(text: SqlText) -> frozenset[int]:
+    """How many keys the statement's GROUP BY clauses have."""
+    return frozenset(
+        _count_keys(text.words, i + 2)
+        for i, word in enumerate(text.words[:-1])
+        if word == "GROUP" and text.words[i + 1] == "BY"
+    )
+
+
+def _count_keys(words: Sequence[str], start: int) -> int:
+    depth, count = 0, 1
+    for word in words[start:]:
+        depth += (word in {"(", "["}) - (word in {")", "]"})
+        if depth < 0 or (depth == 0 and word in _ENDS):
+            break
+        count += depth == 0 and word == ","
+    return count
+
+
+def _own_keys(count: int, counts: frozenset[int] | None) -> int:
+    """How many of an aggregate's keys may stand in the statement; DataFusion adds others behind them."""
+    return count if counts is None else max((one for one in counts if one <= count), default=count)

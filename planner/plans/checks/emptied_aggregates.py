@@ -1,0 +1,187 @@
+"""Aggregates below which DataFusion 54 moves a condition that was to take away their row.
+
+    SELECT x.id, s.n FROM x LEFT JOIN (SELECT count(*) AS n FROM t) s ON FALSE
+    SELECT count(*) FROM t HAVING (SELECT max(id) FROM u) < 0
+
+A condition goes below an aggregate if all columns that it reads are among the groups. Where it reads none,
+that holds without groups as well; the aggregate then counts nothing, in a row that stays. Where nothing moves
+conditions, it is right: so the plan is compared with one that is made without that rule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from datafusion.expr import (
+    Aggregate,
+    EmptyRelation,
+    Filter,
+    Join,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    TableScan,
+    Union,
+    WindowExpr,
+)
+from datafusion.plan import LogicalPlan
+
+from planner.bridge.plan_reading import (
+    Expression,
+    conjuncts_of,
+    every_node,
+    literal_value,
+    operands,
+    output_name,
+    subquery_plans,
+)
+
+__all__ = ["EMPTIED", "empties_aggregates", "may_empty_aggregates"]
+
+EMPTIED: Final = (
+    "A condition that reads no columns, above an aggregate without GROUP BY, is not offered beside joins and "
+    "searches, as in LEFT JOIN (SELECT count(*) ..) ON FALSE: leave it out, or add GROUP BY"
+)
+"""What is said where such a statement is refused."""
+_SELECT: Final = re.compile(r"\bselect\b", re.IGNORECASE)
+_HAVING: Final = re.compile(r"\bhaving\b", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Below:
+    """What is below the aggregates of one name.
+
+    Attributes:
+        empty: how many of them certainly get no rows.
+        conditions: that read no columns, below the others.
+    """
+
+    empty: int = 0
+    conditions: int = 0
+
+
+def may_empty_aggregates(sql: str, written: LogicalPlan) -> bool:
+    """Whether a statement can have a condition above an aggregate without groups at all.
+
+    Args:
+        sql: its text.
+        written: its plan as it is written, without the plans of subqueries.
+    """
+    if len(_SELECT.findall(sql)) > 1:
+        return True
+    return _HAVING.search(sql) is not None and any(map(_is_whole, every_node(written)))
+
+
+def empties_aggregates(plan: LogicalPlan, sql: str | None, unmoved: Callable[[], LogicalPlan]) -> bool:
+    """Whether conditions that read no columns have come below an aggregate without groups.
+
+    Args:
+        plan: optimised.
+        sql: its text; None if there is none.
+        unmoved: gives the same plan optimised without the rule that moves conditions.
+    """
+    # In a subquery, the condition follows the aggregate, or stands around a subquery of its own.
+    is_deep = sql is None or _HAVING.search(sql) is not None or len(_SELECT.findall(sql)) > 2
+    found = _aggregates(plan, is_deep=is_deep)
+    if not any(below.empty or below.conditions for below in found.values()) and not _has_one_row(plan):
+        return False
+    stayed = unmoved()
+    own = _aggregates(stayed, is_deep=is_deep)
+    none = _Below()
+    # Below an aggregate of no rows, a condition leaves no trace.
+    return (_is_empty(stayed) and not _is_empty(plan)) or any(
+        below.empty > own.get(name, none).empty or below.conditions > own.get(name, none).conditions
+        for name, below in found.items()
+    )
+
+
+def _has_one_row(plan: LogicalPlan) -> bool:
+    """Whether a row of no table is read: what an aggregate becomes if nothing that it counts is wanted."""
+    nodes = (one.to_variant() for one in every_node(plan))
+    return any(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
+
+
+def _is_whole(plan: LogicalPlan) -> bool:
+    """Whether a node is an aggregate without groups."""
+    node = plan.to_variant()
+    return isinstance(node, Aggregate) and not node.group_by_exprs()
+
+
+def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...], _Below]:
+    """Aggregates without groups, by their names."""
+    found: defaultdict[tuple[str, ...], _Below] = defaultdict(_Below)
+    aggregates = list(filter(_is_whole, every_node(plan)))
+    with contextlib.suppress(Exception):  # some that no row needs have become nothing that can be planned
+        seen: list[LogicalPlan] = []
+        for part in subquery_plans(plan) if is_deep else ():
+            # A condition that comes to several inputs takes its subqueries along: they count once.
+            seen += (one for one in filter(_is_whole, every_node(part)) if one not in seen)
+        aggregates += seen
+    for one in aggregates:
+        below = found[tuple(map(output_name, one.to_variant().aggregate_exprs()))]
+        (source,) = one.inputs()
+        if _is_empty(source):
+            below.empty += 1
+        else:
+            inner = (each.to_variant() for each in every_node(source))
+            below.conditions += sum(map(_reads_nothing, chain.from_iterable(map(_conditions, inner))))
+    return found
+
+
+def _is_empty(plan: LogicalPlan) -> bool:
+    """Whether a plan certainly gives no rows."""
+    node = plan.to_variant()
+    inputs = plan.inputs()
+    is_never = any(map(_is_never_true, _conditions(node)))
+    match node:
+        case EmptyRelation():
+            return not node.produce_one_row()
+        case Join():
+            kind = str(node.join_type())
+            left, right = map(_is_empty, inputs)
+            return {
+                "Inner": left or right or is_never,
+                "LeftSemi": left or right or is_never,
+                "RightSemi": left or right or is_never,
+                "Full": left and right,
+            }.get(kind, right if kind.startswith("Right") else left)
+        case Aggregate() if not node.group_by_exprs():
+            return False
+        case Aggregate() | Projection() | Sort() | SubqueryAlias() | Union() | Limit() | WindowExpr():
+            return all(map(_is_empty, inputs))
+        case Filter():
+            return is_never or all(map(_is_empty, inputs))
+    return is_never
+
+
+def _conditions(node: object) -> Iterator[Expression]:
+    match node:
+        case Filter():
+            yield from conjuncts_of(node.predicate())
+        case Join() if node.filter() is not None:
+            yield from conjuncts_of(node.filter())
+        case TableScan():
+            yield from node.filters()
+
+
+def _reads_nothing(expression: Expression) -> bool:
+    """Whether a condition reads no column, as far as can be told, and is no literal."""
+    return expression.variant_name() != "Literal" and not _reads_columns(expression)
+
+
+def _is_never_true(expression: Expression) -> bool:
+    return expression.variant_name() == "Literal" and literal_value(expression) is not True
+
+
+def _reads_columns(expression: Expression) -> bool:
+    try:
+        return expression.variant_name() == "Column" or any(map(_reads_columns, operands(expression)))
+    except ValueError:
+        return False  # a subquery: one that read columns of the row around it would be a join by now

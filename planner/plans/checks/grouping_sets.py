@@ -1,0 +1,133 @@
+"""Totals over keys that are constant, which DataFusion 54 plans wrongly.
+
+    SELECT n, s, count(*) FROM (SELECT 5 AS n, s FROM t) GROUP BY ROLLUP (n, s) ORDER BY n
+
+What is constant in the rows is taken for constant in their groups, where it is NULL as well: groups are
+closed too early, so that they come several times, and an order by such a key is left out. Such statements are
+refused, with what to write in their place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from datafusion import SessionContext
+from datafusion.expr import Aggregate, Filter, Join, Projection, TableScan, Union
+from datafusion.plan import LogicalPlan
+
+from memwal.errors import UnsupportedError
+from planner.bridge.plan_reading import (
+    Expression,
+    columns_of,
+    conjuncts_of,
+    every_node,
+    operands,
+    output_name,
+)
+
+__all__ = ["may_have_totals", "refuse_constant_keys"]
+
+_WORDS: Final = re.compile(r"\b(?:rollup|cube|grouping\s+sets)\b", re.IGNORECASE)
+_GROUPING_ID: Final = "__grouping_id"
+_BOUNDS: Final = frozenset({"=", "<", ">", "<=", ">="})
+
+
+def may_have_totals(sql: str) -> bool:
+    """Whether a text can have totals at all."""
+    return _WORDS.search(sql) is not None
+
+
+def refuse_constant_keys(plan: LogicalPlan) -> None:
+    """Look for totals over keys that are constant.
+
+    Args:
+        plan: optimised.
+
+    Raises:
+        UnsupportedError: there are some.
+    """
+    for one in every_node(plan):
+        node = one.to_variant()
+        if not isinstance(node, Aggregate):
+            continue
+        if not any(key.variant_name() == "GroupingSet" for key in node.group_by_exprs()):
+            continue
+        (source,) = one.inputs()
+        constants = _constants(source)
+        names = _names(one)
+        keys = names[: names.index(_GROUPING_ID)]
+        # A key that is no column is computed of some: it may be constant where one of them is.
+        wrong = [key for key in keys if key in constants or (constants and key not in _names(source))]
+        if wrong:
+            msg = (
+                f"ROLLUP, CUBE and GROUPING SETS over {wrong[0]} are not offered, since it is the same in "
+                "all rows: leave it out of them, and select it beside them"
+            )
+            raise UnsupportedError(msg)
+
+
+def _names(plan: LogicalPlan) -> list[str]:
+    names: list[str] = SessionContext().create_dataframe_from_logical_plan(plan).schema().names
+    return names
+
+
+def _constants(plan: LogicalPlan) -> frozenset[str]:
+    """Names of a plan's columns that physical plans may take for constant."""
+    node = plan.to_variant()
+    below = frozenset[str]().union(*map(_constants, plan.inputs()))
+    match node:
+        case Projection():
+            return frozenset(output_name(one) for one in node.projections() if _read(one) <= below)
+        case Filter():
+            return below | _fixed([node.predicate()])
+        case Join():
+            return below | (frozenset() if node.filter() is None else _fixed([node.filter()]))
+        case TableScan():
+            return frozenset()
+        case Aggregate() if not node.group_by_exprs():
+            return frozenset(_names(plan))
+        case Union():
+            return frozenset(
+                name
+                for place, name in enumerate(_names(plan))
+                if all(_names(one)[place] in _constants(one) for one in plan.inputs())
+            )
+    return below
+
+
+def _fixed(conditions: list[Expression]) -> frozenset[str]:
+    """Columns that conditions may leave one value: by an equation, or by two bounds."""
+    counts: dict[str, int] = {}
+    for one in (conjunct for condition in conditions for conjunct in conjuncts_of(condition)):
+        match one.variant_name():
+            case "BinaryExpr":
+                operator = one.to_variant().op()
+                weight = 2 if operator in {"=", "OR"} else 1 if operator in _BOUNDS else 0
+            case "Between":
+                weight = 2
+            case _:
+                weight = 0
+        # What ranges follow of the arguments of functions isn't looked for.
+        for name in _read(one) if weight and _is_arithmetic(one) else ():
+            counts[name] = counts.get(name, 0) + weight
+    return frozenset(name for name, count in counts.items() if count > 1)
+
+
+def _is_arithmetic(expression: Expression) -> bool:
+    return expression.variant_name() != "ScalarFunction" and all(map(_is_arithmetic, _operands(expression)))
+
+
+def _operands(expression: Expression) -> list[Expression]:
+    try:
+        return operands(expression)
+    except ValueError:
+        return []
+
+
+def _read(expression: Expression) -> frozenset[str]:
+    """The names of the columns that an expression reads; none for a subquery, which is one value."""
+    try:
+        return frozenset(name for _, name in columns_of(expression))
+    except ValueError:
+        return frozenset()

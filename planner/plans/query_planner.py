@@ -1,0 +1,357 @@
+"""Queries over the catalog's tables, each read in its newest state; statements that write read with it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from execnodes import KeySet
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from planner.access.rights import FULL_ACCESS, Access
+from planner.access.visible_catalog import SystemTable, VisibleCatalog
+from planner.binding.bind import NameResolver, PastResolver, bind
+from planner.binding.substrait import Bound, bind_plan
+from planner.bridge import compatibility
+from planner.bridge.run_control import RunControl
+from planner.plans.dataframes import Frames
+from planner.plans.prepared_query import PreparedQuery
+from planner.plans.results import again_if_files_vanish, altered
+from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
+from planner.sql.as_of import AsOf
+from planner.sql.dialects.translate import telling_of_translation, to_native
+from planner.system.catalog import catalog_tables
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.catalog import Catalog
+
+__all__ = ["MAX_PLANS", "QueryPlanner"]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFor:
+    """Names a prepared statement. Equal for the same statement, settings and principal.
+
+    What its tables and views are, is asked again when it is taken.
+
+    Attributes:
+        statement: SQL, or a Substrait plan.
+        settings: of the session.
+        access: what the principal may see; the same object as long as that is the same.
+    """
+
+    statement: str | bytes
+    settings: SessionSettings
+    access: Access
+
+
+@dataclass(eq=False)
+class Dependencies:
+    """Resolves names and remembers what the answers were.
+
+    Args:
+        catalog: of tables.
+        resolver: what names mean to the principal.
+    """
+
+    catalog: Catalog
+    resolver: NameResolver
+    _tables: dict[str, BaseTable] = field(default_factory=dict)
+    _views: dict[str, str] = field(default_factory=dict)
+    _pasts: dict[tuple[str, AsOf], pa.Schema] = field(default_factory=dict)
+
+    def has_table(self, name: str) -> bool:
+        """See `NameResolver`."""
+        found = self.resolver.has_table(name)
+        if found:
+            self._tables[name] = self.catalog.table(name).base()
+        return found
+
+    def view_sql(self, name: str) -> str | None:
+        """See `NameResolver`."""
+        found = self.resolver.view_sql(name)
+        if found is not None:
+            self._views[name] = found
+        return found
+
+    def table_schema(self, name: str) -> pa.Schema:
+        """See `NameResolver`."""
+        return self.resolver.table_schema(name)
+
+    def past_schema(self, name: str, as_of: AsOf) -> pa.Schema:
+        """See `PastResolver`."""
+        if not isinstance(self.resolver, PastResolver):
+            raise UnsupportedError(f"Table {name!r} is read as it is here, and not as of a version or a time")
+        found = self._pasts[name, as_of] = self.resolver.past_schema(name, as_of)
+        return found
+
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        """See `NameResolver`."""
+        return self.resolver.primary_key(name)
+
+    def names(self) -> tuple[str, ...]:
+        """See `NameResolver`."""
+        return self.resolver.names()
+
+    def system_tables(self) -> tuple[str, ...]:
+        """See `NameResolver`."""
+        return self.resolver.system_tables()
+
+    def hold(self) -> bool:
+        """Whether every name still means the same, and every table has the columns that it had.
+
+        Raises:
+            LanceGatewayError: a table was dropped, or can't be read.
+        """
+        return (
+            self.views_hold()
+            and all(self._is_same(name, known) for name, known in self._tables.items())
+            # A tag may be moved, and what an expression gives may change by itself.
+            and all(self.past_schema(*past).equals(known) for past, known in list(self._pasts.items()))
+        )
+
+    def views_hold(self) -> bool:
+        """Whether every view says what it said."""
+        return not self._views or all(
+            self.resolver.view_sql(name) == known and not self.resolver.has_table(name)
+            for name, known in self._views.items()
+        )
+
+    def _is_same(self, name: str, known: BaseTable) -> bool:
+        newest = self.catalog.table(name).base()
+        if newest is known:
+            return True
+        same = (
+            newest.place == known.place
+            and newest.schema.equals(known.schema)
+            and newest.primary_key == known.primary_key
+        )
+        if same:
+            self._tables[name] = newest
+        return same
+
+
+@dataclass(slots=True)
+class _Entry:
+    plan: PreparedQuery
+    dependencies: Dependencies
+    weight: int
+    used: int
+
+
+USUAL_LENGTH = 4096
+"""A plan grows with its statement: a longer one counts as several, so that they can't fill the memory."""
+
+
+class PlanCache:
+    """The statements prepared last; safe to share between threads.
+
+    Args:
+        capacity: the largest number of plans of statements of usual length.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._entries: dict[PreparedFor, _Entry] = {}
+        self._weight = 0
+        self._uses = itertools.count()
+
+    def get(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery | None:
+        """The plan of a statement, if it can be taken again.
+
+        Args:
+            key: the statement, and for whom it was prepared.
+            promised: digest of the result schema that a client was told; such a plan is taken if its views
+                are what they were, since running it finds out whether the tables have changed. None takes a
+                plan only if it is what preparing the statement now would give.
+        """
+        # Statements are looked up several times for each execution, and hashed no more often than that.
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        entry.used = next(self._uses)
+        try:
+            if promised is not None:
+                is_valid = entry.plan.digest == promised and entry.dependencies.views_hold()
+            else:
+                is_valid = entry.plan.is_repeatable and entry.dependencies.hold()
+        except LanceGatewayError:
+            # Preparing it anew tells the client what is wrong.
+            return None
+        return entry.plan if is_valid else None
+
+    def put(self, key: PreparedFor, plan: PreparedQuery, dependencies: Dependencies, length: int) -> None:
+        """Keep a plan in place of the one that the key had, unless its statement is too long to be kept.
+
+        Args:
+            key: as for `get`.
+            plan: of the statement.
+            dependencies: of the plan.
+            length: of the statement.
+        """
+        entry = _Entry(plan, dependencies, 1 + length // USUAL_LENGTH, next(self._uses))
+        with self._lock:
+            self._remove(key)
+            if entry.weight > self._capacity:
+                return
+            while self._weight + entry.weight > self._capacity:
+                self._remove(min(self._entries, key=lambda one: self._entries[one].used))
+            self._entries[key] = entry
+            self._weight += entry.weight
+
+    def _remove(self, key: PreparedFor) -> None:
+        removed = self._entries.pop(key, None)
+        if removed is not None:
+            self._weight -= removed.weight
+
+
+MAX_PLANS = 1024
+"""Statements whose plans are kept."""
+
+
+class QueryPlanner:
+    """Prepares and runs queries; safe to share between threads.
+
+    Args:
+        catalog: tables and views.
+        partitions: of every scan, by default one per core.
+        memory_bytes: what one statement may use before it spills to disk; None for no limit.
+
+    Raises:
+        PreconditionError: the installed pylance and datafusion don't match.
+    """
+
+    def __init__(
+        self, catalog: Catalog, *, partitions: int | None = None, memory_bytes: int | None = None
+    ) -> None:
+        compatibility.check()
+        self.catalog = catalog
+        self._frames = Frames(catalog, partitions, memory_bytes)
+        self._plans = PlanCache(MAX_PLANS)
+        self._system_tables = {table.name: table for table in catalog_tables(catalog)}
+
+    def prepare(
+        self,
+        sql: str,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        access: Access = FULL_ACCESS,
+        *,
+        promised: bytes | None = None,
+    ) -> PreparedQuery:
+        """Check syntax, names and types of a statement, or find it among those that were checked before.
+
+        Args:
+            sql: the statement.
+            settings: of the session that asks.
+            access: what the principal who asks may see.
+            promised: `PreparedQuery.digest` of what the client was told when it prepared the statement.
+
+        Raises:
+            InvalidInputError: what is wrong, and where.
+            NotFoundError: a table or view that doesn't exist.
+            UnsupportedError: a statement that is not a query.
+            PreconditionError: the result has other columns than were promised.
+        """
+        found = self._plans.get(PreparedFor(sql, settings, access), promised)
+        return self._planned(sql, settings, access, promised) if found is None else found
+
+    def prepare_plan(
+        self,
+        plan: bytes,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        access: Access = FULL_ACCESS,
+        *,
+        promised: bytes | None = None,
+    ) -> PreparedQuery:
+        """Check a Substrait plan, or find it among those that were checked before.
+
+        Args:
+            plan: a serialized substrait.Plan.
+            settings: of the session that asks.
+            access: what the principal who asks may see.
+            promised: `PreparedQuery.digest` of what the client was told when it prepared the plan.
+
+        Raises:
+            InvalidInputError: the bytes are no plan, or the plan does not fit its tables.
+            NotFoundError: a table or view that doesn't exist.
+            UnsupportedError: the plan has something in it that DataFusion does not know.
+            PreconditionError: the result has other columns than were promised.
+        """
+        found = self._plans.get(PreparedFor(plan, settings, access), promised)
+        return self._planned(plan, settings, access, promised) if found is None else found
+
+    def _planned(
+        self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
+    ) -> PreparedQuery:
+        visible = self.visible(access)
+        dependencies = Dependencies(self.catalog, visible)
+        bound: Bound
+        if isinstance(statement, bytes):
+            bound = bind_plan(statement, dependencies)
+        else:
+            text = to_native(statement, settings.dialect, dependencies)
+            with telling_of_translation(settings.dialect):
+                bound = bind(text, dependencies, catalog=settings.catalog, schema=settings.schema)
+        try:
+            with telling_of_translation(settings.dialect):
+                plan = PreparedQuery(self._frames, bound, settings, visible)
+        except InvalidInputError as error:
+            if promised is None:
+                raise
+            # It fitted its tables when the promise was made.
+            raise altered(bound.sql) from error
+        if Shortcut.KEPT_PLANS in settings.shortcuts:  # They are part of the key: without it none is found.
+            self._plans.put(PreparedFor(statement, settings, access), plan, dependencies, len(statement))
+        if promised is not None and promised != plan.digest:
+            raise altered(plan.sql)
+        return plan
+
+    def execute(
+        self,
+        sql: str,
+        settings: SessionSettings = DEFAULT_SETTINGS,
+        parameters: Sequence[pa.Scalar] = (),
+    ) -> pa.RecordBatchReader:
+        """Prepare and run a statement; see `PreparedQuery.execute`."""
+        return self.prepare(sql, settings).execute(parameters)
+
+    def rows_of_keys(
+        self,
+        table: str,
+        keys: KeySet,
+        columns: Sequence[str],
+        settings: SessionSettings,
+        access: Access,
+        control: RunControl,
+    ) -> Sequence[pa.RecordBatch]:
+        """The rows that have some keys, looked up without a plan.
+
+        Args:
+            table: its name.
+            keys: that are wanted.
+            columns: of the rows.
+            settings: how the table is read.
+            access: what the principal may see.
+            control: stops the execution, and tells what it reads.
+
+        Raises:
+            LanceGatewayError: the table can't be read.
+        """
+        secured = self.visible(access).table(table)
+
+        def looked_up() -> Iterator[pa.RecordBatch]:
+            run = self._frames.run(settings, control)
+            return run.add_scan(secured, secured.base(), list(columns), keys=keys).batches(0)
+
+        return list(again_if_files_vanish(looked_up(), looked_up))
+
+    def add_system_tables(self, *tables: SystemTable) -> None:
+        """Offer more tables in the schema `system`, besides those that describe the catalog."""
+        self._system_tables |= {table.name: table for table in tables}
+
+    def visible(self, access: Access) -> VisibleCatalog:
+        """The catalog as a principal sees it, for everything that names or describes tables."""
+        return VisibleCatalog(self.catalog, access, self._system_tables)

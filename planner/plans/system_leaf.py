@@ -1,0 +1,121 @@
+"""A table of the schema `system` as a leaf of a DataFusion plan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+from datafusion import DataFrame
+
+from execnodes.node import rows_without_columns
+from memwal.errors import LanceGatewayError
+from planner.access.rights import Access
+from planner.access.visible_catalog import SYSTEM_SCHEMA, SystemTable
+from planner.binding.bound_statement import BoundStatement
+from planner.binding.substrait import Bound
+from planner.bridge.plan_shape import direct_shape
+from planner.scans.query_run import QueryRun
+from planner.scans.table_leaf import Projection
+
+
+class SystemLeaf(pads.Dataset):
+    """All references of one statement to one system table; they see the same rows.
+
+    Args:
+        run: the statement's execution.
+        table: what the name stands for.
+        access: whose rows are shown.
+    """
+
+    def __init__(self, run: QueryRun, table: SystemTable, access: Access) -> None:
+        self._run = run
+        self._table = table
+        self._access = access
+        self._columns: tuple[str, ...] = tuple(table.schema.names)
+        self._lock = threading.Lock()
+        self._rows: pa.Table | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the table."""
+        return self._table.schema
+
+    def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Projection:  # noqa: A002, ANN401, ARG002
+        """DataFusion asks this once per scan, before `get_fragments`, for the schema alone."""
+        self._columns = tuple(self.schema.names if columns is None else columns)
+        return Projection(self.schema, self._columns)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[SystemScan]:  # noqa: A002
+        """DataFusion plans a scan; nothing is read yet."""
+        # Conjuncts that fold to a constant arrive as a bare scalar.
+        conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
+        scan = SystemScan(self, self._columns, conjuncts)
+        self._run.system_scans.append(scan.to_batches)
+        return [scan]
+
+    def rows(self) -> pa.Table:
+        """The rows of this execution; read once, when the first batch is wanted.
+
+        Raises:
+            LanceGatewayError: they can't be read, or the execution was stopped.
+        """
+        return self._run.control.undisturbed(self._read)
+
+    def _read(self) -> pa.Table:
+        with self._lock:
+            if self._rows is None:
+                try:
+                    self._rows = self._table.read(self._access)
+                except LanceGatewayError as error:
+                    self._run.failure = self._run.failure or error
+                    raise
+            return self._rows
+
+
+def plain_system_rows(bound: Bound, frame: DataFrame, run: QueryRun) -> Iterator[pa.RecordBatch] | None:
+    """Rows of a statement that only scans one system table; None where there is more to it.
+
+    All statements share DataFusion's few threads. Looking what keeps them busy must not wait for them.
+
+    Args:
+        bound: the statement.
+        frame: the same, planned.
+        run: its execution.
+    """
+    if not isinstance(bound, BoundStatement) or bound.references or not bound.system_tables:
+        return None
+    shape = direct_shape(frame)
+    if shape is None or shape.counts or shape.schema_name != SYSTEM_SCHEMA:
+        return None
+    run.system_scans.clear()
+    frame.execution_plan()
+    (read,) = run.system_scans
+    return read()
+
+
+class SystemScan(Projection):
+    """One scan of a system table, in the shape of a dataset fragment and of its scanner."""
+
+    def __init__(self, leaf: SystemLeaf, columns: tuple[str, ...], filter: pc.Expression | None) -> None:  # noqa: A002
+        super().__init__(leaf.schema, columns)
+        self._leaf = leaf
+        self._columns = columns
+        self._filter = filter
+
+    def scanner(self, *_: Any, **__: Any) -> SystemScan:  # noqa: ANN401
+        """DataFusion runs the scan; projection and filter are known since planning."""
+        return self
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows."""
+        rows = self._leaf.rows()
+        if self._filter is not None:
+            rows = rows.filter(self._filter)
+        if self._columns:
+            yield from rows.select(list(self._columns)).to_batches()
+        else:
+            yield rows_without_columns(rows.num_rows)

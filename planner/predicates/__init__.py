@@ -1,0 +1,1 @@
+"""Predicates that DataFusion pushes into a scan, and the regions that they exclude."""

@@ -1,0 +1,418 @@
+"""Filters that DataFusion pushes into a leaf, as a small algebra that plans can reason about.
+
+DataFusion hands a leaf its own conjuncts as one `pyarrow.compute.Expression`, which shows nothing of its
+inside. `decode` turns it into frozen nodes; whatever it does not understand becomes `Anything`, so that a
+conclusion drawn from the nodes holds for the expression too:
+
+    (id == 7) and (lower(s) == "x")   ->   And(Comparison(id = 7), Anything)
+
+A node describes the rows for which the condition is TRUE, SQL's NULL counting as not TRUE. NOT has been
+pushed down to the leaves, so `Not` holds nothing but `InList` and `IsNull`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from planner.predicates.arrow_expressions import Call, Field, Node, Value, read_expression
+
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "And",
+    "Anything",
+    "Comparison",
+    "InList",
+    "IsNull",
+    "Not",
+    "Operator",
+    "Or",
+    "Predicate",
+    "conjunction",
+    "decode",
+    "describe",
+    "key_values",
+    "value_text",
+]
+
+Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of the operands; without operands: every row."""
+
+    operands: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any of the operands; without operands: no row."""
+
+    operands: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Rows that the operand does not describe."""
+
+    operand: InList | IsNull
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column operator value`; the value is not NULL and has the column's type."""
+
+    column: str
+    operator: Operator
+    value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class InList:
+    """`column IN (values)`; the values are distinct, not NULL and have the column's type."""
+
+    column: str
+    values: tuple[pa.Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`column IS NULL`."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """A condition that is not understood: any row may satisfy it, or not."""
+
+
+Predicate: TypeAlias = And | Or | Not | Comparison | InList | IsNull | Anything
+
+TRUE: Final = And(())
+FALSE: Final = Or(())
+_ANYTHING: Final = Anything()
+_OPERATORS: Final[dict[str, Operator]] = {
+    "equal": "=",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_NEGATED: Final[dict[Operator, Operator]] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_FLIPPED: Final[dict[Operator, Operator]] = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_MATCH_NULLS: Final = 0  # null_matching_behavior of is_in: NULL is a member if the list has a NULL
+
+
+def decode(expression: pc.Expression | pa.BooleanScalar | None, schema: pa.Schema) -> Predicate:
+    """What an expression over the columns of `schema` says; no expression says nothing (`TRUE`).
+
+    DataFusion pushes a condition that it has folded to a constant as a scalar, which is no expression.
+    """
+    if expression is None:
+        return TRUE
+    if isinstance(expression, pa.BooleanScalar):
+        return TRUE if expression.as_py() else FALSE
+    node = read_expression(expression)
+    return _ANYTHING if node is None else _decode(node, schema, negated=False)
+
+
+def _decode(node: Node, schema: pa.Schema, *, negated: bool) -> Predicate:
+    if isinstance(node, Call):
+        read = _FUNCTIONS.get(node.function)
+        return _ANYTHING if read is None else read(node, schema, negated=negated)
+    if isinstance(node, Value) and pa.types.is_boolean(node.value.type):
+        # NULL is not TRUE, and neither is NOT NULL.
+        return TRUE if node.value.is_valid and node.value.as_py() is not negated else FALSE
+    if isinstance(node, Field) and _column_type(node, schema) == pa.bool_():
+        return Comparison(node.name, "=", pa.scalar(not negated))
+    return _ANYTHING
+
+
+def _combination(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+    operands = [_decode(one, schema, negated=negated) for one in node.arguments]
+    all_hold = node.function.startswith("and") is not negated
+    return conjunction(operands) if all_hold else _disjunction(operands)
+
+
+def _inversion(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+    return _decode(node.arguments[0], schema, negated=not negated)
+
+
+def conjunction(operands: Iterable[Predicate]) -> Predicate:
+    """All of the operands, as flat as can be."""
+    flat: list[Predicate] = []
+    for operand in operands:
+        flat.extend(operand.operands if isinstance(operand, And) else (operand,))
+    if FALSE in flat:
+        return FALSE
+    return flat[0] if len(flat) == 1 else And(tuple(flat))
+
+
+def _disjunction(operands: Iterable[Predicate]) -> Predicate:
+    flat: list[Predicate] = []
+    for operand in operands:
+        flat.extend(operand.operands if isinstance(operand, Or) else (operand,))
+    if TRUE in flat:
+        return TRUE
+    return flat[0] if len(flat) == 1 else Or(tuple(flat))
+
+
+def _null_test(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+    column = node.arguments[0]
+    if not isinstance(column, Field) or not _is_column(column, schema):
+        return _ANYTHING
+    if node.options is not None and node.options["nan_is_null"].as_py():
+        return _ANYTHING
+    is_null = IsNull(column.name)
+    return is_null if (node.function == "is_null") is not negated else Not(is_null)
+
+
+def _membership(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+    column = node.arguments[0]
+    dtype = _column_type(column, schema)
+    if not isinstance(column, Field) or dtype is None or node.options is None:
+        return _ANYTHING
+    values = node.options["value_set"].values
+    exact = _exact(values.drop_null(), dtype)
+    if exact is None:
+        return _ANYTHING
+    members = InList(column.name, tuple(pc.unique(exact)))
+    if negated:
+        return Not(members)
+    if values.null_count and node.options["null_matching_behavior"].as_py() == _MATCH_NULLS:
+        return Or((members, IsNull(column.name)))
+    return members
+
+
+def _comparison(node: Call, schema: pa.Schema, *, negated: bool) -> Predicate:
+    operator = _OPERATORS[node.function]
+    left, right = node.arguments
+    if isinstance(right, Field):
+        left, right, operator = right, left, _FLIPPED[operator]
+    dtype = _column_type(left, schema)
+    if not isinstance(left, Field) or not isinstance(right, Value) or dtype is None:
+        return _ANYTHING
+    if not right.value.is_valid:
+        return FALSE  # nothing compares as TRUE with NULL, nor does its negation
+    exact = _exact(pa.array([right.value]), dtype)
+    if exact is None:
+        return _ANYTHING
+    return Comparison(left.name, _NEGATED[operator] if negated else operator, exact[0])
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Predicate]]] = {
+    "and_kleene": _combination,
+    "and": _combination,
+    "or_kleene": _combination,
+    "or": _combination,
+    "invert": _inversion,
+    "is_null": _null_test,
+    "is_valid": _null_test,
+    "is_in": _membership,
+    **dict.fromkeys(_OPERATORS, _comparison),
+}
+
+
+def _is_column(node: Node, schema: pa.Schema) -> bool:
+    return isinstance(node, Field) and len(schema.get_all_field_indices(node.name)) == 1
+
+
+def _column_type(node: Node, schema: pa.Schema) -> pa.DataType | None:
+    """The type of a column of simple values (of the values themselves, for a dictionary), else None."""
+    if not isinstance(node, Field) or not _is_column(node, schema):
+        return None
+    dtype = schema.field(node.name).type
+    if pa.types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    is_simple = not pa.types.is_nested(dtype) and not pa.types.is_interval(dtype)
+    return dtype if is_simple and not isinstance(dtype, pa.BaseExtensionType) else None
+
+
+def _exact(values: pa.Array, dtype: pa.DataType) -> pa.Array | None:
+    """The values in the column's type; None unless comparing there and comparing as written are the same."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if values.type == dtype:
+        return values
+    if not any(is_member(values.type) and is_member(dtype) for is_member in _FAMILIES):
+        return None
+    try:
+        cast = values.cast(dtype)
+        return cast if cast.cast(values.type).equals(values) else None
+    except pa.ArrowException:
+        return None
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype)
+    )
+
+
+def _is_bytes(dtype: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_binary_view(dtype)
+    )
+
+
+def _is_instant(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(dtype) and dtype.tz is not None)
+
+
+def _is_local_time(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(dtype) and dtype.tz is None)
+
+
+# Types that compare by value with one another, so that an exact cast changes no comparison.
+_FAMILIES: Final = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    _is_text,
+    _is_bytes,
+    _is_instant,
+    _is_local_time,
+    pa.types.is_date,
+    pa.types.is_time,
+    pa.types.is_duration,
+)
+
+
+# What is shown of predicates decides nothing about rows.
+# pragma: no mutate start
+def describe(predicate: Predicate) -> str:
+    """The predicate as SQL-like text, e.g. `id = 7 AND s IS NULL`."""
+    match predicate:
+        case And(operands):
+            return _joined(operands, " AND ") or "TRUE"
+        case Or(operands):
+            return _joined(operands, " OR ") or "FALSE"
+        case Not(operand):
+            return describe(operand).replace(" IS NULL", " IS NOT NULL").replace(" IN (", " NOT IN (", 1)
+        case Comparison(column, operator, value):
+            return f"{column} {operator} {_shown(value)}"
+        case InList(column, values):
+            return f"{column} IN ({_listed(values)})"
+        case IsNull(column):
+            return f"{column} IS NULL"
+        case Anything():
+            return "(not understood)"
+
+
+def _joined(operands: Sequence[Predicate], word: str) -> str:
+    return word.join(f"({describe(one)})" if isinstance(one, And | Or) else describe(one) for one in operands)
+
+
+def _listed(values: Sequence[pa.Scalar]) -> str:
+    return ", ".join(map(_shown, values[:3])) + (f", ... {len(values)} values" if len(values) > 3 else "")
+
+
+def _shown(value: pa.Scalar) -> str:
+    text = value_text(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def value_text(value: pa.Scalar) -> str:
+    """A value as SQL-like text; temporal ones as Arrow formats them, since Python knows no nanoseconds."""
+    if _is_text(value.type):
+        return f"'{value.as_py()}'"
+    if not pa.types.is_temporal(value.type):
+        return str(value.as_py())
+    try:
+        return f"'{value.cast(pa.string())}'"
+    except pa.ArrowException:
+        return f"{value.value} {value.type}"
+
+
+# pragma: no mutate end
+# Finite keys
+
+_Box: TypeAlias = dict[str, tuple[pa.Scalar, ...]]
+
+
+def key_values(
+    predicate: Predicate, key_columns: Sequence[str], schema: pa.Schema, limit: int = 1000
+) -> pa.Table | None:
+    """The finite set of full primary keys outside which the predicate is never TRUE.
+
+    Args:
+        predicate: What the rows satisfy.
+        key_columns: The primary key, in key order.
+        schema: The table's columns.
+        limit: More keys than this count as not finite.
+
+    Returns:
+        Distinct keys typed as the key columns (no rows if the predicate is never TRUE); None when there is
+        no such set, or none that can be compared exactly (float keys).
+    """
+    types = [schema.field(name).type for name in key_columns]
+    if not key_columns or any(_is_inexact(dtype) for dtype in types):
+        return None
+    boxes = _boxes(predicate, frozenset(key_columns), limit)
+    if boxes is None:
+        return None
+    keys: dict[tuple[pa.Scalar, ...], None] = {}
+    for box in boxes:
+        if len(box) < len(key_columns):
+            return None
+        for key in product(*(box[name] for name in key_columns)):
+            keys[key] = None
+            if len(keys) > limit:
+                return None
+    columns = zip(*keys, strict=True) if keys else ((),) * len(key_columns)
+    fields = [schema.field(name) for name in key_columns]
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, fields, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _is_inexact(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(dtype) or pa.types.is_nested(dtype) or pa.types.is_dictionary(dtype))
+
+
+def _boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_Box] | None:
+    """Value sets per column, one box per alternative, that together cover the predicate; None if too many."""
+    match predicate:
+        case Comparison(column, "=", value) if column in columns:
+            return [{column: (value,)}]
+        case InList(column, values) if column in columns:
+            return [{column: values}]
+        case Or(operands):
+            return _alternatives(operands, columns, limit)
+        case And(operands):
+            together: list[_Box] = [{}]
+            for operand in operands:
+                boxes = _boxes(operand, columns, limit)
+                if boxes is not None and len(together) * len(boxes) <= limit:
+                    together = list(_intersections(together, boxes))
+            return together  # an operand that has too many alternatives narrows nothing
+        case _:
+            return [{}]
+
+
+def _alternatives(operands: Sequence[Predicate], columns: frozenset[str], limit: int) -> list[_Box] | None:
+    alternatives: list[_Box] = []
+    for operand in operands:
+        boxes = _boxes(operand, columns, limit)
+        if boxes is None or len(alternatives) + len(boxes) > limit:
+            return None
+        alternatives.extend(boxes)
+    return alternatives
+
+
+def _intersections(left: Sequence[_Box], right: Sequence[_Box]) -> Iterator[_Box]:
+    for one, other in product(left, right):
+        merged = {**one, **other}
+        for column in one.keys() & other.keys():
+            members = set(other[column])
+            merged[column] = tuple(value for value in one[column] if value in members)
+        if all(merged.values()):
+            yield merged

@@ -1,0 +1,208 @@
+"""A decoded predicate as the exact filter of a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes.rows import lance_filter
+from planner.predicates.arrow_expressions import Call, Field, Node, read_expression
+from planner.predicates.predicate import (
+    And,
+    Anything,
+    Comparison,
+    InList,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    describe,
+)
+from planner.predicates.ternary_logic import compared_floats, evaluated
+
+_COMPARE = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PredicateFilter:
+    """A `RowFilter`: said in Lance's language where that can be, else evaluated here with the same meaning.
+
+    Args:
+        predicate: the decoded expression.
+        expression: decides alone where the predicate is not fully understood: by its tree, in SQL's values,
+            or as Arrow has it where there are functions in the tree that are not known.
+    """
+
+    predicate: Predicate
+    expression: pc.Expression
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Columns that the predicate reads."""
+        node = read_expression(self.expression)
+        return columns_of(self.predicate) | frozenset(() if node is None else _fields(node))
+
+    def sql(self, names: Mapping[str, str]) -> str | None:
+        """As a Lance filter over stored columns, or None where Lance can't say it."""
+        return _sql(self.predicate, names)
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """One boolean per row, without NULLs."""
+        if not is_understood(self.predicate):
+            return self._matches_expression(batch)
+        return _matches(self.predicate, batch)
+
+    def __str__(self) -> str:
+        return describe(self.predicate)
+
+    def _matches_expression(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        node = read_expression(self.expression)
+        truth = None if node is None else evaluated(node, batch)
+        if truth is not None:
+            return pc.fill_null(truth, fill_value=False)
+        rows = pa.Table.from_batches([batch.select(sorted(self.columns))])
+        numbered = rows.append_column("", pa.array(np.arange(batch.num_rows)))
+        found = np.zeros(batch.num_rows, dtype=np.bool_)
+        found[numbered.filter(self.expression).column("").to_numpy()] = True
+        return pa.array(found)
+
+
+def key_predicate(keys: pa.Table) -> Predicate:
+    """The condition that a row has one of these primary keys.
+
+    Args:
+        keys: one column per key column, no NULLs.
+    """
+    if keys.num_columns == 1:
+        return InList(keys.column_names[0], tuple(keys.column(0)))
+    alternatives = tuple(
+        And(tuple(Comparison(name, "=", value) for name, value in zip(keys.column_names, row, strict=True)))
+        for row in zip(*keys.columns, strict=True)
+    )
+    return alternatives[0] if len(alternatives) == 1 else Or(alternatives)
+
+
+def _matches(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+    match predicate:
+        case And(operands):
+            everything = pa.array(np.ones(batch.num_rows, dtype=np.bool_))
+            return reduce(pc.and_, (_matches(one, batch) for one in operands), everything)
+        case Or(operands):
+            nothing = pa.array(np.zeros(batch.num_rows, dtype=np.bool_))
+            return reduce(pc.or_, (_matches(one, batch) for one in operands), nothing)
+        case Not(IsNull(column)):
+            return batch.column(column).is_valid()
+        case Not(InList(column, values)):
+            return pc.and_not(batch.column(column).is_valid(), _is_in(_plain(batch, column), values))
+        case Comparison(column, operator, value):
+            return _compared(_plain(batch, column), operator, value)
+        case InList(column, values):
+            return _is_in(_plain(batch, column), values)
+        case IsNull(column):
+            return batch.column(column).is_null()
+        case _:
+            msg = f"{predicate!r} can't be evaluated"
+            raise TypeError(msg)
+
+
+def _compared(column: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
+    """TRUE or not."""
+    compare = _COMPARE[operator]
+    if not pa.types.is_floating(column.type):
+        return pc.fill_null(compare(column, value), fill_value=False)
+    return pc.fill_null(compared_floats(compare, column, pa.repeat(value, len(column))), fill_value=False)
+
+
+def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.BooleanArray:
+    if pa.types.is_floating(column.type):
+        nothing = pa.array(np.zeros(len(column), dtype=np.bool_))
+        return reduce(pc.or_, (_compared(column, "=", value) for value in values), nothing)
+    return pc.is_in(column, value_set=pa.array(values, column.type))
+
+
+def _plain(batch: pa.RecordBatch, column: str) -> pa.Array:
+    array = batch.column(column)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _sql(predicate: Predicate, names: Mapping[str, str]) -> str | None:
+    match predicate:
+        case And(()):
+            return "true"
+        case Or(()):
+            return "false"
+        case And(operands) | Or(operands):
+            texts = [_sql(one, names) for one in operands]
+            if any(text is None for text in texts):
+                return None
+            word = " AND " if isinstance(predicate, And) else " OR "
+            return word.join(f"({text})" for text in texts)
+        case Not(IsNull(column)):
+            return _suffixed(names[column], "IS NOT NULL")
+        case IsNull(column):
+            return _suffixed(names[column], "IS NULL")
+        case Not(InList(column, values)):
+            inner = lance_filter.one_of(names[column], values)
+            return None if inner is None else f"NOT ({inner})"
+        case InList(column, values):
+            return lance_filter.one_of(names[column], values) if values else "false"
+        case Comparison(column, operator, value):
+            text = lance_filter.literal(value)
+            return None if text is None else _suffixed(names[column], f"{operator} {text}")
+        case _:
+            return None
+
+
+def _suffixed(name: str, suffix: str) -> str | None:
+    quoted = lance_filter.column(name)
+    return None if quoted is None else f"{quoted} {suffix}"
+
+
+def is_understood(predicate: Predicate) -> bool:
+    """Whether the predicate says all of what it was decoded from."""
+    match predicate:
+        case And(operands) | Or(operands):
+            return all(map(is_understood, operands))
+        case Anything():
+            return False
+        case _:
+            return True
+
+
+def columns_of(predicate: Predicate) -> frozenset[str]:
+    """Columns that the predicate reads, as far as it is understood."""
+    return frozenset(_columns(predicate))
+
+
+def _columns(predicate: Predicate) -> Iterator[str]:
+    match predicate:
+        case And(operands) | Or(operands):
+            for operand in operands:
+                yield from _columns(operand)
+        case Not(operand):
+            yield from _columns(operand)
+        case Comparison() | InList() | IsNull():
+            yield predicate.column
+        case _:
+            return
+
+
+def _fields(node: Node) -> Iterator[str]:
+    if isinstance(node, Field):
+        yield node.name
+    elif isinstance(node, Call):
+        for argument in node.arguments:
+            yield from _fields(argument)

@@ -1,0 +1,390 @@
+"""One execution of one statement: its scans, and the snapshots that they share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes import ExecNode, KeySet, SecurityBarrierExec, TaskContext
+from execnodes.node import coalesced
+from memwal.errors import CorruptDataError, LanceGatewayError, UnavailableError
+from planner.access.policy_conditions import Conditions, PolicedRows, divided
+from planner.access.table_policy import TablePolicy
+from planner.access.visible_catalog import SecuredTable
+from planner.bridge.run_control import RunControl, TableRead
+from planner.predicates.predicate import TRUE, Predicate, conjunction, key_values
+from planner.predicates.pruning import Pruning, all_regions, prune_regions
+from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.row_filter import key_predicate
+from planner.scans.lookup_plan import plan_lookup
+from planner.scans.run_tables import RunTables
+from planner.scans.scan_plan import Division, plan_scan
+from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
+from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
+from planner.tables.sources.generations import GenerationVanishedError
+from planner.tables.sources.snapshot import Consistency, SnapshotGoneError, TableSnapshot
+from planner.tables.state.table import SNAPSHOT_ATTEMPTS, Table
+from planner.tables.visibility.visibility import Visibility
+
+logger = logging.getLogger(__name__)
+
+FEW_REGIONS = 8
+"""For a point lookup in so few regions, asking their key filters is quicker than evaluating region specs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a statement reads its tables.
+
+    Attributes:
+        consistency: see `planner.tables.state.table.Table.snapshot`.
+        max_staleness_ms: a snapshot this young may be taken again.
+        region_pruning: whether predicates may exclude regions.
+        shortcuts: that may be taken.
+    """
+
+    consistency: Consistency
+    max_staleness_ms: int
+    region_pruning: bool
+    shortcuts: Shortcuts = ALL_SHORTCUTS
+
+
+class QueryRun:
+    """Scans of one statement; all of them see one snapshot per table, taken when the first batch is wanted.
+
+    Args:
+        options: of the statement's session.
+        visibility: where masks come from.
+        control: of the execution; stops it.
+    """
+
+    def __init__(self, options: ReadOptions, visibility: Visibility, control: RunControl) -> None:
+        self.options = options
+        self._tables = RunTables(options.shortcuts, visibility)
+        self.visibility = self._tables.visibility
+        self.control = control
+        self.failure: LanceGatewayError | None = None
+        """The first error of ours; on its way through DataFusion it becomes mere text."""
+        self.scans: list[TableScan] = []
+        self.system_scans: list[Callable[[], Iterator[pa.RecordBatch]]] = []
+        """What reads each planned scan of a system table."""
+        self.columns: dict[tuple[str, str], pa.Schema] = {}
+        """Statement and private name of a table -> its columns, as the statement was planned with."""
+        self.division: Division | None = None
+        """Of the statement's one scan, where somebody else took the snapshot and others read the rest."""
+        self._lock = threading.Lock()
+        self._snapshots: dict[Table, TableSnapshot] = {}
+
+    def belong_to(self, control: RunControl) -> None:
+        """Run under a control other than the one it was planned under."""
+        self.control = control
+        control.runs.append(self)
+
+    def add_scan(
+        self,
+        table: SecuredTable,
+        base: BaseTable,
+        columns: Sequence[str],
+        expression: pc.Expression | None = None,
+        *,
+        keys: KeySet | None = None,
+        partitions: int = 1,
+    ) -> TableScan:
+        """Plan to read one table reference.
+
+        Args:
+            table: to read, with what may be seen of it.
+            base: version of the table that the statement was planned with; what is read may be newer.
+            columns: to produce.
+            expression: the reference's own conjuncts, to be applied exactly.
+            keys: instead of an expression, the primary keys that are wanted.
+            partitions: that will be asked for.
+        """
+        policy = table.policy(base)
+        scan = TableScan(self, table.table, base, policy, tuple(columns), expression, keys, partitions)
+        self.scans.append(scan)
+        return scan
+
+    def table(self, shared: Table) -> Table:
+        """A table of the catalog as this run reads it; see `planner.scans.run_tables`."""
+        return self._tables.table(shared)
+
+    def snapshot(self, table: Table) -> TableSnapshot:
+        """The snapshot that all scans of a table share; covers the regions that any of them needs."""
+        if self.division is not None:
+            return self.division.snapshot
+        with self._lock:
+            found = self._snapshots.get(table)
+            if found is None:
+                found = self._snapshots[table] = self._taken(table)
+            return found
+
+    def _taken(self, table: Table) -> TableSnapshot:
+        scans = [scan for scan in self.scans if scan.table is table]
+        for _ in range(SNAPSHOT_ATTEMPTS):
+            needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
+            taken = table.snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
+            strangers = [scan for scan in scans if scan.base.place != taken.base.place]
+            if not strangers:
+                return taken
+            for scan in strangers:
+                scan.move_to(taken.base)
+        raise UnavailableError(f"table {table.name!r} is dropped and made anew while it is read; retry")
+
+
+class TableScan:
+    """One table reference of a running statement."""
+
+    def __init__(
+        self,
+        run: QueryRun,
+        table: Table,
+        base: BaseTable,
+        policy: TablePolicy | None,
+        columns: tuple[str, ...],
+        expression: pc.Expression | None,
+        keys: KeySet | None,
+        partitions: int,
+    ) -> None:
+        if policy is not None:
+            _check_visible(table.name, policy, columns, keys)
+        self.run = run
+        self.table = run.table(table)
+        self.base = base
+        self.policy = policy
+        self.schema = base.schema
+        self.columns = columns
+        self.expression = expression
+        self.partitions = partitions
+        self._keys = keys
+        self._lock = threading.Lock()
+        self._tree: ExecNode | None = None
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """Of everything that may be asked for."""
+        return self.schema
+
+    @cached_property
+    def predicate(self) -> Predicate:
+        """What stored rows must fulfil: the statement's conjuncts and the policy's, decoded."""
+        below = self.conditions.below
+        known = TRUE if below is None else below.predicate
+        return known if self._keys is None else conjunction([key_predicate(self._keys.table), known])
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The filters below and above the table's policy."""
+        return divided(self.expression, self.policy, self.schema)
+
+    @cached_property
+    def pruning(self) -> Pruning:
+        """Which regions of the table may have matching rows."""
+        base = self.base
+        regions = self.table.assignments(base, self.run.options.consistency)
+        reason = self._reason_not_to_prune(regions)
+        if base.details is None or reason:
+            return all_regions(regions, reason)
+        return prune_regions(self.predicate, base.details.region_specs, regions, base.fields_by_id)
+
+    @property
+    def search_kind(self) -> str | None:
+        """See `TableRead.search`."""
+        return None
+
+    @property
+    def read(self) -> TableRead | None:
+        """What the reference came down to; None for a scan that never ran."""
+        pruning: Pruning | None = vars(self).get("pruning")
+        if pruning is None:
+            return None
+        regions = len(pruning.regions.region_ids)
+        return TableRead(
+            self.table.name, len(pruning.kept), regions, self.policy is not None, self.search_kind
+        )
+
+    def _reason_not_to_prune(self, regions: RegionAssignments) -> str:
+        if not self.run.options.region_pruning:
+            return "region pruning is off"
+        if self._keys is not None:
+            # A region with two ids is refused, so it is not read in vain.
+            is_cheap = len(regions.regions) <= FEW_REGIONS and not regions.has_doubles
+            return "few regions, key filters decide" if is_cheap else ""
+        return "no predicate" if self.conditions.below is None else ""
+
+    @cached_property
+    def kept_regions(self) -> frozenset[str]:
+        """Regions that are read."""
+        return frozenset(self.pruning.kept)
+
+    @cached_property
+    def needed_regions(self) -> tuple[str, ...]:
+        """Regions that the snapshot must cover: those that are read, and those that may supersede what is.
+
+        A pruned region has no matching row. But where its value is derived from more than the key, the base
+        table may have an older version of one of its rows that does match.
+        """
+        regions = self.pruning.regions
+        needed = {spec_id for spec_id in regions.by_spec if not _decided_by_key(self.base, spec_id)}
+        if not needed:
+            return self.pruning.kept
+        kept = self.kept_regions
+        return tuple(
+            one.region_id for one in regions.regions if one.spec_id in needed or one.region_id in kept
+        )
+
+    def move_to(self, base: BaseTable) -> None:
+        """Read a table that was made anew since the scan was planned, and that may have other regions.
+
+        Raises:
+            UnavailableError: it has other columns.
+        """
+        if not base.schema.equals(self.schema) or base.field_names != self.base.field_names:
+            raise UnavailableError(f"table {base.name!r} was made anew just now: run the query again")
+        self.base = base
+        for found in ("pruning", "kept_regions", "needed_regions"):
+            vars(self).pop(found, None)
+
+    @property
+    def tree(self) -> ExecNode:
+        """The tree of exec nodes; planned once, on first use."""
+        with self._lock:
+            if self._tree is None:
+                self._tree = self._plan()
+            return self._tree
+
+    @property
+    def decided_tree(self) -> ExecNode | None:
+        """The same where it is planned already; None for a scan that never ran."""
+        return self._tree
+
+    def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """Run one partition.
+
+        Raises:
+            LanceGatewayError: something can't be read; also kept as the run's `failure`.
+        """
+        try:
+            control = self.run.control
+            context = TaskContext(metrics=control.metrics, check=control.check)
+            batches = control.undisturbed(lambda: coalesced(self.tree.execute(partition, context)))
+            while (batch := control.undisturbed(lambda: next(batches, None))) is not None:
+                yield batch
+        except LanceGatewayError as error:
+            failure = self._told(error)
+            self.run.failure = self.run.failure or failure
+            if failure is error:
+                raise
+            raise failure from None
+        except (OSError, ValueError, pa.ArrowException) as error:
+            # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
+            self.run.failure = self.run.failure or self._told(read_error(self.table.name, error))
+            raise self.run.failure from (error if self.policy is None else None)
+
+    def _told(self, error: LanceGatewayError) -> LanceGatewayError:
+        """The error as the principal may hear it: what can't be read may quote what is not shown to them."""
+        if self.run.division is not None and isinstance(error, GenerationVanishedError):
+            version = self.run.division.snapshot.base.version
+            return SnapshotGoneError(self.table.name, version, "fresh rows were merged and cleaned up")
+        if self.policy is None or not isinstance(error, CorruptDataError | FilesVanishedError):
+            return error
+        logger.error("table %r, read under an access policy: %s", self.table.name, error)
+        if isinstance(error, FilesVanishedError):
+            return FilesVanishedError(f"table {self.table.name!r}: a file vanished: run the query again")
+        return CorruptDataError(f"table {self.table.name!r} can't be read: the log of the gateway says why")
+
+    def _plan(self) -> ExecNode:
+        if self.policy is None:
+            return self._plan_stored(self.columns)
+        above = self.conditions.above
+        wanted = frozenset(self.columns) | (frozenset() if above is None else above.columns)
+        if self.policy.condition is None and above is None and wanted.isdisjoint(self.policy.masks):
+            return self._plan_stored(self.columns)
+        needed = self.policy.columns_for(wanted)
+        return SecurityBarrierExec(
+            self._plan_stored(tuple(name for name in self.schema.names if name in needed)),
+            PolicedRows(self.table.name, self.policy, wanted),
+            pa.schema([self.schema.field(name) for name in self.columns]),
+            above,
+        )
+
+    def _plan_stored(self, columns: tuple[str, ...]) -> ExecNode:
+        """The tree that produces rows as they are stored."""
+        snapshot = self.run.snapshot(self.table)
+        base = snapshot.base
+        row_filter = self.conditions.below
+        self._check_columns(base, columns)
+        division = self.run.division
+        keys = self._keys or self._keys_of_predicate(base)
+        if keys is not None and division is None:
+            # Whatever may supersede a row is asked for its key, too.
+            return plan_lookup(
+                snapshot,
+                frozenset(self.needed_regions),
+                keys,
+                columns,
+                row_filter,
+                self.table.cache,
+                self.table.columns,
+                self.table.places,
+            )
+        return plan_scan(
+            snapshot,
+            self.kept_regions if division is None else division.scanned_regions,
+            columns,
+            row_filter,
+            self.partitions if division is None else division.count,
+            self.run.visibility,
+            self.table.columns,
+            split_fragments=division is not None,
+        )
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether the conjuncts admit a few primary keys only."""
+        return self._keys_of_predicate(self.run.snapshot(self.table).base) is not None
+
+    def _keys_of_predicate(self, base: BaseTable) -> KeySet | None:
+        """The primary keys that the conjuncts admit, where they are few and the table has a MemWAL."""
+        if Shortcut.KEY_LOOKUPS not in self.run.options.shortcuts:
+            return None
+        if not base.primary_key or base.details is None or self.conditions.below is None:
+            return None
+        keys = key_values(self.predicate, base.primary_key, base.schema)
+        return KeySet(keys) if keys is not None and keys.num_rows else None
+
+    def _check_columns(self, base: BaseTable, columns: Sequence[str]) -> None:
+        if self.policy is not None and not (
+            base.schema.equals(self.schema) and base.field_names == self.base.field_names
+        ):
+            # Without the column's name, and whichever it is: names are what a policy goes by.
+            raise UnavailableError(f"table {base.name!r} was altered just now: run the query again")
+        for name in columns:
+            index = base.schema.get_field_index(name)
+            if index < 0 or not base.schema.field(index).type.equals(self.schema.field(name).type):
+                msg = f"column {name!r} of table {base.name!r} was altered just now: run the query again"
+                raise UnavailableError(msg)
+
+
+def _check_visible(table: str, policy: TablePolicy, columns: Sequence[str], keys: KeySet | None) -> None:
+    """The last door: whoever asks for a scan must have resolved its names under the same policy."""
+    sought = () if keys is None else keys.columns
+    hidden = [name for name in (*columns, *sought) if name not in policy.schema.names]
+    if hidden or not policy.masks.keys().isdisjoint(sought):
+        msg = f"a scan of table {table!r} asks for columns that its access policy hides"
+        raise AssertionError(msg)
+
+
+def _decided_by_key(base: BaseTable, spec_id: int) -> bool:
+    """Whether the region of a row of this spec follows from its primary key alone."""
+    spec = None if base.details is None else base.details.region_spec(spec_id)
+    if spec is None:
+        return False
+    sources = {source for one in spec.fields for source in one.source_ids}
+    return all(base.field_names.get(source) in base.primary_key for source in sources)

@@ -1,0 +1,222 @@
+"""The tables of one run, as far as its session lets it take what earlier runs have kept.
+
+A run that may take everything reads the tables of the catalog themselves. Any other run has tables of its
+own, which begin with empty caches in place of those that it may not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+from execnodes.rows.row_mask import FragmentMask, RowMask
+from execnodes.storage.source import LanceSource
+from memwal.regions.manifest import FlushedGeneration
+from planner.predicates.region_assignments import RegionAssignments
+from planner.scans.settings import Shortcut, Shortcuts
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.generations import GenerationDataset, LayerKeys
+from planner.tables.sources.key_column import physical_keys
+from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.sources.snapshot import Consistency, TableSnapshot
+from planner.tables.state.table import Table
+from planner.tables.visibility.masks import SnapshotMasks, layer_mask
+from planner.tables.visibility.visibility import Visibility
+
+_ONE_STATEMENT_BYTES = 64 << 20
+
+
+class StoredVisibility(Visibility):
+    """Reads every key of a snapshot and compares them one by one; belongs to one statement.
+
+    Args:
+        executor: reads several sources at a time, for searches.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(ByteCache(_ONE_STATEMENT_BYTES), executor)
+
+    def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
+        """See `Visibility.masks`.
+
+        In each region, from its newest row to its oldest, a row is shown if its key did not come before and
+        it is no tombstone. A base row is shown if no fresh row of any region has its key.
+        """
+        base = snapshot.base
+        generations: dict[str, RowMask] = {}
+        tails: dict[str, RowMask] = {}
+        fresh: set[object] = set()
+        for region in snapshot.regions.values():
+            newer: set[object] = set()
+            if region.tail is not None:
+                shown = _newest(region.tail.keys(base), newer)
+                tails[region.region_id] = RowMask({0: FragmentMask(pa.array(shown))})
+            for generation in reversed(region.generations):
+                layer = generation.read_keys(base)
+                shown = _newest(layer, newer)
+                generations[generation.path] = layer_mask(layer, shown, generation.fragment_rows)
+            fresh |= newer
+        return SnapshotMasks(_not_among(base, fresh), generations, tails)
+
+
+def _newest(layer: LayerKeys, newer: set[object]) -> np.ndarray:
+    """Which rows of a layer are shown; its keys are added to those of newer rows."""
+    shown = np.zeros(len(layer.keys), dtype=np.bool_)
+    keys = layer.keys.to_pylist()
+    for row in reversed(range(len(keys))):
+        shown[row] = keys[row] not in newer and not layer.dead[row]
+        newer.add(keys[row])
+    return shown
+
+
+def _not_among(base: BaseTable, fresh: set[object]) -> RowMask:
+    """Rows of the base table whose key no fresh row has."""
+    masks = {}
+    for fragment in base.fragments:
+        flags = np.array(
+            [key not in fresh for key in physical_keys(base, fragment).to_pylist()], dtype=np.bool_
+        )
+        if not flags.all():
+            masks[fragment.fragment_id] = FragmentMask(pa.array(flags))
+    return RowMask(masks)
+
+
+class StoredColumns(DecodedColumns):
+    """A `ColumnCache` that keeps nothing, and only tells which rows Lance has deleted."""
+
+    def __init__(self) -> None:
+        super().__init__(max_bytes=1)
+
+    def fits(self, types: Iterable[pa.DataType], rows: int) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
+    def read(
+        self,
+        source: LanceSource,  # noqa: ARG002
+        fragment_id: int,  # noqa: ARG002
+        columns: Sequence[str],  # noqa: ARG002
+        visible: FragmentMask | None,  # noqa: ARG002
+    ) -> None:
+        """Nothing: the dataset is read instead."""
+        return
+
+
+ANEW_BYTES = 256 << 20
+"""What one run may hold of a table's state."""
+
+
+class TableAnew(Table):
+    """A table of the catalog of which nothing is known: each run that has one reads everything from storage.
+
+    Args:
+        shared: the table of the catalog.
+    """
+
+    def __init__(self, shared: Table) -> None:
+        cache, session = ByteCache(ANEW_BYTES), lance.Session()
+        super().__init__(
+            shared.name,
+            shared.storage,
+            cache,
+            shared.columns,
+            shared.places,
+            session,
+        )
+        self._shared = shared
+
+    def own_tail(self, region_id: str) -> None:
+        """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""
+        self._shared.own_tail(region_id)
+
+
+_KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})
+_RUN_BYTES = 256 << 20
+"""What one run may keep for itself."""
+
+
+class RunTables:
+    """What one run reads from.
+
+    Attributes:
+        visibility: where masks come from.
+
+    Args:
+        shortcuts: that the run may take.
+        shared: where masks come from that are kept.
+    """
+
+    def __init__(self, shortcuts: Shortcuts, shared: Visibility) -> None:
+        self.visibility = shared
+        self._shortcuts = shortcuts
+        self._tables: dict[Table, Table] | None = None
+        if not shortcuts >= _KEPT:
+            self._tables = {}
+            if not shortcuts.issuperset((Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS)):
+                self.visibility = StoredVisibility(shared.executor)
+
+    def table(self, shared: Table) -> Table:
+        """A table of the catalog as the run reads it; the same object for all scans of the run."""
+        if self._tables is None:
+            return shared
+        found = self._tables.get(shared)
+        if found is None:
+            found = self._tables[shared] = RunTable(shared, self._shortcuts, self.visibility.executor)
+        return found
+
+
+class RunTable(Table):
+    """A table for one run: its state is that of `source`, and its caches are its own where they must be.
+
+    Args:
+        shared: the table of the catalog.
+        shortcuts: that the run may take.
+        executor: reads several sources at a time.
+    """
+
+    def __init__(self, shared: Table, shortcuts: Shortcuts, executor: Executor) -> None:
+        cache, columns, places = shared.cache, shared.columns, shared.places
+        keeps_state = Shortcut.KEPT_STATE in shortcuts
+        if not (keeps_state and shortcuts.issuperset((Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES))):
+            cache = ByteCache(_RUN_BYTES)
+        if not (keeps_state and Shortcut.KEPT_MASKS in shortcuts):
+            places = KeyPlaces(cache, executor)  # knows nothing until much has been looked up
+        if not (keeps_state and Shortcut.KEPT_COLUMNS in shortcuts):
+            columns = StoredColumns()
+        super().__init__(shared.name, shared.storage, cache, columns, places, None)
+        self._source = shared if keeps_state else shared.read_by(TableAnew(shared))
+
+    @property
+    def described_time(self) -> str:
+        """See `Table.described_time`."""
+        return self._source.described_time
+
+    def base(self) -> BaseTable:
+        """See `Table.base`."""
+        return self._source.base()
+
+    def recent_base(self) -> BaseTable:
+        """See `Table.recent_base`."""
+        return self._source.recent_base()
+
+    def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
+        """See `Table.assignments`."""
+        return self._source.assignments(base, consistency)
+
+    def snapshot(
+        self, regions: Iterable[str], consistency: Consistency = "strong", max_staleness_ms: int = 0
+    ) -> TableSnapshot:
+        """See `Table.snapshot`."""
+        return self._source.snapshot(regions, consistency, max_staleness_ms)
+
+    def open_generations(
+        self, base: BaseTable, region_id: str, flushed: Iterable[FlushedGeneration]
+    ) -> tuple[GenerationDataset, ...]:
+        """See `Table.open_generations`."""
+        return self._source.open_generations(base, region_id, flushed)

@@ -1,0 +1,115 @@
+"""The bridge: a table reference as a leaf of a DataFusion plan.
+
+DataFusion plans a `pyarrow.dataset.Dataset` as a DatasetExec with one partition per fragment, hands over the
+projection and the reference's own conjuncts, and treats them as applied exactly. See
+docs/adr/0001-datasetexec-bridge.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from planner.access.visible_catalog import SecuredTable
+from planner.scans.query_run import QueryRun, TableScan
+from planner.tables.sources.base_table import BaseTable
+
+
+class TableLeaf(pads.Dataset):
+    """One private table name of a statement.
+
+    Args:
+        run: the statement's execution.
+        table: what the name stands for, with what may be seen of it.
+        partitions: fragments to offer.
+        base: the newest version of the table, where it is known already.
+    """
+
+    def __init__(
+        self, run: QueryRun, table: SecuredTable, partitions: int, base: BaseTable | None = None
+    ) -> None:
+        self._run = run
+        self._table = table
+        self._partitions = partitions
+        self._base = table.base() if base is None else base
+        self._schema = table.visible_schema(self._base)
+        self._columns: tuple[str, ...] = tuple(self._schema.names)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Visible columns of the table when the statement was planned."""
+        return self._schema
+
+    def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Projection:  # noqa: A002, ANN401, ARG002
+        """DataFusion asks this once per scan, before `get_fragments`, for the schema alone."""
+        self._columns = tuple(self._schema.names if columns is None else columns)
+        return Projection(self._schema, self._columns)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[Partition]:  # noqa: A002
+        """DataFusion plans a scan: one fragment per partition. Nothing is read yet."""
+        # Conjuncts that fold to a constant arrive as a bare scalar.
+        conjuncts = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
+        if conjuncts is not None and any(pa.types.is_nested(kind) for kind in self._schema.types):
+            _check_evaluable(conjuncts, self._schema)
+        scan = self._scan(conjuncts)
+        return [Partition(scan, number) for number in range(self._partitions)]
+
+    def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+        """What reads the partitions."""
+        return self._run.add_scan(
+            self._table, self._base, self._columns, conjuncts, partitions=self._partitions
+        )
+
+
+class DeclaredLeaf(TableLeaf):
+    """A table that is described and not read: its columns take NULL where they are declared to."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Visible columns of the table, as it declares them."""
+        required = self._table.required_columns(self._base)
+        return pa.schema([field.with_nullable(field.name not in required) for field in self._schema])
+
+
+def _check_evaluable(conjuncts: pc.Expression, schema: pa.Schema) -> None:
+    """Refuse what Arrow has no kernels for, such as a comparison of lists: DataFusion has its own."""
+    try:
+        schema.empty_table().filter(conjuncts)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise TypeError("a condition that Arrow can't evaluate") from error
+
+
+class Projection:
+    """What DataFusion reads the projected schema from."""
+
+    def __init__(self, schema: pa.Schema, columns: tuple[str, ...]) -> None:
+        self.projected_schema = pa.schema([schema.field(name) for name in columns])
+
+
+class Partition:
+    """One partition of a scan, in the shape of a dataset fragment."""
+
+    def __init__(self, scan: TableScan, number: int) -> None:
+        self._scan = scan
+        self._number = number
+
+    def scanner(self, *_: Any, **__: Any) -> PartitionScanner:  # noqa: ANN401
+        """DataFusion runs the partition; projection and filter are known since planning."""
+        return PartitionScanner(self._scan, self._number)
+
+
+class PartitionScanner(Projection):
+    """Batches of one partition."""
+
+    def __init__(self, scan: TableScan, number: int) -> None:
+        super().__init__(scan.output_schema, scan.columns)
+        self._scan = scan
+        self._number = number
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Run the partition lazily."""
+        return self._scan.batches(self._number)

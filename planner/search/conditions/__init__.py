@@ -1,0 +1,1 @@
+"""Conditions on the rows of a search: which apply before ranking, and which after."""

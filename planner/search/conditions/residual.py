@@ -1,0 +1,338 @@
+"""Conditions on a search's rows that Arrow can't say, to be met before ranking as well.
+
+    SELECT * FROM lance_vector_search('items', 'vec', [0.1, 0.2], k => 10) WHERE title LIKE 'A%' AND n > 5
+
+    Filter: items.title LIKE Utf8("A%")
+      TableScan: items projection=[id, n, title, vec, _distance], full_filters=[items.n > 5]
+
+The filter above the leaf would leave fewer than k rows. So DataFusion evaluates the very same expression over
+the rows of the table, and what is found is what the search may rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from datafusion import DataFrame, Expr, col
+from datafusion.expr import Filter, Join, Projection, SubqueryAlias
+from datafusion.plan import LogicalPlan
+
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.transforms.determinism import is_deterministic, subexpressions
+from planner.bridge.distance_functions import DISTANCES
+from planner.bridge.plan_reading import (
+    Chain,
+    Expression,
+    chain_from,
+    chains_of,
+    columns_of,
+    compared_with_a_subquery,
+    conjuncts_of,
+    every_node,
+    filtered_by_a_subquery,
+    output_name,
+    serialized,
+)
+from planner.bridge.row_expressions import on_own_thread, policy_context
+from planner.sql.tokens import quote
+
+__all__ = ["PlannedCondition", "planned_condition", "refuse_subqueries", "residual_conditions"]
+
+_SURE = frozenset(
+    {"Alias", "Between", "Case", "Column", "InList", "Like", "Literal", "Not", "TryCast"}
+    | {"IsFalse", "IsNotFalse", "IsNotNull", "IsNotTrue", "IsNotUnknown", "IsNull", "IsTrue", "IsUnknown"}
+)
+"""Variants of expressions that fail for no row for which their operands don't."""
+_SURE_OPERATORS = frozenset(
+    {"=", "!=", "<", "<=", ">", ">=", "AND", "OR", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "||"}
+)
+_SURE_FUNCTIONS = frozenset(
+    {"lower", "upper", "btrim", "ltrim", "rtrim", "reverse", "concat", "coalesce", "nullif", "get_field"}
+    | {"character_length", "octet_length", "bit_length", "starts_with", "ends_with", "contains", "strpos"}
+)
+_NUMBER = "#row"
+_SELECTED_SIDES = {
+    f"{side}{kind}": place
+    for place, side in enumerate(("Left", "Right"))
+    for kind in ("Semi", "Anti", "Mark")
+}
+"""Joins that keep some rows of one side -> that input of theirs."""
+_WAY_OUT = "write prefilter => false to apply the conditions to the rows that were found"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PlannedCondition:
+    """A conjunct of a filter in a plan, over the rows of the leaf below; see `row_conditions.Condition`.
+
+    Attributes:
+        chain: in which the filter stands.
+        place: of the filter.
+        conjunct: of its predicate.
+        guards: conjuncts that the leaf was handed: rows that don't fulfil them may make this one fail.
+        columns: of the leaf that all of them read.
+    """
+
+    chain: Chain
+    place: int
+    conjunct: Expression
+    guards: tuple[Expression, ...]
+    columns: frozenset[str]
+
+    @property
+    def text(self) -> str:
+        """For messages."""
+        return str(self.conjunct.canonical_name()).replace(f"{self.chain.table}.", "")
+
+    @property
+    def identity(self) -> Hashable | None:
+        """All that is evaluated; None where DataFusion can't serialize it.
+
+        Two conditions are equal if they are the same expressions over columns of the same names.
+        """
+        evaluated = [self.conjunct, *self.guards]
+        names: list[str] = []
+        for _, node in self._below():
+            if isinstance(node, SubqueryAlias):
+                names.append(node.alias())
+            else:
+                evaluated += node.projections()
+        told = tuple(map(serialized, evaluated))
+        return None if None in told else (self.chain.table, len(self.guards), tuple(names), told)
+
+    @property
+    def spares_other_rows(self) -> bool:
+        """No: a row for which it fails is looked at again, if it is visible."""
+        return False
+
+    def sql(self, names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - whatever the names
+        """Lance has other functions, and other rules for types."""
+        return None
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """One boolean per row.
+
+        Raises:
+            Exception: what DataFusion has to say.
+        """
+        found = np.zeros(batch.num_rows, dtype=np.bool_)
+        if batch.num_rows:
+            found[on_own_thread(lambda: self._fulfilling(batch))] = True
+        return pa.array(found)
+
+    def refusal(self, error: Exception) -> LanceGatewayError:
+        """DataFusion's words: the rows are the principal's own."""
+        reason = str(error).strip().partition("\n")[0]
+        return InvalidInputError(f"the condition {self.text} can't be evaluated: {reason}")
+
+    def _fulfilling(self, batch: pa.RecordBatch) -> np.ndarray:
+        """Numbers of the rows."""
+        numbered = batch.append_column(_NUMBER, pa.array(np.arange(batch.num_rows)))
+        frame = self._frame([numbered])
+        if self.guards:
+            for guard in self.guards:
+                frame = frame.filter(Expr(guard))
+            # Not in one plan: DataFusion would evaluate both for every row.
+            guarded = [one for one in frame.collect() if one.num_rows]
+            if not guarded:
+                return np.empty(0, np.int64)
+            frame = self._frame(guarded)
+        for needed, node in reversed(list(self._below())):
+            if isinstance(node, SubqueryAlias):
+                frame = frame.alias(quote(node.alias()))
+            else:
+                frame = frame.select(*map(Expr, needed), col(quote(_NUMBER)))
+        rows = frame.filter(Expr(self.conjunct)).select(col(quote(_NUMBER))).to_arrow_table()
+        numbers: np.ndarray = rows.column(0).to_numpy()
+        return numbers
+
+    def _frame(self, batches: list[pa.RecordBatch]) -> DataFrame:
+        return policy_context().create_dataframe([batches], name=self.chain.table)
+
+    def _below(self) -> Iterator[tuple[list[Expression], Projection | SubqueryAlias]]:
+        """Projections and aliases below the filter, from the upper ones down, with what is needed of each."""
+        needed = set(columns_of(self.conjunct))
+        for node in self.chain.nodes[self.place + 1 :]:
+            if isinstance(node, SubqueryAlias):
+                needed = {(None, name) for _, name in needed}
+                yield [], node
+            elif isinstance(node, Projection):
+                names = {name for _, name in needed}
+                outputs = [one for one in node.projections() if output_name(one) in names]
+                needed = {column for one in outputs for column in columns_of(one)}
+                yield outputs, node
+
+
+def planned_condition(
+    chain: Chain, place: int, conjunct: Expression, added: AbstractSet[str] = frozenset()
+) -> PlannedCondition | None:
+    """A conjunct of the filter at a place of a chain, to be evaluated over the leaf's rows.
+
+    Args:
+        chain: down to the leaf.
+        place: of the filter.
+        conjunct: of its predicate.
+        added: columns of the leaf that the table does not have.
+
+    Returns:
+        None where it does not follow from the row alone: it has a subquery in it, chance, or what is added.
+    """
+    columns = chain.stored_columns(place + 1, conjunct)
+    if not columns or not columns.isdisjoint(added) or not _is_deterministic(chain, place + 1, conjunct):
+        return None
+    guards = []
+    if _may_fail(chain, place + 1, conjunct):
+        for one in chain.leaf.filters():
+            read = chain.stored_columns(len(chain.nodes), one)
+            if read is not None and read.isdisjoint(added):
+                guards.append(one)
+                columns |= read
+    return PlannedCondition(chain, place, conjunct, tuple(guards), columns)
+
+
+def residual_conditions(
+    plan: LogicalPlan,
+    subqueries: Sequence[LogicalPlan],
+    searches: Mapping[str, AbstractSet[str]],
+    *,
+    handed: bool = True,
+) -> Mapping[str, tuple[PlannedCondition, ...]]:
+    """The conditions that stand directly above searches, each of which is to be met before ranking.
+
+    Args:
+        plan: optimised.
+        subqueries: that stand for values in it; see `subquery_plans`.
+        searches: name of a leaf's table -> columns that the search adds. Conditions on these alone stay
+            where they are.
+        handed: whether the leaf is handed what the plan says of it; otherwise that is among the conditions.
+
+    Returns:
+        Name of the leaf's table -> its conditions.
+
+    Raises:
+        UnsupportedError: a condition that can't be met before ranking.
+    """
+    for one in (plan, *subqueries):
+        _refuse_selecting_joins(one, searches)
+    for one in subqueries:
+        if any(chain.table in searches for chain in filtered_by_a_subquery(one)):
+            raise _with_subquery()
+    found: dict[str, tuple[PlannedCondition, ...]] = {}
+    for chain in (chain for one in (plan, *subqueries) for chain in chains_of(one)):
+        added = searches.get(chain.table)
+        if added is None:
+            continue
+        conditions = tuple(_conditions(chain, added, handed=handed))
+        known = found.setdefault(chain.table, conditions)
+        if known is not conditions and not _are_same(known, conditions):
+            msg = (
+                "a search is named once and read under different conditions, which can't apply before ranking"
+            )
+            raise UnsupportedError(f"{msg}: write its call in every place, or {_WAY_OUT}")
+    return found
+
+
+def _are_same(some: tuple[PlannedCondition, ...], others: tuple[PlannedCondition, ...]) -> bool:
+    identities = [one.identity for one in some]
+    return None not in identities and identities == [one.identity for one in others]
+
+
+def _is_deterministic(chain: Chain, place: int, expression: Expression) -> bool:
+    """Whether an expression over the output of node `place` follows from the leaf's row."""
+    registered = frozenset(DISTANCES)
+    return all(is_deterministic(one, registered) for one in chain.definitions(place, expression))
+
+
+def _may_fail(chain: Chain, place: int, expression: Expression) -> bool:
+    """Whether there may be rows for which an expression over the output of node `place` has no value."""
+    return any(
+        _is_unsure(part) for one in chain.definitions(place, expression) for part in subexpressions(one)
+    )
+
+
+def _is_unsure(expression: Expression) -> bool:
+    kind = expression.variant_name()
+    if kind == "BinaryExpr":
+        return expression.rex_call_operator() not in _SURE_OPERATORS
+    if kind == "ScalarFunction":
+        return expression.rex_call_operator() not in _SURE_FUNCTIONS
+    return kind not in _SURE
+
+
+def _conditions(chain: Chain, added: AbstractSet[str], *, handed: bool) -> Iterator[PlannedCondition]:
+    conjuncts = [
+        (place, conjunct) for place, node in chain.filters for conjunct in conjuncts_of(node.predicate())
+    ]
+    if not handed:
+        conjuncts += [(len(chain.nodes), one) for one in chain.leaf.filters()]
+    for place, conjunct in conjuncts:
+        columns = chain.stored_columns(place + 1, conjunct)
+        if columns and columns <= added:
+            continue
+        condition = planned_condition(chain, place, conjunct, added)
+        if condition is None:
+            text = str(conjunct.canonical_name()).replace(f"{chain.table}.", "")
+            msg = f"the condition {text} on the rows of a search can't apply before ranking"
+            raise UnsupportedError(f"{msg}: {_WAY_OUT}")
+        yield condition
+
+
+def refuse_subqueries(plan: LogicalPlan, searches: AbstractSet[str]) -> None:
+    """Look for conditions with subqueries on the rows of searches.
+
+    Args:
+        plan: not optimised.
+        searches: names of the leaves' tables.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    if any(chain.table in searches for chain in compared_with_a_subquery(plan)):
+        raise _with_subquery()
+
+
+def _with_subquery() -> UnsupportedError:
+    msg = "a condition with a subquery on the rows of a search can't apply before ranking"
+    return UnsupportedError(f"{msg}: {_WAY_OUT}")
+
+
+def _refuse_selecting_joins(plan: LogicalPlan, searches: Mapping[str, AbstractSet[str]]) -> None:
+    """IN (SELECT ...) and EXISTS have become joins, which keep some rows of one side."""
+    for node in every_node(plan):
+        join = node.to_variant()
+        # The bindings show the type of a join by its name alone.
+        side = _SELECTED_SIDES.get(str(join.join_type())) if isinstance(join, Join) else None
+        if side is None:
+            continue
+        below = node.inputs()[side]
+        chain = chain_from(below)
+        chains = _joined(below, _compared(join, side)) if chain is None else [chain]
+        if any(one.table in searches for one in chains):
+            raise _with_subquery()
+
+
+def _compared(join: Join, side: int) -> frozenset[str]:
+    """The relations whose columns a join compares, of one of its inputs; and of both in other conditions."""
+    condition = join.filter()
+    expressions = [pair[side] for pair in join.on()] + ([] if condition is None else [condition])
+    found: set[str] = set()
+    for one in expressions:
+        with suppress(ValueError):  # it has another subquery in it
+            found.update(relation for relation, _ in columns_of(one) if relation is not None)
+    return frozenset(found)
+
+
+def _joined(plan: LogicalPlan, relations: AbstractSet[str]) -> Iterator[Chain]:
+    """The chains of some relations that are joined; above a projection, columns still have their relation."""
+    chain = chain_from(plan)
+    if chain is not None:
+        names = (node.alias() for node in chain.nodes if isinstance(node, SubqueryAlias))
+        if next(names, chain.table) in relations:
+            yield chain
+    elif isinstance(plan.to_variant(), Join | Filter | Projection):
+        for child in plan.inputs():
+            yield from _joined(child, relations)

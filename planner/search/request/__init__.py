@@ -1,0 +1,1 @@
+"""What a search asks for: its arguments, checked."""

@@ -1,0 +1,221 @@
+"""A search of a running statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes import ExecNode, RowFilter, SecurityBarrierExec
+from execnodes.search.operators.take_rows import TakeRowsExec
+from memwal.errors import UnsupportedError
+from planner.access.policy_conditions import Conditions, PolicedRows
+from planner.access.visible_catalog import SecuredTable, VisibleCatalog
+from planner.scans.query_run import QueryRun, TableScan
+from planner.scans.settings import Shortcut
+from planner.scans.table_leaf import TableLeaf
+from planner.search.conditions.conjuncts import SearchConditions, divided_conditions
+from planner.search.conditions.row_admission import Admission, below_policy, indexed_columns
+from planner.search.conditions.row_conditions import Condition
+from planner.search.plans.plan_search import Branches, Found
+from planner.search.request.search_request import Search, read_search, result_schema
+from planner.search.sources.catch_up import CatchUpMode
+from planner.sql.search_call import SearchCall
+from planner.tables.sources.base_table import BaseTable
+
+
+class SearchScan(TableScan):
+    """One search function of a running statement, over the same snapshot as all scans of its table.
+
+    Args:
+        run: the statement's execution.
+        table: that is searched, with what may be seen of it.
+        base: version of the table that the statement was planned with; what is searched may be newer.
+        search: what for.
+        output: all columns of the result: the table's, then those that the search adds.
+        columns: to produce.
+        expression: conditions on the result.
+    """
+
+    def __init__(
+        self,
+        run: QueryRun,
+        table: SecuredTable,
+        base: BaseTable,
+        search: Search,
+        output: pa.Schema,
+        columns: tuple[str, ...],
+        expression: pc.Expression | None,
+    ) -> None:
+        stored = tuple(name for name in columns if name in base.schema.names)
+        super().__init__(run, table.table, base, table.policy(base), stored, expression, None, 1)
+        self.search = search
+        self.columns = columns
+        self._stored = stored
+        self._output = output
+        self.residual: tuple[Condition, ...] = ()
+        """Further conditions, which apply before ranking and which only DataFusion can evaluate."""
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The table's columns, then those that the search adds."""
+        return self._output
+
+    @cached_property
+    def search_conditions(self) -> SearchConditions:
+        """What applies before ranking, and what after."""
+        added = frozenset(self._output.names) - frozenset(self.schema.names)
+        return divided_conditions(self.expression, self._output, added, prefilter=self.search.prefilter)
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """What stored rows must fulfil to be ranked, as far as it may exclude regions."""
+        return Conditions(below_policy(self.search_conditions.before, self.policy))
+
+    @property
+    def search_kind(self) -> str:
+        """See `TableRead.search`."""
+        return self.search.kind
+
+    @property
+    def needed_regions(self) -> tuple[str, ...]:
+        """See `TableScan.needed_regions`; what a text scores depends on the rows of all regions."""
+        if self.search.text is not None:
+            return self.pruning.regions.region_ids
+        return super().needed_regions
+
+    def _plan(self) -> ExecNode:
+        run = self.run
+        branches = Branches(
+            self.table,
+            run.snapshot(self.table),
+            run.visibility,
+            self.kept_regions,
+            self._admission(run.snapshot(self.table).base),
+            self.search_conditions.before,
+            self.residual,
+            self.search.catch_up if self._uses_indexes else CatchUpMode.NEVER,
+            uses_indexes=self._uses_indexes,
+        )
+        found = branches.plan(self.search)
+        after, policy = self.search_conditions.after, self.policy
+        wanted = self._wanted(after)
+        if policy is None or wanted.isdisjoint(policy.masks):
+            return self._taken(found, self.columns, after)
+        # Only rows that the policy shows were ranked: what is left to be done is to mask their values.
+        masking = replace(policy, condition=None, condition_columns=frozenset())
+        needed = masking.columns_for(wanted)
+        stored = [name for name in (*self.schema.names, *self._output.names) if name in needed]
+        rows = PolicedRows(self.table.name, masking, wanted)
+        taken = self._taken(found, dict.fromkeys(stored), None)
+        return SecurityBarrierExec(taken, rows, self._fields(self.columns), after)
+
+    def _taken(self, found: Found, columns: Iterable[str], after: RowFilter | None) -> ExecNode:
+        """The rows that were found, with these columns."""
+        return TakeRowsExec(found.candidates, found.sources, self._fields(columns), after, self.table.cache)
+
+    def _admission(self, base: BaseTable) -> Admission:
+        run = self.run
+        return Admission(
+            self.table.name,
+            self.policy,
+            self.table.cache,
+            run.visibility.executor,
+            run.control.check,
+            indexed_columns(base) if self._uses_indexes else frozenset(),
+        )
+
+    @property
+    def _uses_indexes(self) -> bool:
+        return Shortcut.SEARCH_INDEXES in self.run.options.shortcuts
+
+    def _wanted(self, after: RowFilter | None) -> frozenset[str]:
+        """Columns of the result that are produced, or looked at once rows are found."""
+        return frozenset(self.columns) | (frozenset() if after is None else after.columns)
+
+    def _fields(self, columns: Iterable[str]) -> pa.Schema:
+        """Columns of the table, shown or not, and of the result."""
+        fields = {field.name: field for field in (*self.schema, *self._output)}
+        return pa.schema([fields[name] for name in columns])
+
+
+class SearchLeaf(TableLeaf):
+    """One call of a search function: its rows in the order of their rank, in one partition.
+
+    Args:
+        run: the statement's execution.
+        table: that is searched, with what may be seen of it.
+        call: as it stands in the statement.
+        search: what it asks for.
+        base: version of the table that it was read against.
+    """
+
+    def __init__(
+        self, run: QueryRun, table: SecuredTable, call: SearchCall, search: Search, base: BaseTable
+    ) -> None:
+        super().__init__(run, table, 1, base)
+        self.residual: tuple[Condition, ...] = ()
+        """Conditions of the statement that DataFusion does not hand over; see `residual`."""
+        self.known_reads: int | None = None
+        """How often the statement reads these rows where its conditions are known; None where it has none."""
+        self._reads = 0
+        self._search = search
+        self._schema = result_schema(call, self._schema)
+        self._columns = tuple(self._schema.names)
+
+    @property
+    def prefilters(self) -> bool:
+        """Whether conditions of the statement apply before ranking."""
+        return self._search is not None and self._search.prefilter
+
+    @property
+    def added_columns(self) -> frozenset[str]:
+        """Columns that the search adds to those of its table."""
+        return frozenset(self._schema.names) - frozenset(self._base.schema.names)
+
+    def scan(self, columns: tuple[str, ...], conjuncts: pc.Expression | None) -> SearchScan:
+        """What produces the rows.
+
+        Args:
+            columns: to produce.
+            conjuncts: conditions on the rows; None for all of them.
+        """
+        scan = SearchScan(self._run, self._table, self._base, self._search, self._schema, columns, conjuncts)
+        scan.residual = self.residual
+        self._run.scans.append(scan)
+        return scan
+
+    def _scan(self, conjuncts: pc.Expression | None) -> TableScan:
+        self._reads += 1
+        if self.known_reads is not None and self._reads > self.known_reads:
+            msg = (
+                "a search is read in a subquery within an aggregate or a window, and conditions can't apply "
+                "there before ranking: write prefilter => false to apply them to the rows that were found"
+            )
+            self._run.failure = UnsupportedError(msg)
+            raise self._run.failure
+        return self.scan(self._columns, conjuncts)
+
+
+def search_leaf(
+    run: QueryRun, call: SearchCall, parameters: Sequence[pa.Scalar] | None, catalog: VisibleCatalog
+) -> SearchLeaf:
+    """The leaf that stands for a call.
+
+    Args:
+        run: the statement's execution.
+        call: as it stands in the statement.
+        parameters: values of the statement's; None where the leaf is planned for its types alone.
+        catalog: with which the statement's names were resolved.
+
+    Raises:
+        LanceGatewayError: an argument that can't be, with its name and value.
+    """
+    table = catalog.table(call.table)
+    values = None if parameters is None else [value.as_py() for value in parameters]
+    base = table.base()
+    search = read_search(call, table.visible_schema(base), values, table.access.masks.keys())
+    return SearchLeaf(run, table, call, search, base)

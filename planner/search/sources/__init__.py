@@ -1,0 +1,1 @@
+"""The sources of a search: indexes, generations and log tails, and which rows each answers for."""

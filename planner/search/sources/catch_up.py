@@ -1,0 +1,344 @@
+"""Index catch-up: merged generations answer for rows that the base table's index does not have yet.
+
+When a generation is merged, its rows move into fragments of the base table that no index covers until the
+index is built further. Until the generation is cleaned up, its own indexes still have these rows. So a search
+that needs index I takes the rows that were merged from the generations of every region in
+
+    (caught up for I, merged]
+
+from there, and leaves them out where it looks at the fragments of the base table that I does not cover.
+
+What was merged may have been changed in the base table since, by another merge or directly. So a row is taken
+from a generation only if it is, in every column, the row that the base table has now. Whether two stored rows
+are the same never changes: it is found out once for a pair of a fragment's files and a generation, and kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask
+from execnodes.storage.data_files import Columns, FragmentFiles, Place
+from execnodes.storage.source import LanceSource
+from memwal.regions.manifest import FlushedGeneration
+from planner.search.sources.index_coverage import (
+    MIN_VECTOR_BYTES,
+    Coverage,
+    IndexKind,
+    own_index,
+    vector_bytes,
+)
+from planner.search.sources.same_rows import Layer, SameRows, same_rows
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
+from planner.tables.sources.snapshot import SnapshotRows, TableSnapshot
+from planner.tables.state.table import Table
+from planner.tables.visibility.masks import ENTRY_OVERHEAD, showing
+from planner.tables.visibility.visibility import Visibility
+
+MIN_TEXT_ROWS = 100
+"""Fewer texts than this are sooner read than compared with a generation's."""
+
+
+class CatchUpMode(Enum):
+    """When merged generations answer.
+
+    AUTO: where that takes less time than looking at the rows in the base table.
+    ALWAYS: wherever they can.
+    NEVER: rows that no index covers are looked at.
+    """
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MovedGeneration:
+    """A merged generation that answers for rows of the base table.
+
+    Attributes:
+        generation: of which region, and where.
+        rows: as a source; its label names the indexes that lack the rows.
+        live: the rows that it answers for.
+    """
+
+    generation: GenerationDataset
+    rows: LanceSource
+    live: RowMask
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.live.nbytes + ENTRY_OVERHEAD
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MovedRows:
+    """How the live rows of the base table are divided between itself and merged generations.
+
+    Attributes:
+        live: rows that are left to the base table.
+        generations: that answer for the others, by region and newest first.
+        emptied: fragments of the base table in which nothing is left to look at.
+        by_index: whether these generations are to be asked by index even where looking at them is quicker.
+    """
+
+    live: RowMask
+    generations: tuple[MovedGeneration, ...] = ()
+    emptied: frozenset[int] = frozenset()
+    by_index: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.live.nbytes + sum(one.nbytes for one in self.generations) + ENTRY_OVERHEAD
+
+
+@dataclass(frozen=True, slots=True)
+class _MovedRowsName:
+    """Names a division of rows. Equal for the same rows, and generations that answer for the same indexes.
+
+    Attributes:
+        snapshot: whose rows are divided.
+        generations: that may answer.
+        fragments: of the base table, whose rows may be taken from them.
+        lacking: column, kind and name of each index that lacks rows.
+        mode: when generations answer.
+        is_masked: whether rows that fresh ones supersede were left out before.
+    """
+
+    snapshot: SnapshotRows
+    generations: tuple[Place, ...]
+    fragments: tuple[int, ...]
+    lacking: tuple[tuple[str, IndexKind, str], ...]
+    mode: CatchUpMode
+    is_masked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _SameRowsName:
+    """Names the rows that are the same in a fragment and generations.
+
+    Equal for the same stored rows, as long as the table has the same columns and the same key.
+
+    Attributes:
+        files: of the fragment.
+        generations: one, or those that were compared together.
+        columns: of the table.
+        key: columns.
+    """
+
+    files: FragmentFiles
+    generations: tuple[Place, ...]
+    columns: Columns
+    key: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """Names the results of one comparison with several generations, in their order."""
+
+    rows: _SameRowsName
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CatchUp:
+    """Divides rows between the base table and merged generations.
+
+    Args:
+        table: whose caches are used.
+        visibility: knows keys of generations.
+        mode: when merged generations answer.
+        check: called before each fragment that is read; raises when the statement is to stop.
+    """
+
+    table: Table
+    visibility: Visibility
+    mode: CatchUpMode = CatchUpMode.AUTO
+    check: Callable[[], None] = lambda: None
+
+    def moved(
+        self, snapshot: TableSnapshot, regions: frozenset[str], live: RowMask, needed: Sequence[Coverage]
+    ) -> MovedRows:
+        """The division for a search that needs these indexes.
+
+        Args:
+            snapshot: of the table.
+            regions: whose generations may answer.
+            live: rows of the base table that no fresh row supersedes.
+            needed: one coverage for each column that is searched.
+
+        Raises:
+            LanceGatewayError: a source can't be read.
+        """
+        base = snapshot.base
+        if self.mode is CatchUpMode.NEVER or not base.primary_key or base.details is None:
+            return MovedRows(live)
+        ordered = sorted(needed, key=lambda one: (one.column, one.kind.value))
+        lacking = tuple(one for one in ordered if self._is_wanted(base, one))
+        generations = self._answering(snapshot, regions, lacking)
+        if not generations:
+            return MovedRows(live)
+        fragments = tuple(sorted({one for coverage in lacking for one in coverage.uncovered}))
+        key = _MovedRowsName(
+            snapshot.identity,
+            tuple(one.place for one in generations),
+            fragments,
+            tuple((one.column, one.kind, "" if one.index is None else one.index.name) for one in lacking),
+            self.mode,
+            is_masked=live is not EVERYTHING_VISIBLE,
+        )
+        known: MovedRows | None = self.table.cache.get(key)
+        if known is not None:
+            return known
+        try:
+            same = {one: self._same_rows(base, one, generations) for one in fragments}
+        except GenerationVanishedError:
+            return MovedRows(live)  # cleaned up this moment: what it has is looked at in the base table
+        moved = self._divided(base, live, same, generations, lacking)
+        self.table.cache.put(key, moved, moved.nbytes)
+        return moved
+
+    def _is_wanted(self, base: BaseTable, coverage: Coverage) -> bool:
+        """Whether the rows that an index lacks are worth looking for."""
+        if coverage.index is None or not coverage.uncovered:
+            return False
+        rows = sum(base.fragment_rows[one] for one in coverage.uncovered)
+        return self._is_enough(base, coverage, rows)
+
+    def _is_enough(self, base: BaseTable, coverage: Coverage, rows: int) -> bool:
+        """Whether so many rows are quicker found by a generation's index than looked at."""
+        if self.mode is CatchUpMode.ALWAYS:
+            return rows > 0
+        if coverage.kind is IndexKind.TEXT:
+            return rows >= MIN_TEXT_ROWS
+        return rows * vector_bytes(base.schema.field(coverage.column).type) >= MIN_VECTOR_BYTES
+
+    def _answering(
+        self, snapshot: TableSnapshot, regions: frozenset[str], lacking: Sequence[Coverage]
+    ) -> tuple[GenerationDataset, ...]:
+        """Merged generations that are there and have an index for a column that lacks one, newest first."""
+        base = snapshot.base
+        found = [
+            generation
+            for region in snapshot.regions.values()
+            if region.region_id in regions
+            for flushed in sorted(region.merged, key=lambda one: -one.generation)
+            if any(flushed.generation > _caught_up(base, one, region.region_id) for one in lacking)
+            for generation in self._opened(base, region.region_id, flushed)
+            if any(self._answers(base, generation, one) for one in lacking)
+        ]
+        # What was opened once stays known when its directory is removed.
+        is_there = base.storage.exists(*(one.first_file for one in found)) if found else ()
+        return tuple(itertools.compress(found, is_there))
+
+    def _opened(
+        self, base: BaseTable, region_id: str, flushed: FlushedGeneration
+    ) -> tuple[GenerationDataset, ...]:
+        try:
+            return self.table.open_generations(base, region_id, (flushed,))
+        except GenerationVanishedError:
+            return ()  # cleaned up: its rows are looked at in the base table
+
+    def _answers(self, base: BaseTable, generation: GenerationDataset, coverage: Coverage) -> bool:
+        """Whether a generation has an index for a column, and enough rows."""
+        return own_index(base, generation, coverage) is not None and self._is_enough(
+            base, coverage, generation.rows
+        )
+
+    def _divided(
+        self,
+        base: BaseTable,
+        live: RowMask,
+        same: Mapping[int, Mapping[str, SameRows]],
+        generations: Sequence[GenerationDataset],
+        lacking: Sequence[Coverage],
+    ) -> MovedRows:
+        left = {one: self._live_rows(base, one, live) for one in same}
+        moved = []
+        for generation in generations:
+            equal = {
+                one: found for one, rows in same.items() if len((found := rows[generation.path]).offsets)
+            }
+            pairs = {one: found.of(left[one]) for one, found in equal.items()}
+            rows = sum(len(pair.offsets) for pair in pairs.values())
+            if any(self._is_enough(base, one, rows) for one in lacking):
+                for one, pair in pairs.items():
+                    left[one][pair.offsets] = False
+                addresses = [pair.addresses for pair in pairs.values()]
+                moved.append(_moved(base, generation, lacking, addresses))
+        if not moved:
+            return MovedRows(live)
+        masks = {one: FragmentMask(pa.array(flags), hides_deleted=True) for one, flags in left.items()}
+        emptied = frozenset(one for one, flags in left.items() if not flags.any())
+        always = self.mode is CatchUpMode.ALWAYS
+        return MovedRows(RowMask({**live.fragments, **masks}), tuple(moved), emptied, always)
+
+    def _live_rows(self, base: BaseTable, fragment_id: int, live: RowMask) -> np.ndarray:
+        """Rows of a fragment that nothing supersedes and that are not deleted."""
+        shown = self.table.columns.visible(base.source, fragment_id, live.fragments.get(fragment_id))
+        if shown is None:
+            return np.ones(base.fragment_rows[fragment_id], dtype=np.bool_)
+        flags: np.ndarray = shown.visible.to_numpy(zero_copy_only=False)
+        return flags
+
+    def _same_rows(
+        self, base: BaseTable, fragment_id: int, generations: Sequence[GenerationDataset]
+    ) -> Mapping[str, SameRows]:
+        """Path of each generation -> rows that the fragment has as they are."""
+        cache = self.table.cache
+        fragment = base.source.fragments.get(fragment_id)
+
+        def name(*with_generations: GenerationDataset) -> _SameRowsName:
+            places = tuple(one.place for one in with_generations)
+            return _SameRowsName(fragment.files, places, base.columns, base.key)
+
+        found: dict[str, SameRows] = {}
+        for generation in generations:
+            known = cache.get(name(generation))
+            if known is not None:
+                found[generation.path] = known
+        missing = [one for one in generations if one.path not in found]
+        if not missing:
+            return found
+        self.check()
+
+        def compare() -> list[SameRows]:
+            layers = [Layer(one, self.visibility.keys(base, one)) for one in missing]
+            return same_rows(base, fragment, layers)
+
+        # Statements that come at the same time share one comparison; what is kept are its single results.
+        together = _Together(name(*missing))
+        compared = cache.compute(together, compare, lambda found: sum(one.nbytes for one in found))
+        for generation, rows in zip(missing, compared, strict=True):
+            cache.put(name(generation), rows, rows.nbytes + ENTRY_OVERHEAD)
+            found[generation.path] = rows
+        return found
+
+
+def _caught_up(base: BaseTable, coverage: Coverage, region_id: str) -> int:
+    """The newest generation of a region whose rows an index has all; 0 where that is not recorded."""
+    if base.details is None or coverage.index is None:
+        return 0
+    return base.details.index_catchup.get(coverage.index.name, {}).get(region_id, 0)
+
+
+def _moved(
+    base: BaseTable,
+    generation: GenerationDataset,
+    lacking: Sequence[Coverage],
+    addresses: Sequence[np.ndarray],
+) -> MovedGeneration:
+    names = ", ".join(one.index.name for one in lacking if one.index is not None)
+    source = generation.source(base)
+    label = f"{source.label} (catch-up for {names})"
+    # One object for all searches of a version: it tells whether two of them found the same row.
+    rows = base.generation_sources.setdefault((generation.place, names), replace(source, label=label))
+    return MovedGeneration(generation, rows, showing(np.concatenate(addresses), generation.fragment_rows))

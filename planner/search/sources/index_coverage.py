@@ -1,0 +1,269 @@
+"""Which index serves a column, and which fragments of the base table it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import pyarrow as pa
+
+from execnodes.search.source import IndexDescription
+from execnodes.storage.data_files import Place
+from memwal.errors import InvalidInputError
+from planner.tables.sources.base_table import BaseTable, DatasetIndex
+from planner.tables.sources.generations import GenerationDataset
+
+DEFAULT_METRIC = "l2"
+HAMMING = "hamming"
+_VECTOR_TYPES = ("IVF", "HNSW", "VECTOR")
+_TEXT_TYPES = ("INVERTED", "FTS")
+_POSITIONS = "with_position"
+
+
+class IndexKind(Enum):
+    """What kind of index serves a search."""
+
+    VECTOR = "vector"
+    TEXT = "text"
+
+    def serves(self, index: DatasetIndex) -> bool:
+        """Whether an index is of this kind."""
+        prefixes = _VECTOR_TYPES if self is IndexKind.VECTOR else _TEXT_TYPES
+        return index.type.upper().startswith(prefixes)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Coverage:
+    """How far an index helps a search of the base table.
+
+    Attributes:
+        column: that is searched.
+        kind: of index that serves the search.
+        index: that does; None where there is none.
+        covered: fragments whose rows it has, ascending.
+        uncovered: the other fragments, ascending.
+    """
+
+    column: str
+    kind: IndexKind
+    index: DatasetIndex | None
+    covered: tuple[int, ...]
+    uncovered: tuple[int, ...]
+
+    def without_index(self) -> Coverage:
+        """The same column where no index finds its rows."""
+        return replace(
+            self, index=None, covered=(), uncovered=tuple(sorted((*self.covered, *self.uncovered)))
+        )
+
+
+def described(index: DatasetIndex) -> IndexDescription:
+    """What a search node has to know of an index."""
+    return IndexDescription(index.name, index.type, index.details)
+
+
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """Names what indexes cover, among what is known of a base version. Equal for the same kind of index.
+
+    Attributes:
+        column: of the table.
+        kind: of index.
+        metric: of distances, for vectors.
+    """
+
+    column: str
+    kind: IndexKind
+    metric: str | None
+
+
+def coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None = None) -> Coverage:
+    """The index of a column and the fragments it covers; the same object for every query of a version.
+
+    Of several indexes it is the one that covers most rows; of those the youngest. The index of a table with
+    stable row ids says what is searched for (metric, tokenizer) but covers nothing.
+
+    Args:
+        base: table.
+        column: of the table.
+        kind: of index.
+        metric: of distances, for vectors; None for the one of `index_metric`.
+    """
+    if kind is IndexKind.VECTOR and metric is None:
+        metric = index_metric(base, column)
+    key = _Covered(column, kind, metric)
+    known: Coverage | None = base.searched_as.get(key)
+    if known is None:
+        known = base.searched_as[key] = _coverage(base, column, kind, metric)
+    return known
+
+
+def index_metric(base: BaseTable, column: str) -> str:
+    """The metric of a vector search that names none: that of the column's index.
+
+    Of several metrics it is l2, or else the first by name, so that building an index further changes nothing.
+    Without an index it is l2, and hamming for vectors of uint8, as Lance has it.
+    """
+    metrics = {metric_of(index) for index in _indexes(base, column, IndexKind.VECTOR)}
+    if not metrics:
+        vectors = base.schema.field(column).type
+        is_bits = pa.types.is_fixed_size_list(vectors) and vectors.value_type == pa.uint8()
+        return HAMMING if is_bits else DEFAULT_METRIC
+    return DEFAULT_METRIC if DEFAULT_METRIC in metrics else min(metrics)
+
+
+def metric_of(index: DatasetIndex) -> str:
+    """The metric of a vector index."""
+    return str(index.details.get("metric_type", DEFAULT_METRIC)).lower()
+
+
+def text_index(base: BaseTable, column: str, shown: Container[str]) -> DatasetIndex:
+    """The text index of a column, whose tokenizer says what its words are.
+
+    Args:
+        base: the table.
+        column: that is searched.
+        shown: columns of which messages may speak.
+
+    Raises:
+        InvalidInputError: it has none.
+    """
+    found = coverage(base, column, IndexKind.TEXT).index
+    if found is not None:
+        return found
+    columns = {index.columns[0] for index in base.indexes if IndexKind.TEXT.serves(index)}
+    indexed = sorted(one for one in columns if one in shown)
+    others = f"columns with one: {', '.join(map(repr, indexed))}" if indexed else "no column has one"
+    msg = (
+        f"column {column!r} of table {base.name!r} has no text index ({others}): build one with pylance, "
+        f"dataset.create_scalar_index({column!r}, 'INVERTED')"
+    )
+    raise InvalidInputError(msg)
+
+
+def says_the_same(one: DatasetIndex, other: DatasetIndex, kind: IndexKind) -> bool:
+    """Whether what an index finds, and how well it matches, is what the other one would say of its rows.
+
+    For texts, one must also know where words stand in a text if the other one does.
+    """
+    if kind is IndexKind.VECTOR:
+        return metric_of(one) == metric_of(other)
+    if other.details.get(_POSITIONS) and not one.details.get(_POSITIONS):
+        return False
+    names = (one.details.keys() | other.details.keys()) - {_POSITIONS}
+    return all(one.details.get(name) == other.details.get(name) for name in names)
+
+
+def _indexes(base: BaseTable, column: str, kind: IndexKind) -> Iterable[DatasetIndex]:
+    return (index for index in base.indexes if index.columns == (column,) and kind.serves(index))
+
+
+def _coverage(base: BaseTable, column: str, kind: IndexKind, metric: str | None) -> Coverage:
+    found = [
+        index
+        for index in _indexes(base, column, kind)
+        if kind is IndexKind.TEXT or metric_of(index) == metric
+    ]
+    fragments = tuple(sorted(base.fragment_rows))
+
+    def worth(index: DatasetIndex) -> tuple[int, int, str]:
+        rows = sum(base.fragment_rows.get(one, 0) for one in index.fragments)
+        return rows, index.changed_at, index.name
+
+    index = max(found, key=worth, default=None)
+    # Indexes of tables with stable row ids go on finding rows that were deleted or that read otherwise now.
+    is_trusted = index is not None and not base.dataset.has_stable_row_ids
+    has = index.fragments if index is not None and is_trusted else frozenset[int]()
+    covered = tuple(one for one in fragments if one in has)
+    return Coverage(column, kind, index, covered, tuple(one for one in fragments if one not in has))
+
+
+MIN_VECTOR_BYTES = 32 << 20
+"""Vectors that take less are kept in memory, where looking at all of them is exact and quicker than asking a
+generation's index, a graph over quantised vectors."""
+MAX_TOKENIZED_BYTES = 8 << 20
+"""Texts of a generation whose files take no more are taken apart once and kept, some six times as large. A
+new word costs a call of Lance for each index that is asked, and next to nothing in memory."""
+MAX_ALL_TOKENIZED_BYTES = 24 << 20
+"""The same for all generations of a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnIndex:
+    """Names a generation's index, among what is known of a base version. Equal for the same index of that.
+
+    Attributes:
+        generation: whose index it is.
+        column: of the table.
+        kind: of index.
+        index: name of the base table's.
+    """
+
+    generation: Place
+    column: str
+    kind: IndexKind
+    index: str
+
+
+def own_index(base: BaseTable, generation: GenerationDataset, of_base: Coverage) -> DatasetIndex | None:
+    """The index of a generation that answers as the base table's index would; None where there is none.
+
+    A generation has indexes of the same names as the base table had when its first row was written: since
+    then they may have been built anew, with another tokenizer or metric.
+
+    Args:
+        base: table.
+        generation: of the table; may know the column under another name.
+        of_base: what the base table has for the column.
+    """
+    if of_base.index is None:
+        return None
+    key = _OwnIndex(generation.place, of_base.column, of_base.kind, of_base.index.name)
+    if key not in base.searched_as:
+        base.searched_as[key] = _own_index(base, generation, of_base, of_base.index)
+    known: DatasetIndex | None = base.searched_as[key]
+    return known
+
+
+def _own_index(
+    base: BaseTable, generation: GenerationDataset, of_base: Coverage, alike: DatasetIndex
+) -> DatasetIndex | None:
+    stored = generation.source(base).stored.get(of_base.column)
+    if stored is None or not stored.type.equals(base.schema.field(of_base.column).type):
+        return None
+    for index in generation.indexes:
+        if (
+            index.columns == (stored.name,)
+            and of_base.kind.serves(index)
+            and says_the_same(index, alike, of_base.kind)
+            and index.fragments.issuperset(generation.fragment_rows)
+        ):
+            return index
+    return None
+
+
+def asked_by_index(
+    base: BaseTable, generations: Iterable[GenerationDataset], of_base: Coverage
+) -> frozenset[str]:
+    """Paths of the generations whose own indexes take less time to ask than their rows to look at.
+
+    Args:
+        base: table.
+        generations: all that are searched: what is kept of small ones must fit into memory together.
+        of_base: what the base table has for the column.
+    """
+    if of_base.kind is IndexKind.VECTOR:
+        row_bytes = vector_bytes(base.schema.field(of_base.column).type)
+        return frozenset(one.path for one in generations if one.rows * row_bytes >= MIN_VECTOR_BYTES)
+    found, kept = [], 0
+    for one in sorted(generations, key=lambda one: one.nbytes):
+        kept += one.nbytes
+        if one.nbytes > MAX_TOKENIZED_BYTES or kept > MAX_ALL_TOKENIZED_BYTES or not one.nbytes:
+            found.append(one.path)
+    return frozenset(found)
+
+
+def vector_bytes(vectors: pa.DataType) -> int:
+    """Bytes of one vector."""
+    return int(vectors.list_size * vectors.value_type.bit_width // 8)

@@ -1,0 +1,158 @@
+"""What may supersede a row of a search's sources, asked by key: needs no key column of the base table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from execnodes import KeySet, LanceScanExec, TaskContext
+from execnodes.rows.keys import Key, key_rows
+from execnodes.rows.row_mask import FragmentMask, RowMask
+from execnodes.search.operators.filter_stale import NewerRows
+from execnodes.search.source import SearchSource
+from execnodes.storage.source import ColumnCache
+from memwal.bloom import KeyFilter
+from planner.scans.lookup_plan import key_filter
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.generations import GenerationDataset
+from planner.tables.sources.log_tail import Tail
+from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
+
+
+@dataclass(frozen=True, eq=False)
+class NewerGeneration:
+    """The keys of a flushed generation, behind its filter.
+
+    Args:
+        base: the table.
+        generation: whose keys are asked for.
+        key_filter: over them.
+        columns: that are kept decoded.
+    """
+
+    base: BaseTable
+    generation: GenerationDataset
+    key_filter: KeyFilter
+    columns: ColumnCache
+
+    @property
+    def description(self) -> str:
+        """The filter."""
+        return f"gen {self.generation.generation}: {self.key_filter.description}"
+
+    def suspects(self, keys: KeySet) -> frozenset[Key]:
+        """Keys that the filter can't rule out."""
+        pairs = zip(keys.rows, keys.lookup_keys, strict=True)
+        return frozenset(row for row, key in pairs if self.key_filter.might_contain(key))
+
+    def convicted(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
+        """Keys that a lookup finds."""
+        scan = LanceScanExec(
+            self.generation.source(self.base),
+            keys.columns,
+            (tuple(self.generation.fragment_rows),),
+            self.columns,
+            by_key=True,
+        )
+        batches = scan.execute(0, replace(context, keys=keys, metrics=None))
+        return frozenset(key for batch in batches for key in key_rows(batch, keys.columns))
+
+
+@dataclass(frozen=True, eq=False)
+class NewerTail:
+    """The keys of a region's unflushed rows, which are in memory.
+
+    Args:
+        tail: whose keys are asked for.
+        key: key columns.
+    """
+
+    tail: Tail
+    key: tuple[str, ...]
+
+    @property
+    def description(self) -> str:
+        """The tail."""
+        return f"WAL {self.tail.first}..{self.tail.last}: in memory"
+
+    def suspects(self, keys: KeySet) -> frozenset[Key]:
+        """Keys that are there."""
+        found = self.tail.find(keys.table)
+        if found is None:
+            return self._keys.intersection(keys.rows)
+        columns = self.tail.rows.select(list(self.key))
+        return frozenset(key_rows(columns.take(pa.array(found)), self.key))
+
+    def convicted(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:  # noqa: ARG002
+        """The same."""
+        return self.suspects(keys)
+
+    @cached_property
+    def _keys(self) -> frozenset[Key]:
+        return frozenset(key_rows(self.tail.rows, self.key))
+
+
+@dataclass(frozen=True, eq=False)
+class StaleRows:
+    """How superseded rows are known by key, where no mask has them.
+
+    Attributes:
+        key: key columns.
+        newer: number of a source -> what may supersede its rows, newest first.
+    """
+
+    key: tuple[str, ...]
+    newer: Mapping[int, tuple[NewerRows, ...]]
+
+
+def stale_rows(
+    snapshot: TableSnapshot, sources: Iterable[SearchSource], cache: ByteCache, columns: ColumnCache
+) -> StaleRows:
+    """What may supersede the rows of each source.
+
+    Args:
+        snapshot: of a table with a primary key.
+        sources: of a search in it that has no masks, and no merged generations.
+        cache: keeps key filters.
+        columns: that are kept decoded.
+    """
+    base = snapshot.base
+    layers = {
+        region.region_id: tuple(_layers(base, region, cache, columns)) for region in snapshot.regions.values()
+    }
+    everything = tuple(one for found in layers.values() for one in found)
+    places: dict[int, tuple[NewerRows, ...]] = {id(base.source): everything}
+    for region in snapshot.regions.values():
+        found = layers[region.region_id]
+        newer = len(found) - len(region.generations)
+        for generation in reversed(region.generations):
+            places[id(generation.source(base))] = found[:newer]
+            newer += 1
+    known = {source.number: places.get(id(source.rows), ()) for source in sources}
+    return StaleRows(base.primary_key, known)
+
+
+def with_own_newest(snapshot: TableSnapshot, sources: Sequence[SearchSource]) -> tuple[SearchSource, ...]:
+    """The sources, those in memory without rows that later ones of the same log supersede, or tombstones."""
+    tails: Mapping[int, Tail] = {id(tail.source): tail for tail in snapshot.tails}
+    return tuple(
+        replace(source, live=_own_newest(tails[id(source.rows)])) if id(source.rows) in tails else source
+        for source in sources
+    )
+
+
+def _own_newest(tail: Tail) -> RowMask:
+    return RowMask({0: FragmentMask(pa.array(tail.newest()))})
+
+
+def _layers(
+    base: BaseTable, region: RegionSnapshot, cache: ByteCache, columns: ColumnCache
+) -> Iterable[NewerRows]:
+    if region.tail is not None:
+        yield NewerTail(region.tail, base.primary_key)
+    for generation in reversed(region.generations):
+        yield NewerGeneration(base, generation, key_filter(base, generation, cache), columns)

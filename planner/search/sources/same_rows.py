@@ -1,0 +1,252 @@
+"""Rows of a flushed generation that the base table has exactly as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes.storage.data_files import StoredFragment
+from execnodes.storage.source import LanceSource, read_as
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.generations import GenerationDataset, LayerKeys, vanished
+from planner.tables.sources.key_column import physical_keys
+from planner.tables.visibility.visibility import newest
+
+_INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+
+
+def equal_values(one: pa.Array, other: pa.Array) -> np.ndarray:
+    """For each row, whether both arrays have the same value there, or both NULL.
+
+    What can't be compared counts as different. Numbers are compared as they are stored: minus zero is not
+    zero, and NaN is itself.
+
+    Args:
+        one: values.
+        other: as many values of the same type.
+    """
+    if not one.type.equals(other.type) or len(one) != len(other):
+        msg = f"values of {one.type} x {len(one)} and {other.type} x {len(other)} can't be compared"
+        raise ValueError(msg)
+    valid, also_valid = _flags(one.is_valid()), _flags(other.is_valid())
+    both: np.ndarray = valid & also_valid
+    same: np.ndarray = valid == also_valid
+    if both.any():
+        same &= ~both | _equal_where_valid(one, other, both)
+    return same
+
+
+def _equal_where_valid(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
+    """Which rows are equal; what it says of rows that are not valid in `both` means nothing."""
+    kind = one.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return equal_values(one.storage, other.storage)
+    if pa.types.is_dictionary(kind):
+        return equal_values(one.dictionary_decode(), other.dictionary_decode())
+    if pa.types.is_floating(kind):
+        stored = _INTEGERS[kind.bit_width]
+        return _flags(pc.equal(one.view(stored), other.view(stored)).fill_null(False))  # noqa: FBT003
+    if pa.types.is_struct(kind):
+        same = np.ones(len(one), dtype=np.bool_)
+        for left, right in zip(one.flatten(), other.flatten(), strict=True):
+            same &= equal_values(left, right)
+        return same
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _equal_lists(one, other, both)
+    try:
+        return _flags(pc.equal(one, other).fill_null(False))  # noqa: FBT003
+    except pa.ArrowNotImplementedError:
+        return np.zeros(len(one), dtype=np.bool_)
+
+
+def _equal_lists(one: pa.Array, other: pa.Array, both: np.ndarray) -> np.ndarray:
+    lengths = pc.list_value_length(one).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    others = pc.list_value_length(other).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    same: np.ndarray = both & (lengths == others)
+    rows = np.flatnonzero(same)
+    flags = pa.array(same)
+    elements = equal_values(one.filter(flags).flatten(), other.filter(flags).flatten())
+    # Adding up differences per row: a list is equal if none of its elements differs.
+    owners = np.repeat(rows, lengths[rows])
+    same[owners[~elements]] = False
+    return same
+
+
+def _flags(values: pa.BooleanArray) -> np.ndarray:
+    flags: np.ndarray = values.to_numpy(zero_copy_only=False)
+    return flags
+
+
+MIN_SHARE = 100
+"""A fragment is not read where fewer than one in so many of its rows have a key of a generation."""
+COMPARED_BYTES = 32 << 20
+"""Of a fragment's files, so much is read and compared at a time."""
+MAX_COMPARED_ROWS = 1 << 16
+_BLOB_ENCODING = b"lance-encoding:blob"
+_BLOB_EXTENSION = b"lance.blob"
+_EXTENSION = b"ARROW:extension:name"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SameRows:
+    """Pairs of rows that are equal in every column of the table.
+
+    Attributes:
+        offsets: of the physical rows of a fragment, uint32, ascending; deleted ones may be among them.
+        addresses: of the generation's rows, uint64; each is the newest of its key and no tombstone.
+    """
+
+    offsets: np.ndarray
+    addresses: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.offsets.nbytes + self.addresses.nbytes)
+
+    def of(self, flags: np.ndarray) -> SameRows:
+        """The pairs whose row of the fragment is flagged."""
+        chosen = flags[self.offsets]
+        return SameRows(self.offsets[chosen], self.addresses[chosen])
+
+
+NO_ROWS = SameRows(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.uint64))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Layer:
+    """A generation and its keys, oldest row first."""
+
+    generation: GenerationDataset
+    keys: LayerKeys
+
+
+def same_rows(base: BaseTable, fragment: StoredFragment, layers: Sequence[Layer]) -> list[SameRows]:
+    """For each generation, its rows that a fragment has with the same key and the same values.
+
+    Args:
+        base: table.
+        fragment: of the base table.
+        layers: generations of the table; the more at a time, the less often the fragment is read.
+
+    Raises:
+        GenerationVanishedError: files of a generation are gone.
+    """
+    if any(_is_blob(field) for field in base.dataset.schema):
+        return [NO_ROWS for _ in layers]  # what is read of blobs is where they lie, not what they are
+    keys = physical_keys(base, fragment)
+    pairs = [_Pairs.of(layer, keys) for layer in layers]
+    if sum(len(one.offsets) for one in pairs) * MIN_SHARE < fragment.physical_rows:
+        return [NO_ROWS for _ in layers]
+    if not _compared_columns(base):
+        return [one.found([one]) for one in pairs]
+    parts: list[list[_Pairs]] = [[] for _ in layers]
+    count = _rows_at_a_time(base, fragment)
+    for first in range(0, fragment.physical_rows, count):
+        within = [one.within(first, first + count) for one in pairs]
+        if any(len(one.offsets) for one in within):
+            rows = _physical_rows(base, fragment, first, count)
+            for part, one in zip(parts, within, strict=True):
+                part.append(one.equal(base, rows.take(pa.array(one.offsets - first))))
+    return [one.found(part) for one, part in zip(pairs, parts, strict=True)]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Pairs:
+    """Rows that may be the same.
+
+    Attributes:
+        layer: generation.
+        offsets: rows of a fragment, ascending.
+        rows: their counterparts in the generation, by place among its keys.
+    """
+
+    layer: Layer
+    offsets: np.ndarray
+    rows: np.ndarray
+
+    @staticmethod
+    def of(layer: Layer, keys: pa.Array) -> _Pairs:
+        """Rows with the same key."""
+        shown = newest(layer.keys)
+        places = pc.index_in(keys, value_set=layer.keys.keys.filter(pa.array(shown)))
+        offsets = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+        return _Pairs(layer, offsets, np.flatnonzero(shown)[places.drop_null().to_numpy()])
+
+    def within(self, first: int, last: int) -> _Pairs:
+        """Those of a stretch of the fragment."""
+        start, stop = np.searchsorted(self.offsets, (first, last))
+        return _Pairs(self.layer, self.offsets[start:stop], self.rows[start:stop])
+
+    def equal(self, base: BaseTable, of_base: pa.Table) -> _Pairs:
+        """Those that have the same values in all columns that are no keys.
+
+        Args:
+            base: table.
+            of_base: its rows, in the order of the pairs.
+        """
+        if not len(self.offsets):
+            return self
+        generation = self.layer.generation
+        stored = generation.source(base).stored
+        try:
+            columns = [stored[name].name for name in of_base.column_names if name in stored]
+            found = generation.dataset.take(self.rows, columns=columns) if columns else None
+        except (OSError, ValueError) as error:
+            raise vanished(base, generation.path, error) from error
+        same = np.ones(len(self.offsets), dtype=np.bool_)
+        for field, column in zip(of_base.schema, of_base.columns, strict=True):
+            same &= equal_values(_whole(column), _value(found, field, generation.source(base), len(same)))
+        return _Pairs(self.layer, self.offsets[same], self.rows[same])
+
+    def found(self, parts: Sequence[_Pairs]) -> SameRows:
+        """What was found in all stretches."""
+        if not parts:
+            return NO_ROWS
+        rows = np.concatenate([one.rows for one in parts])
+        offsets = np.concatenate([one.offsets for one in parts])
+        return SameRows(offsets.astype(np.uint32), self.layer.keys.addresses[rows])
+
+
+def _compared_columns(base: BaseTable) -> list[str]:
+    return [name for name in base.schema.names if name not in base.primary_key]
+
+
+def _rows_at_a_time(base: BaseTable, fragment: StoredFragment) -> int:
+    files = base.dataset.get_fragment(fragment.fragment_id).metadata.files
+    size = sum(file.file_size_bytes or 0 for file in files)
+    return max(1, min(MAX_COMPARED_ROWS, COMPARED_BYTES * fragment.physical_rows // max(size, 1)))
+
+
+def _physical_rows(base: BaseTable, fragment: StoredFragment, first: int, count: int) -> pa.Table:
+    """A stretch of a fragment, deleted rows included, without the key."""
+    stored = base.dataset.get_fragment(fragment.fragment_id)
+    deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
+    scope = {"offset": first, "limit": min(count, fragment.physical_rows - first)}
+    names = _compared_columns(base)
+    rows = base.dataset.scanner(columns=names, fragments=[stored], **scope, **deleted).to_table()
+    return rows.select(names)
+
+
+def _value(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: int) -> pa.Array:
+    """A column of rows of a generation, as the table's."""
+    stored = source.stored.get(field.name)
+    if rows is None or stored is None:
+        return pa.nulls(count, field.type)
+    column = pa.RecordBatch.from_arrays([_whole(rows.column(stored.name))], [stored.name])
+    (values,) = read_as(column, (field,), source.stored)
+    return values
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _is_blob(field: pa.Field) -> bool:
+    metadata = field.metadata or {}
+    extension = getattr(field.type, "extension_name", "").encode() or metadata.get(_EXTENSION, b"")
+    return _BLOB_ENCODING in metadata or extension.startswith(_BLOB_EXTENSION)

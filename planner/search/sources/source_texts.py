@@ -1,0 +1,259 @@
+"""The texts of a search's sources: asked of indexes, or read and tokenized once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from execnodes import RowMask
+from execnodes.search.source import IndexDescription, SearchSource
+from execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
+from execnodes.text.documents.column_documents import ColumnDocuments
+from execnodes.text.documents.postings import GrowingPostings, TokenPostings
+from execnodes.text.documents.row_numbers import RowNumbers
+from execnodes.text.documents.source_text import LiveText, SourceText
+from execnodes.text.documents.text_index import IndexedDocuments, read_documents
+from execnodes.text.query.tokenizer import Tokenizer
+from planner.search.sources.index_coverage import IndexKind, described
+from planner.tables.sources.base_table import dataset_indexes
+from planner.tables.sources.byte_cache import ByteCache
+
+_QUANTIZED_BLOCK = 256
+_MOVED_ROWS = "FragmentReuse"
+"""With an index of this type, files of the others still name rows by where they lay before a compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Names how a column's terms and scores are made. Equal where the base table's index says the same.
+
+    Attributes:
+        column: of the table.
+        tokenizer: makes terms of texts.
+        quantizes: whether scores come from rounded lengths.
+        has_positions: whether an index that answers like it must know where words stand.
+    """
+
+    column: str
+    tokenizer: Tokenizer
+    quantizes: bool
+    has_positions: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveTextName:
+    """Names a `LiveText`. Equal for the same rows, shown rows, and ways to make terms of them.
+
+    Attributes:
+        source: see `SearchSource.identity`.
+        is_read: whether the texts are read, rather than an index of the source asked.
+        shown: digests of what is visible of each fragment; None where all rows are.
+        made_by: of each searched column; the first one decided which index the source has.
+    """
+
+    source: Hashable
+    is_read: bool
+    shown: tuple[tuple[int, tuple[bytes, ...] | None], ...]
+    made_by: tuple[_Made, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _LastTailText:
+    """Names the `LiveText` of a log that was made last; of which of its rows, the value tells."""
+
+    stem: Hashable
+    made_by: tuple[_Made, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexedName:
+    """Names `IndexedDocuments`.
+
+    Equal for the same rows, covered by the index of the same name, which is read in the same way.
+
+    Attributes:
+        source: see `SearchSource.identity`.
+        column: of the table.
+        index: name.
+        tokenizer: of the index.
+        quantizes: whether it scores with rounded lengths.
+    """
+
+    source: Hashable
+    column: str
+    index: str
+    tokenizer: Tokenizer
+    quantizes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Documents:
+    """Names the terms of a column of a source. Equal for the same rows and the same tokenizer."""
+
+    source: Hashable
+    column: str
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class _TailDocuments:
+    """Names the terms of a column of a log, as far as it was read; how far, the value tells."""
+
+    stem: Hashable
+    column: str
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True, eq=False)
+class SourceTexts:
+    """Opens the texts of sources as the base table's indexes would have them.
+
+    Args:
+        indexes: column -> the base table's index; sources were divided by the index on the first column.
+        cache: keeps documents and postings.
+        deletions: knows which rows Lance has deleted.
+    """
+
+    indexes: Mapping[str, IndexDescription]
+    cache: ByteCache
+    deletions: ColumnCache
+
+    @cached_property
+    def tokenizers(self) -> Mapping[str, Tokenizer]:
+        """Of each column."""
+        return {column: Tokenizer.of(index.details) for column, index in self.indexes.items()}
+
+    @cached_property
+    def quantized(self) -> frozenset[str]:
+        """Columns whose index scores with rounded lengths."""
+        return frozenset(column for column, index in self.indexes.items() if _quantizes(index))
+
+    def open(self, source: SearchSource) -> SourceText:
+        """The texts of one source.
+
+        Raises:
+            LanceGatewayError: they can't be read.
+        """
+        return SourceText(source, self._live_text(source), self.tokenizers, self.cache)
+
+    def _live_text(self, source: SearchSource) -> LiveText:
+        """The texts of a source and which rows are shown and not deleted; the same object while they are."""
+        shown = source.live.fragments
+        masks = ((one, shown.get(one)) for one in source.fragments)
+        digests = tuple((one, None if mask is None else mask.digests) for one, mask in masks)
+
+        def find() -> LiveText:
+            numbers, live = self._rows(source)
+            columns = {column: self._documents(source, column, numbers) for column in self.indexes}
+            return LiveText(columns, numbers, live)
+
+        state = _LiveTextName(source.identity, source.index is None, digests, self._made_by)
+        if source.stem is None:
+            return self.cache.compute(state, find, lambda found: found.nbytes)
+        # Of a growing tail only the last state is kept: every other would hold on to texts of its own.
+        key = _LastTailText(source.stem, self._made_by)
+        known: tuple[_LiveTextName, LiveText] | None = self.cache.get(key)
+        if known is None or known[0] != state:
+            known = state, find()
+            self.cache.put(key, known, known[1].nbytes)
+        return known[1]
+
+    @cached_property
+    def _made_by(self) -> tuple[_Made, ...]:
+        """Names what makes terms of texts, and scores of terms."""
+        return tuple(
+            _Made(
+                column,
+                self.tokenizers[column],
+                quantizes=column in self.quantized,
+                has_positions=bool(index.details.get("with_position")),
+            )
+            for column, index in self.indexes.items()
+        )
+
+    def _rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
+        """The rows of a source, and which are live."""
+        rows, shown = source.rows, source.live.fragments
+        if isinstance(rows, MemTableSource):
+            numbers = RowNumbers({0: rows.rows.num_rows})
+            return numbers, numbers.flags(source.live)
+        dataset: Any = rows.dataset
+        numbers = RowNumbers({one: dataset.get_fragment(one).physical_rows for one in source.fragments})
+        found = {one: self.deletions.visible(rows, one, shown.get(one)) for one in source.fragments}
+        return numbers, numbers.flags(RowMask({one: mask for one, mask in found.items() if mask is not None}))
+
+    def _documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
+        index = self._own_index(source, column)
+        if index is None or not self._answers_like_base(column, index):
+            return self._tokenized(source, column, numbers)
+        tokenizer, quantizes = self.tokenizers[column], column in self.quantized
+
+        def indexed() -> IndexedDocuments:
+            rows = source.rows
+            assert isinstance(rows, LanceSource)  # noqa: S101 (it has an index)
+            return IndexedDocuments(
+                rows, column, index.name, quantizes, tokenizer, numbers, source.identity, self.cache
+            )
+
+        key = _IndexedName(source.identity, column, index.name, tokenizer, quantizes)
+        return self.cache.compute(key, indexed, lambda found: found.nbytes)
+
+    def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
+        tokenizer = self.tokenizers[column]
+        if source.stem is not None and isinstance(source.rows, MemTableSource):
+            grown_as = _TailDocuments(source.stem, column, tokenizer)
+            known: GrowingPostings = self.cache.get(grown_as) or GrowingPostings()
+            if known.row_count == numbers.count:
+                return known
+            if known.row_count < numbers.count:
+                grown = known.grown(tokenizer, source.rows.rows.column(column))
+                self.cache.put(grown_as, grown, grown.nbytes)
+                return grown
+
+        def read() -> TokenPostings:
+            rows = source.rows
+            if isinstance(rows, LanceSource):
+                return read_documents(rows, column, tokenizer, numbers)
+            texts = rows.rows.column(column)
+            return TokenPostings.of(tokenizer, texts, np.arange(numbers.count), numbers.count)
+
+        key = _Documents(source.identity, column, tokenizer)
+        return self.cache.compute(key, read, lambda found: found.nbytes)
+
+    def _own_index(self, source: SearchSource, column: str) -> IndexDescription | None:
+        """The index of the source's dataset on a column, where it covers the source."""
+        rows = source.rows
+        if source.index is None or not isinstance(rows, LanceSource) or column not in rows.stored_names:
+            return None
+        indexes = dataset_indexes(rows.dataset)
+        if any(index.type == _MOVED_ROWS for index in indexes):
+            return None
+        if column == next(iter(self.indexes)):
+            return source.index
+        found = [
+            index
+            for index in indexes
+            if index.columns == (rows.stored_names[column],)
+            and IndexKind.TEXT.serves(index)
+            and index.fragments.issuperset(source.fragments)
+        ]
+        return described(found[0]) if found else None
+
+    def _answers_like_base(self, column: str, index: IndexDescription) -> bool:
+        """Whether the terms of an index are those of the base table's, and its scores tell frequencies."""
+        base = self.indexes[column]
+        if index.details is base.details:
+            return True
+        return (
+            Tokenizer.of(index.details) == self.tokenizers[column]
+            and _quantizes(index) == (column in self.quantized)
+            and (bool(index.details.get("with_position")) or not base.details.get("with_position"))
+        )
+
+
+def _quantizes(index: IndexDescription) -> bool:
+    return index.details.get("block_size") == _QUANTIZED_BLOCK

@@ -1,0 +1,191 @@
+"""Which past of a table a reference means, as it stands behind the table's name.
+
+FOR VERSION AS OF 12                    FOR SYSTEM_VERSION AS OF 12         VERSION AS OF 12
+FOR VERSION AS OF 'release'             (a tag)
+FOR TIMESTAMP AS OF '2026-05-01 12:00'  FOR SYSTEM_TIME AS OF TIMESTAMP '2026-05-01'
+TIMESTAMP AS OF now() - INTERVAL '1 hour'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from datafusion import SessionContext
+
+from memwal.errors import InvalidInputError
+from planner.sql.tokens import QUOTED, STRING, SqlText
+
+__all__ = ["AsOf", "moment_text", "read_as_of"]
+
+_VERSIONS = frozenset({"VERSION", "SYSTEM_VERSION"})
+_MOMENTS = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
+_TYPED = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "DATE"})
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_QUERIES = frozenset({"SELECT", "FROM", "WITH", "VALUES"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_VERSION = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """A version, a tag, or a moment: exactly one of them.
+
+    Attributes:
+        version: of the base table.
+        tag: that names a version.
+        moment: microseconds since 1970, UTC.
+        expression: SQL that gives a moment whenever it is asked.
+    """
+
+    version: int | None = None
+    tag: str | None = None
+    moment: int | None = None
+    expression: str | None = None
+
+    def __post_init__(self) -> None:
+        given = (self.version, self.tag, self.moment, self.expression)
+        if sum(one is not None for one in given) != 1:
+            msg = f"the past of a table is a version, a tag or a moment, and not {given}"
+            raise InvalidInputError(msg)
+
+    def asked_moment(self) -> int | None:
+        """The moment, in microseconds since 1970; None where a version or a tag is meant.
+
+        Raises:
+            InvalidInputError: the expression has no such value.
+        """
+        return _evaluated(self.expression) if self.expression is not None else self.moment
+
+
+def read_as_of(text: SqlText, i: int) -> tuple[AsOf, int] | None:
+    """Read what may stand behind a table's name.
+
+    Args:
+        text: the statement.
+        i: index of the token behind the name.
+
+    Returns:
+        What is meant, and the index behind it; None where something else stands there.
+
+    Raises:
+        InvalidInputError: it can't be read, with its place.
+    """
+    words = text.words
+    is_explicit = words[i] == "FOR"
+    kind = words[i + 1] if is_explicit else words[i]
+    after = i + 2 if is_explicit else i + 1
+    if kind not in (_VERSIONS | _MOMENTS if is_explicit else {"VERSION", "TIMESTAMP"}):
+        return None
+    if words[after : after + 2] != ("AS", "OF"):
+        if not is_explicit:
+            return None  # an alias
+        raise text.error(after, f"FOR {kind} is followed by AS OF; something else stands")
+    start = after + 2
+    if words[start] in {"$", "?"}:
+        raise text.error(start, f"{kind} AS OF takes a constant, and no parameter; one stands")
+    return _version(text, start) if kind in _VERSIONS else _moment(text, start)
+
+
+def moment_text(moment: int) -> str:
+    """A moment (microseconds since 1970) as people write it."""
+    at = _EPOCH + timedelta(microseconds=moment)
+    return f"{at:%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".") + " UTC"
+
+
+def microseconds(at: datetime) -> int:
+    """Since 1970; without a zone, UTC."""
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def _version(text: SqlText, i: int) -> tuple[AsOf, int]:
+    written = text.tokens[i].text if i < len(text.tokens) else ""
+    if text.words[i] == STRING:
+        return AsOf(tag=written), i + 1
+    if text.words[i] == "0" and written.isdigit() and 1 <= int(written) <= _MAX_VERSION:
+        return AsOf(version=int(written)), i + 1
+    message = "A version is a number from 1 on, or the name of a tag in single quotes; something else stands"
+    raise text.error(i, message)
+
+
+def _moment(text: SqlText, i: int) -> tuple[AsOf, int]:
+    words = text.words
+    if words[i] == STRING:
+        return _literal(text, i), i + 1
+    if words[i] in _TYPED:
+        at = i + 1
+        if words[at : at + 3] in {("WITH", "TIME", "ZONE"), ("WITHOUT", "TIME", "ZONE")}:
+            at += 3
+        if words[at] == STRING:
+            end = _interval(text, at + 1)
+            return (_literal(text, at), at + 1) if end == at + 1 else (_expression(text, i, end), end)
+    end = _interval(text, _primary(text, i))
+    return _expression(text, i, end), end
+
+
+def _literal(text: SqlText, i: int) -> AsOf:
+    written = text.tokens[i].text.strip()
+    try:
+        return AsOf(moment=microseconds(datetime.fromisoformat(written)))
+    except (ValueError, OverflowError):
+        message = (
+            f"{written!r} is no moment: write it like '2026-05-01 12:00:00' (UTC) or "
+            "'2026-05-01T12:00:00+02:00'. It stands"
+        )
+        raise text.error(i, message) from None
+
+
+def _primary(text: SqlText, i: int) -> int:
+    """The index behind a bracketed expression or a call."""
+    opening = i if text.words[i] == "(" else i + 1
+    if (
+        i >= len(text.tokens)
+        or text.words[opening] != "("
+        or (opening > i and (not text.is_name(i) or text.words[i] == QUOTED))
+    ):
+        message = "A moment is a text like '2026-05-01 12:00:00', a call, or in brackets; no such stands"
+        raise text.error(i, message)
+    closing: list[str] = []
+    for at in range(opening, len(text.tokens)):
+        word = text.words[at]
+        if word in _QUERIES:
+            raise text.error(at, "A moment is a constant: it can't be read from a table; a query stands")
+        if word in {"$", "?"}:
+            raise text.error(at, "A moment is a constant; a parameter stands")
+        if word in _OPENING:
+            closing.append(_OPENING[word])
+        elif closing and word == closing[-1]:
+            closing.pop()
+            if not closing:
+                return at + 1
+    raise text.error(opening, "The bracket is not closed: it opens")
+
+
+def _interval(text: SqlText, i: int) -> int:
+    """The index behind `+ INTERVAL '..'` and `- INTERVAL '..'`, as many as there are."""
+    while text.words[i] in {"+", "-"} and text.words[i + 1 : i + 3] == ("INTERVAL", STRING):
+        i += 3
+    return i
+
+
+def _expression(text: SqlText, start: int, end: int) -> AsOf:
+    return AsOf(expression=text.sql[text.start(start) : text.end(end - 1)])
+
+
+def _evaluated(expression: str) -> int:
+    try:
+        context = SessionContext()
+        batches = context.sql(
+            f"SELECT arrow_cast({expression}, 'Timestamp(Microsecond, Some(\"UTC\"))') AS moment"
+        ).collect()
+        value = pa.Table.from_batches(batches).column("moment")[0].cast(pa.int64()).as_py()
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        msg = f"AS OF {expression}: this is no constant moment ({reason})"
+        raise InvalidInputError(msg) from error
+    if value is None:
+        msg = f"AS OF {expression}: this is NULL, and no moment"
+        raise InvalidInputError(msg)
+    return int(value)

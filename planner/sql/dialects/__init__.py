@@ -1,0 +1,1 @@
+"""Translate statements of other dialects into DataFusion's SQL."""

@@ -1,0 +1,332 @@
+"""Dates and times of other dialects: arithmetic, parts and formats."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+
+from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw
+from planner.sql.dialects.date_differences import UNITS, unit_of
+from planner.sql.dialects.source import DialectSource
+
+_BELOW_DAY = frozenset({"HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"})
+
+_PARTS: Mapping[str, str] = MappingProxyType(
+    {
+        **{unit: unit.lower() for unit in ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")},
+        "DOY": "doy",
+        "DAYOFYEAR": "doy",
+        "DAY_OF_YEAR": "doy",
+        "EPOCH": "epoch",
+        "EPOCH_SECOND": "epoch",
+        "ISOWEEK": "week",
+        "WEEKISO": "week",
+        "WEEK_ISO": "week",
+    }
+)
+# 0 is Sunday there; elsewhere 1 is.
+_SUNDAY_IS_ZERO = frozenset({"duckdb", "snowflake"})
+# Names of strftime that chrono, which formats DataFusion's dates, means the same by.
+_CHRONO = frozenset("YymdHIMSpjbBaAUWuweFTDRZz%")
+_LETTERS_ARE_FORMAT = frozenset({"spark", "snowflake"})
+
+
+def interval(amount: exp.Expr, unit: str) -> str:
+    """An interval; `amount` may be any expression of a whole number."""
+    unit = unit.removeprefix("SUNDAY ")
+    factor = 1
+    if unit == "QUARTER":
+        unit, factor = "MONTH", 3
+    number = literal_number(amount)
+    if number is None and (text := literal_text(amount)) is not None and re.fullmatch(r"-?\d+", text.strip()):
+        number = int(text)
+    if number is not None:
+        return f"INTERVAL '{number * factor} {unit}'"
+    whole = f"CAST({native(amount)} AS BIGINT)" + (f" * {factor}" if factor > 1 else "")
+    return f"CAST(CAST({whole} AS VARCHAR) || ' {unit}' AS INTERVAL)"
+
+
+def moment(node: exp.Expr, unit: str) -> str:
+    """What an interval is added to: DataFusion adds hours to a date by leaving the date as it is."""
+    if literal_text(node) is not None:
+        return f"CAST({native(node)} AS TIMESTAMP)"
+    return f"date_trunc('microsecond', {native(node)})" if unit in _BELOW_DAY else operand(node)
+
+
+def _shifted(sign: str, *, to_date: bool = False) -> Rule:
+    def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
+        unit, amount = unit_of(node, source, "DAY"), node.expression
+        if isinstance(amount, exp.Interval):
+            unit, amount = unit_of(amount, source), amount.this
+        base = f"CAST({native(node.this)} AS DATE)" if to_date else moment(node.this, unit)
+        return raw(f"({base} {sign} {interval(amount, unit)})")
+
+    return rule
+
+
+def _interval(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    amount = node.this
+    if node.args.get("unit") is None:
+        return None  # '1 day': DataFusion reads it
+    if amount is None:
+        source.refuse(node, "this interval is not offered")
+    return raw(interval(amount, unit_of(node, source)))
+
+
+def _plus_interval(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    """Before its operands are translated: an interval is still one."""
+    for one, other in ((node.expression, node.this), (node.this, node.expression)):
+        if isinstance(one, exp.Interval) and one.args.get("unit") is not None:
+            plain = isinstance(other, exp.Interval | exp.CurrentTimestamp)
+            if unit_of(one, source) in _BELOW_DAY and not plain:
+                fine = exp.Literal.string("microsecond")
+                other.replace(exp.Anonymous(this="date_trunc", expressions=[fine, other.copy()]))
+            break
+    return None
+
+
+def _add_months(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if node.args.get("preserve_end_of_month"):
+        source.refuse(node, "ADD_MONTHS keeps the end of the month here: use DATEADD(MONTH, ...)")
+    return raw(f"(CAST({native(node.this)} AS DATE) + {interval(node.expression, 'MONTH')})")
+
+
+def _truncated(*, to_date: bool = False) -> Rule:
+    def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
+        if node.args.get("zone") is not None:
+            source.refuse(node, "truncating in another time zone is not offered")
+        unit = unit_of(node, source)
+        if unit == "SUNDAY WEEK":
+            day = "INTERVAL '1 DAY'"
+            text = f"(date_trunc('week', {native(node.this)} + {day}) - {day})"
+        else:
+            text = f"date_trunc('{unit.lower()}', {native(node.this)})"
+        return raw(f"CAST({text} AS DATE)" if to_date or isinstance(node.this, exp.CurrentDate) else text)
+
+    return rule
+
+
+def _date_trunc(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    # Where the input decides about the type of the result, a moment it is: the type is not known here.
+    return _truncated(to_date=source.dialect in {"bigquery", "spark"})(node, source)
+
+
+def strftime(node: exp.Expr, source: DialectSource) -> str:
+    """The format of a function, as a literal for DataFusion."""
+    text = literal_text(node.args.get("format"))
+    if text is None:
+        source.refuse(node, "a date format must be a literal")
+    checked = re.sub(r"(%-?[a-zA-Z%])strict", r"\1", text)
+    for padding, letter in re.findall(r"%(-?)(.)", checked):
+        if letter not in _CHRONO and letter != "f":
+            source.refuse(node, f"the date format %{padding}{letter} is not offered")
+    rest = re.sub(r"%-?.", "", checked)
+    if source.dialect in _LETTERS_ARE_FORMAT and re.search(r"[A-Za-z]", rest.replace("T", "")):
+        source.refuse(node, f"a part of this date format is not offered ({rest.strip()!r})")
+    checked = re.sub(r"%-?f", "%6f", checked).replace("'", "''")
+    return f"'{checked}'"
+
+
+def _formatted(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    return call("to_char", node.this, strftime(node, source))
+
+
+def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    """TO_CHAR takes numbers as well; its format tells which of them it is."""
+    written = node.args.get("format")
+    if written is None:
+        return raw(f"CAST({native(node.this)} AS VARCHAR)")
+    if not re.search(r"[YyDdHh]|MM|mm|MI|mi|SS|ss", literal_text(written) or ""):
+        source.refuse(node, "TO_CHAR is offered with a format of dates, as a literal")
+    node.set("format", Dialect.get_or_raise(source.dialect).format_time(written.copy()))
+    return call("to_char", node.this, strftime(node, source))
+
+
+def _parsed(function: str) -> Rule:
+    def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
+        return call(function, node.this, strftime(node, source))
+
+    return rule
+
+
+def _to_date(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if node.args.get("format") is not None:
+        return call("to_date", node.this, strftime(node, source))
+    if isinstance(node, exp.Date) and (node.args.get("zone") or node.expressions):
+        source.refuse(node, "this form of DATE() is not offered")
+    return raw(f"CAST({native(node.this)} AS DATE)")
+
+
+def _to_timestamp(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if node.args.get("zone") is not None or node.expression is not None:
+        source.refuse(node, "this form of TIMESTAMP() is not offered")
+    return raw(f"CAST({native(node.this)} AS TIMESTAMP)")
+
+
+def _extracted(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    name = node.this.sql(dialect="bigquery").upper()
+    moment_ = native(node.expression)
+    if literal_text(node.expression) is not None:
+        moment_ = f"CAST({moment_} AS TIMESTAMP)"
+    if name in {"DOW", "DAYOFWEEK", "DAY_OF_WEEK", "DW", "WEEKDAY"}:
+        if source.dialect == "trino":
+            return raw(f"date_part('isodow', {moment_})")
+        return raw(_day_of_week(moment_, source))
+    if name in {"DOW_ISO", "DAYOFWEEK_ISO", "DAYOFWEEKISO", "ISODOW"}:
+        return raw(f"date_part('isodow', {moment_})")
+    if name == "DATE":
+        return raw(f"CAST({moment_} AS DATE)")
+    if name == "WEEK" and source.dialect != "bigquery":
+        name = "ISOWEEK"
+    part = _PARTS.get(name) or _PARTS.get(UNITS.get(name, name))
+    if part is None:
+        source.refuse(node, f"EXTRACT of {name} is not offered")
+    return raw(f"date_part('{part}', {moment_})")
+
+
+def _day_of_week(text: str, source: DialectSource) -> str:
+    if source.dialect in _SUNDAY_IS_ZERO:
+        return f"date_part('dow', {text})"
+    return f"(date_part('dow', {text}) + 1)"
+
+
+def _weekday(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    return raw(_day_of_week(native(node.this), source))
+
+
+def _part(name: str) -> Rule:
+    def rule(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+        return call("date_part", f"'{name}'", node.this)
+
+    return rule
+
+
+def _week(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if source.dialect == "mysql" or node.args.get("mode") is not None:
+        source.refuse(node, "WEEK() counts weeks in a way that is not offered: use WEEKOFYEAR()")
+    return call("date_part", "'week'", node.this)
+
+
+def _name_of(long: str, short: str) -> Rule:
+    def rule(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+        return call("to_char", node.this, f"'{short if node.args.get('abbreviated') else long}'")
+
+    return rule
+
+
+def _last_day(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if node.args.get("unit") is not None and unit_of(node, source) != "MONTH":
+        source.refuse(node, "LAST_DAY is offered of months only")
+    end = f"date_trunc('month', {native(node.this)}) + INTERVAL '1 MONTH' - INTERVAL '1 DAY'"
+    return raw(f"CAST({end} AS DATE)")
+
+
+def _from_parts(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+    return call("make_date", *(node.args.get(name) for name in ("year", "month", "day")))
+
+
+def _from_unix(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if node.args.get("zone") is not None or node.args.get("format") is not None:
+        source.refuse(node, "only a number of seconds, without zone or format, is offered here")
+    scale = literal_number(node.args.get("scale")) or 0
+    names = {0: "seconds", 3: "millis", 6: "micros", 9: "nanos"}
+    if scale not in names:
+        source.refuse(node, "this scale is not offered")
+    return call(f"to_timestamp_{names[scale]}", node.this)
+
+
+def _unix(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+    return call("date_part", "'epoch'", node.this)
+
+
+def _unix_whole(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+    return raw(f"CAST(floor(date_part('epoch', {native(node.this)})) AS BIGINT)")
+
+
+def _now(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    zone = literal_text(node.this)
+    if zone is not None and zone.upper() != "UTC":
+        source.refuse(node, "the time of another zone is not offered")
+    return raw("now()")
+
+
+def _today(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if node.this is not None and (literal_text(node.this) or "").upper() != "UTC":
+        source.refuse(node, "the date of another zone is not offered")
+    return raw("current_date")
+
+
+def _in_zone(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    """A moment in a zone, where DataFusion takes one without a zone for one of that zone."""
+    if source.dialect not in {"spark", "trino"}:
+        return None
+    text = f"{operand(node.this)} AT TIME ZONE 'UTC' AT TIME ZONE {operand(node.args['zone'])}"
+    # Spark's from_utc_timestamp; its moments have no zones.
+    return raw(f"to_local_time({text})" if source.dialect == "spark" else f"({text})")
+
+
+def _from_zone(node: exp.Expr, _source: DialectSource) -> exp.Expr:
+    zoned = f"{operand(node.this)} AT TIME ZONE {operand(node.args['zone'])}"
+    return raw(f"to_local_time({zoned} AT TIME ZONE 'UTC')")
+
+
+BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.Add: _plus_interval, exp.Sub: _plus_interval})
+"""Rules that look at operands before these are translated."""
+
+RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
+    {
+        exp.Interval: _interval,
+        exp.DateAdd: _shifted("+"),
+        exp.DateSub: _shifted("-"),
+        exp.DatetimeAdd: _shifted("+"),
+        exp.DatetimeSub: _shifted("-"),
+        exp.TimestampAdd: _shifted("+"),
+        exp.TimestampSub: _shifted("-"),
+        exp.TsOrDsAdd: _shifted("+", to_date=True),
+        exp.AddMonths: _add_months,
+        exp.DateTrunc: _date_trunc,
+        exp.TimestampTrunc: _truncated(),
+        exp.DatetimeTrunc: _truncated(),
+        exp.TimeToStr: _formatted,
+        exp.ToChar: _to_char,
+        exp.TimeStrToTime: _to_timestamp,
+        exp.StrToTime: _parsed("to_timestamp"),
+        exp.StrToDate: _parsed("to_date"),
+        exp.TsOrDsToDate: _to_date,
+        exp.Date: _to_date,
+        exp.TsOrDsToDatetime: _to_timestamp,
+        exp.TsOrDsToTimestamp: _to_timestamp,
+        exp.Timestamp: _to_timestamp,
+        exp.AtTimeZone: _in_zone,
+        exp.FromTimeZone: _from_zone,
+        exp.Extract: _extracted,
+        exp.Year: _part("year"),
+        exp.Quarter: _part("quarter"),
+        exp.Month: _part("month"),
+        exp.Day: _part("day"),
+        exp.DayOfMonth: _part("day"),
+        exp.DayOfYear: _part("doy"),
+        exp.Hour: _part("hour"),
+        exp.Minute: _part("minute"),
+        exp.Second: _part("second"),
+        exp.WeekOfYear: _part("week"),
+        exp.Week: _week,
+        exp.DayOfWeek: _weekday,
+        exp.DayOfWeekIso: _part("isodow"),
+        exp.Dayname: _name_of("%A", "%a"),
+        exp.Monthname: _name_of("%B", "%b"),
+        exp.LastDay: _last_day,
+        exp.DateFromParts: _from_parts,
+        exp.UnixToTime: _from_unix,
+        exp.TimeToUnix: _unix,
+        exp.UnixSeconds: _unix_whole,
+        exp.CurrentTimestamp: _now,
+        exp.CurrentDatetime: _now,
+        exp.CurrentDate: _today,
+        exp.UtcTimestamp: _now,
+    }
+)

@@ -1,0 +1,89 @@
+"""CAST of fractions to whole numbers: most dialects round where DataFusion cuts off.
+
+    CAST(amount AS SIGNED)    ->    CAST(round("amount") AS BIGINT)
+
+What is certainly no fraction (text, and columns of whole numbers, beyond 2**53 too) is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from planner.sql.dialects.names import KnownNames, table_named
+from planner.sql.dialects.source import DialectSource
+
+__all__ = ["ROUNDING", "fractional_columns", "mark_rounded", "rounds"]
+
+ROUNDING = frozenset({"duckdb", "mysql", "snowflake", "bigquery", "trino"})
+"""Dialects that do; Spark cuts off, too."""
+_MARK = "rounds"
+_FRACTIONS = (
+    exp.Avg, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Median, exp.PercentileCont, exp.Pow, exp.Quantile,
+    exp.Rand, exp.SafeDivide, exp.Sqrt, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance,
+    exp.VariancePop,
+)  # fmt: skip
+# A fraction where one of their operands is; conditions among them are none.
+_AS_OPERANDS = (
+    exp.Abs, exp.Add, exp.AnyValue, exp.Case, exp.Coalesce, exp.Filter, exp.FirstValue, exp.Greatest, exp.If,
+    exp.Lag, exp.LastValue, exp.Lead, exp.Least, exp.Max, exp.Min, exp.Mod, exp.Mul, exp.Neg, exp.Nullif,
+    exp.Paren, exp.Round, exp.Sub, exp.Sum, exp.Window,
+)  # fmt: skip
+
+
+def fractional_columns(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
+    """Columns of the tables that a statement names which hold fractions, in lower case."""
+    fractions: set[str] = set()
+    others: set[str] = set()
+    for name in named:
+        table = table_named(name, known)
+        for field in () if table is None else known.table_schema(table):
+            kind = field.type
+            is_fraction = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > 0)
+            (fractions if is_fraction else others).add(field.name.lower())
+    return tuple(sorted(fractions - others))
+
+
+def mark_rounded(tree: exp.Expr, source: DialectSource, columns: Sequence[str]) -> None:
+    """Note which casts of a statement round, before anything is translated.
+
+    Args:
+        tree: the statement.
+        source: its text.
+        columns: those that hold fractions.
+    """
+    if source.dialect not in ROUNDING:
+        return
+    known = set(columns)
+    aliases = list(tree.find_all(exp.Alias))
+    for alias in reversed(aliases):  # inner ones first
+        if _is_fraction(alias.this, source, known):
+            known.add(alias.alias.lower())
+    for cast in tree.find_all(exp.Cast, exp.TryCast):
+        if cast.is_type(*exp.DataType.INTEGER_TYPES) and _is_fraction(cast.this, source, known):
+            cast.meta[_MARK] = True
+
+
+def rounds(cast: exp.Expr) -> bool:
+    """Whether a cast was marked."""
+    return bool(cast.meta.get(_MARK))
+
+
+def _is_fraction(node: exp.Expr, source: DialectSource, columns: set[str]) -> bool:
+    if isinstance(node, exp.Literal):
+        return not node.is_string and not node.this.isdigit()
+    if isinstance(node, exp.Column):
+        return node.name.lower() in columns
+    if isinstance(node, exp.Cast):
+        to = node.to
+        scaled = to.this is exp.DType.DECIMAL and len(to.expressions) > 1 and to.expressions[1].name != "0"
+        return scaled or to.is_type(*exp.DataType.REAL_TYPES - {exp.DType.DECIMAL})
+    if isinstance(node, exp.Div) and source.dialect != "trino":
+        return True
+    if isinstance(node, _FRACTIONS):
+        return True
+    return isinstance(node, (*_AS_OPERANDS, exp.Div)) and any(
+        _is_fraction(one, source, columns) for one in node.iter_expressions()
+    )

@@ -1,0 +1,317 @@
+"""SQL of other systems, as DataFusion's SQL.
+
+sqlglot parses the dialect; then names get their case, parameters their numbers, clauses and functions the
+form that DataFusion has, and what is left is written as text. A construct for which there is no rule is
+refused: it never runs with another meaning.
+
+========================  ===========================================================================
+`dialect_source`          the statement's text, its parameters, and where in it something was refused
+`dialect_names`           capitals and quotes
+`dialect_clauses`         FROM, ORDER BY, QUALIFY, hints; what is refused as a whole
+`dialect_dates`           intervals, parts and formats of dates
+`dialect_differences`     differences of dates
+`dialect_aggregates`      aggregates, their order and their NULLs
+`dialect_vectors`         distances between vectors
+`dialect_synonyms`        functions that sqlglot knows by name alone
+`dialect_rounding`        casts of fractions
+`dialect_functions`       everything else that is called or cast
+========================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import sqlglot
+from cachetools import LRUCache
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.errors import UnsupportedError as Untranslatable
+
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from planner.sql.dialects import (
+    aggregates,
+    clauses,
+    date_differences,
+    dates,
+    functions,
+    rounding,
+    synonyms,
+    vectors,
+)
+from planner.sql.dialects import (
+    names as dialect_names,
+)
+from planner.sql.dialects.build import Rule, native
+from planner.sql.dialects.names import KnownNames
+from planner.sql.dialects.source import (
+    DialectSource,
+    parameter,
+    refuse_misplaced_parameters,
+    statements_of,
+    without_marks,
+)
+from planner.sql.tokens import at_position
+
+__all__ = [
+    "NATIVE",
+    "looked_up",
+    "said_natively",
+    "syntax_error",
+    "telling_of_translation",
+    "to_native",
+    "translating",
+]
+
+NATIVE = "postgres"
+"""The dialect whose text is DataFusion's own."""
+
+_REMEMBERED_CHARACTERS = 4 << 20
+_MAX_ALIAS = 120
+_BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType(
+    {**functions.BEFORE, **dates.BEFORE, **vectors.BEFORE}
+)
+_RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
+    {
+        **functions.RULES,
+        **dates.RULES,
+        **date_differences.RULES,
+        **aggregates.RULES,
+        **vectors.RULES,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Names a statement. Equal for the same text in the same dialect."""
+
+    dialect: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """Names a translation. Equal for the same statement, where it finds the same names.
+
+    Attributes:
+        said: the statement.
+        names: of its tables and their columns.
+        fractions: columns with fractions.
+    """
+
+    said: _Said
+    names: tuple[str, ...]
+    fractions: tuple[str, ...]
+
+
+_tables: LRUCache[_Said, tuple[str, ...]] = LRUCache(
+    _REMEMBERED_CHARACTERS, getsizeof=lambda names: 256 + sum(map(len, names))
+)
+"""Statement -> tables that it names."""
+_texts: LRUCache[_Meant, str] = LRUCache(_REMEMBERED_CHARACTERS, getsizeof=lambda text: 256 + 2 * len(text))
+"""Statement, and what it names -> translation."""
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A statement; `source` and `tree` are None where it is the same in all dialects."""
+
+    source: DialectSource | None
+    tree: exp.Expr | None
+
+
+def to_native(sql: str, dialect: str, known: KnownNames | None = None) -> str:
+    """Translate one statement.
+
+    Args:
+        sql: in the dialect. Statements other than queries, and what is asked of queries (EXPLAIN, DESCRIBE),
+            are the same in every dialect; the query in them is translated.
+        dialect: "postgres" (returned as it is), "spark", "duckdb", "mysql", "snowflake", "bigquery", "trino".
+        known: the tables that there are: decides about capitals in dialects that don't.
+
+    Returns:
+        Text for DataFusion. Parameters are $1, $2, ... in the order in which they stand in `sql`.
+
+    Raises:
+        InvalidInputError: a syntax error, with line and excerpt.
+        UnsupportedError: a construct that can't be said in DataFusion's SQL, with line and excerpt.
+    """
+    if dialect == NATIVE:
+        return sql
+    with translating(dialect):
+        return _remembered(sql, dialect, known)
+
+
+@contextmanager
+def translating(dialect: str) -> Iterator[None]:
+    """Says what it means for a client when sqlglot stumbles."""
+    try:
+        yield
+    except RecursionError:
+        raise InvalidInputError(f"{dialect} SQL: the statement is nested too deeply") from None
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # sqlglot meets something that it did not expect: a function with too few arguments, most often.
+        raise UnsupportedError(
+            f"{dialect} SQL: the statement cannot be translated; check its functions and their arguments, or "
+            f"write it in the dialect {NATIVE}"
+        ) from error
+
+
+def _remembered(sql: str, dialect: str, known: KnownNames | None) -> str:
+    parsed, said = None, _Said(dialect, sql)
+    with _lock:
+        tables = _tables.get(said)
+    if tables is None:
+        parsed = _parse(sql, dialect)
+        tables = () if parsed.tree is None else dialect_names.tables(parsed.tree)
+    names, fractions = looked_up(tables, dialect, known)
+    meant = _Meant(said, names, fractions)
+    with _lock:
+        text = _texts.get(meant)
+    if text is None:
+        text = _translated(parsed or _parse(sql, dialect), sql, names, fractions)
+        with _lock:
+            if len(sql) + len(text) < _REMEMBERED_CHARACTERS // 8:
+                _tables[said] = tables
+                _texts[meant] = text
+    return text
+
+
+@contextmanager
+def telling_of_translation(dialect: str) -> Iterator[None]:
+    """Lets errors that show a place in a statement say that it is the translated text."""
+    try:
+        yield
+    except LanceGatewayError as error:
+        if dialect == NATIVE or " at line " not in str(error):
+            raise
+        note = f"(in what the {dialect} statement was translated to)"
+        raise type(error)(f"{error}\n{note}") from error
+
+
+def _parse(sql: str, dialect: str) -> _Parsed:
+    source = DialectSource.of(sql, dialect).at_query()
+    if source is None:
+        return _Parsed(None, None)
+    try:
+        trees = statements_of(source.text[source.query :], dialect)
+    except ParseError as error:
+        raise syntax_error(source, error) from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise InvalidInputError(
+            f"{dialect} SQL: one query is expected, and {len(trees)} statements stand there"
+        )
+    return _Parsed(source, trees[0])
+
+
+def _translated(parsed: _Parsed, sql: str, names: tuple[str, ...], fractions: tuple[str, ...]) -> str:
+    source, tree = parsed.source, parsed.tree
+    if source is None or tree is None:
+        return sql.replace("`", '"')
+    # Words, not text: comments among them may be none in DataFusion.
+    asked = "".join(f"{word} " for word, start in source.starts if start < source.query)
+    return asked + said_natively(tree, source, names, fractions)
+
+
+def looked_up(
+    tables: tuple[str, ...], dialect: str, known: KnownNames | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What must be known of tables to translate a statement.
+
+    Returns:
+        How they and their columns are spelt, and which columns hold fractions; as far as it matters.
+    """
+    names: tuple[str, ...] = ()
+    fractions: tuple[str, ...] = ()
+    if known is not None and dialect in dialect_names.CASE_INSENSITIVE:
+        names = dialect_names.spelt(tables, known)
+    if known is not None and dialect in rounding.ROUNDING:
+        fractions = rounding.fractional_columns(tables, known)
+    return names, fractions
+
+
+def said_natively(
+    tree: exp.Expr, source: DialectSource, names: tuple[str, ...], fractions: tuple[str, ...] = ()
+) -> str:
+    """A statement that was parsed, in DataFusion's SQL.
+
+    Args:
+        tree: of the statement; rewritten on the way.
+        source: its text.
+        names: how its tables and their columns are spelt.
+        fractions: columns that hold such.
+
+    Raises:
+        UnsupportedError: a construct that can't be said, with line and excerpt.
+    """
+    for select in list(tree.find_all(exp.Select)):
+        _name_columns(select, source)
+    for column in list(tree.find_all(exp.Column)):
+        numbered = parameter(column)
+        if numbered is not None:
+            column.replace(numbered)
+    refuse_misplaced_parameters(tree, source)
+    rounding.mark_rounded(tree, source, fractions)
+    synonyms.resolve(tree, source)
+    clauses.prepare(tree, source)
+    dialect_names.spell(tree, source, names)
+    try:
+        return native(_ruled(tree, source))
+    except Untranslatable as error:
+        raise UnsupportedError(f"{source.dialect} SQL: {error}") from None
+
+
+def _ruled(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    """Apply the rules, innermost nodes first."""
+    before = _BEFORE.get(type(node))
+    if before is not None:
+        before(node, source)
+    for child in list(node.iter_expressions()):
+        translated = _ruled(child, source)
+        if translated is not child:
+            child.replace(translated)
+    if isinstance(node, exp.Select):
+        clauses.keep_qualify(node)
+    rule = _RULES.get(type(node))
+    if rule is None:
+        if isinstance(node, exp.Func):
+            source.refuse(node, f"the function {node.sql_name()} is not offered")
+        return node
+    made = rule(node, source)
+    return node if made is None else made
+
+
+def _name_columns(select: exp.Select, source: DialectSource) -> None:
+    """Name columns after their expressions in the client's dialect, not as they are translated."""
+    named = (exp.Column, exp.Alias, exp.Aliases, exp.Star, exp.PropertyEQ)
+    taken = {one.alias_or_name.lower() for one in select.expressions if isinstance(one, named)}
+    for one in list(select.expressions):
+        if isinstance(one, named):
+            continue
+        text = one.sql(dialect=source.dialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
+        name = plain = without_marks(text)[:_MAX_ALIAS]
+        number = 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}_{number}"
+        taken.add(name.lower())
+        one.replace(exp.alias_(one.copy(), name, quoted=True))
+
+
+def syntax_error(source: DialectSource, error: ParseError) -> InvalidInputError:
+    """What sqlglot's parser complains of, shown in the client's text."""
+    found = error.errors[0] if error.errors else {}
+    reason = str(found.get("description") or "it can't be read").rstrip(". ")
+    line, column, highlight = found.get("line"), found.get("col"), found.get("highlight") or ""
+    message = f"Syntax error in {source.dialect} SQL: {reason},"
+    if not line or not column:
+        return InvalidInputError(f"{message} in {source.sql[:200]}")
+    lines = source.text[source.query :].split("\n")
+    offset = source.query + sum(len(text) + 1 for text in lines[: line - 1]) + max(column - len(highlight), 0)
+    return InvalidInputError(at_position(source.sql, source.position(offset), message))

@@ -1,0 +1,74 @@
+"""Distances between vectors in other dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from planner.sql.dialects.build import Rule, call, literal_text
+from planner.sql.dialects.source import DialectSource, is_written_null_safe
+from planner.sql.vector_text import read_vector
+
+_ALWAYS_A_DISTANCE = frozenset({"duckdb"})
+"""Where `<=>` is nothing else."""
+_DISTANCE = "is a distance"
+
+
+def _cosine_distance(node: exp.Expr, source: DialectSource) -> exp.Expr:
+    if source.dialect == "snowflake":
+        # What is read as a distance here is a similarity there.
+        source.refuse(node, "VECTOR_COSINE_SIMILARITY is not offered; write cosine_similarity(a, b)")
+    return call("cosine_distance", node.this, node.expression)
+
+
+def _function(name: str) -> Rule:
+    def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:  # noqa: ARG001 - the same in every dialect
+        return call(name, node.this, node.expression)
+
+    return rule
+
+
+def _mark_distance(node: exp.Expr, source: DialectSource) -> None:
+    """`a <=> b` is a distance where one side is visibly a vector."""
+    if is_written_null_safe(node):
+        node.meta[_DISTANCE] = (
+            source.dialect in _ALWAYS_A_DISTANCE
+            or _is_visibly_a_vector(node.this)
+            or _is_visibly_a_vector(node.expression)
+        )
+
+
+def _is_visibly_a_vector(node: exp.Expr) -> bool:
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    text = literal_text(node)
+    return isinstance(node, exp.Array) if text is None else read_vector(text) is not None
+
+
+def _null_safe(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
+    if node.meta.get(_DISTANCE):
+        return call("cosine_distance", node.this, node.expression)
+    return _set_apart(node, source)
+
+
+def _set_apart(node: exp.Expr, source: DialectSource) -> exp.Expr | None:  # noqa: ARG001 - in every dialect
+    """DataFusion takes all that follows IS [NOT] DISTINCT FROM for its right side, ANDs and ORs included."""
+    operands = exp.Binary | exp.Unary | exp.Between | exp.In
+    stands_alone = isinstance(node.parent, exp.Paren) or not isinstance(node.parent, operands)
+    return None if stands_alone else exp.Paren(this=node.copy())
+
+
+BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.NullSafeEQ: _mark_distance})
+"""Rules that look at operands before these are translated."""
+
+RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
+    {
+        exp.CosineDistance: _cosine_distance,
+        exp.EuclideanDistance: _function("l2_distance"),
+        exp.DotProduct: _function("inner_product"),
+        exp.NullSafeEQ: _null_safe,
+        exp.NullSafeNEQ: _set_apart,
+    }
+)

@@ -1,0 +1,170 @@
+"""How deep the plan of a statement gets without brackets: chains of operators, joins, set operations, CTEs.
+
+    SELECT 1 + 1 + 1 + ... + 1
+    SELECT 1 UNION ALL SELECT 1 UNION ALL ... SELECT 1
+
+DataFusion's parser counts brackets only, and reads these as trees that lean to the left. What then walks such
+a tree recurses once per operator: thousands of them take minutes, and tens of thousands overflow the stack,
+which ends the process and nothing less. So the depth is estimated, never too low, before DataFusion sees it.
+
+Refuses calls that would make one enormous value: `repeat('x', 2000000000)`.
+
+DataFusion computes constants while it plans, outside of every limit that a running statement has, and one
+such value can take all memory of the process. What is written as a literal can be seen before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.sql.tokens import QUOTED, STRING, SqlText
+
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "check_depth", "check_literal_sizes"]
+
+MAX_LENGTH = 10_000_000
+"""Characters or elements of a value that a literal may ask for."""
+
+_GROWING = frozenset(
+    {"ARRAY_REPEAT", "ARRAY_RESIZE", "LIST_REPEAT", "LIST_RESIZE", "LPAD", "REPEAT", "RPAD", "SPACE"}
+)
+_SERIES = frozenset({"GENERATE_SERIES", "RANGE"})
+# Before the name of a table function, which yields its rows one batch after another.
+_TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
+
+
+def check_literal_sizes(text: SqlText) -> None:
+    """Looks at the literals among the arguments of functions that make values of a given length.
+
+    Raises:
+        InvalidInputError: one asks for more than `MAX_LENGTH`.
+    """
+    words = text.words
+    for i, word in enumerate(words[:-1]):
+        if words[i + 1] != "(" or not (
+            word in _GROWING or (word in _SERIES and words[i - 1] not in _TABLE_FUNCTION)
+        ):
+            continue
+        depth = 0
+        for j in range(i + 1, len(words)):
+            depth += (words[j] == "(") - (words[j] == ")")
+            if depth == 0:
+                break
+            if words[j] == "0" and _number(text.tokens[j].text) > MAX_LENGTH:
+                way_out = "; as a table, write it behind FROM or JOIN" if word in _SERIES else ""
+                raise text.error(
+                    j,
+                    f"{word.lower()} makes values of at most {MAX_LENGTH} elements{way_out}; more stands",
+                )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+MAX_DEPTH = 2000
+_OPERATOR_DEPTH = 2
+_RELATION_DEPTH = 8
+"""What AND and OR cost is 1; other operators, joins and the like cost more when they are planned."""
+_OPENING = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
+_CLOSING = frozenset(_OPENING.values())
+_RELATIONS = frozenset({"JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>"})
+_OPERATORS = frozenset(
+    {"XOR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "SIMILAR", "RLIKE", "REGEXP", "DIV"}
+    | {"COLLATE", "AT", "OVERLAPS"}
+)
+_NEW_EXPRESSION = frozenset(
+    {",", "SELECT", "WHERE", "GROUP", "BY", "HAVING", "ORDER", "QUALIFY", "LIMIT", "OFFSET", "ON", "VALUES"}
+    | {"WHEN", "THEN", "ELSE", "FROM", "WINDOW"}
+)
+_END_OF_FROM = frozenset({"WHERE", "GROUP", "HAVING", "ORDER", "QUALIFY", "LIMIT", "SELECT", "WINDOW"})
+_NO_OPERATORS = frozenset({"", ".", "?", "$", QUOTED, STRING})
+
+
+@dataclass(slots=True)
+class _Level:
+    """What stands between two brackets, or between CASE and END, as far as it was read.
+
+    Attributes:
+        relations: depth that joins, set operations and CTEs add up to.
+        deepest: depth of the deepest expression before the one that is being read.
+        conditions: depth that AND and OR of this one add up to.
+        operand: depth of the deepest of their operands so far.
+        chain: depth of the operand that is being read.
+    """
+
+    closing: str
+    is_common_table: bool
+    in_from: bool = False
+    relations: int = 0
+    deepest: int = 0
+    conditions: int = 0
+    operand: int = 0
+    chain: int = 0
+
+    @property
+    def depth(self) -> int:
+        return self.relations + max(self.deepest, self.conditions + max(self.operand, self.chain))
+
+    def see(self, word: str, *, is_operator: bool) -> None:
+        if word in _RELATIONS or word in _NEW_EXPRESSION:
+            self.deepest = self.depth - self.relations
+            self.conditions = self.operand = self.chain = 0
+            if word in _RELATIONS or (word == "," and self.in_from):
+                self.relations += _RELATION_DEPTH
+        elif word in {"AND", "OR"}:
+            self.operand, self.chain = max(self.operand, self.chain), 0
+            self.conditions += 1
+        elif is_operator:
+            self.chain += _OPERATOR_DEPTH
+        if word == "FROM" or word in _END_OF_FROM:
+            self.in_from = word == "FROM"
+
+
+def check_depth(text: SqlText) -> None:
+    """Refuse a statement whose plan would be too deep.
+
+    Args:
+        text: a statement whose brackets match.
+
+    Raises:
+        InvalidInputError: it would; with the place where the limit is met.
+    """
+    levels, names = [_Level("", is_common_table=False)], text.names
+    for i, word in enumerate(text.words):
+        if i and text.words[i - 1] == ".":
+            continue  # a column may have any name
+        level = levels[-1]
+        if word in _OPENING:
+            level.chain += _OPERATOR_DEPTH * (word == "[")
+            is_common_table = word == "(" and text.words[i - 1] in {"AS", "MATERIALIZED"}
+            levels.append(_Level(_OPENING[word], is_common_table))
+        elif word in _CLOSING and any(one.closing == word for one in levels):
+            while (closed := levels.pop()).closing != word:
+                pass
+            _close(levels[-1], closed)
+        else:
+            level.see(word, is_operator=word in _OPERATORS or (i not in names and _is_mark(word)))
+        if max(levels[-1].depth, len(levels)) > MAX_DEPTH:
+            message = (
+                f"Operators, joins, set operations or common table expressions follow one another more than "
+                f"{MAX_DEPTH} deep (AND and OR count 1, other operators {_OPERATOR_DEPTH}, the rest "
+                f"{_RELATION_DEPTH}); write many constants as x IN (...) or as rows of VALUES. "
+                "The limit is met"
+            )
+            raise text.error(i, message)
+
+
+def _close(outer: _Level, inner: _Level) -> None:
+    if inner.is_common_table:
+        # Each may read the one before it.
+        outer.relations += _RELATION_DEPTH + inner.depth
+    else:
+        outer.chain = max(outer.chain, inner.depth) + _OPERATOR_DEPTH
+
+
+def _is_mark(word: str) -> bool:
+    """Whether a word that is no name is an operator made of marks, such as `+`, `||` or `::`."""
+    return word not in _NO_OPERATORS and word != "0"

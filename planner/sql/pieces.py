@@ -1,0 +1,86 @@
+"""Pieces of a statement's text for DataFusion, which remember where they come from.
+
+Edits of a statement's text, which may say parts of it once more.
+
+    min(n) OVER w
+->  CASE WHEN count(n) OVER w > 0 THEN min(n) OVER w END
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+__all__ = ["VECTOR", "Copy", "Edit", "Piece", "Slot", "spliced"]
+
+VECTOR = "vector_"
+"""Before the number of a constant that does not stand in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rendered text and where it comes from; `verbatim` pieces map character by character.
+
+    Without those that are a `mend`, the text says the same, and gives columns the names that they are known
+    by, but DataFusion answers it wrongly.
+    """
+
+    text: str
+    origin: int
+    verbatim: bool
+    mend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of a parameter, counted from 0."""
+
+    ordinal: int
+    origin: int
+    mend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What stands in the text from character `begin` to `end`, once more, and edited alike.
+
+    Without insertions at both ends, which belong to what is around it.
+    """
+
+    begin: int
+    end: int
+    mend: bool = False
+
+
+Edit = tuple[int, int, Sequence[Piece | Slot | Copy]]
+"""From which character to which, and what stands there instead."""
+
+
+def spliced(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
+    """A text with edits that do not overlap."""
+    # What is inserted before a token stands before what replaces it.
+    return _spliced(sql, sorted(edits, key=lambda edit: edit[:2]), 0, len(sql))
+
+
+def _spliced(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Piece | Slot]:
+    pieces: list[Piece | Slot] = []
+    position = first
+    for begin, end, replacement in edits:
+        if begin > position:
+            pieces.append(Piece(sql[position:begin], position, verbatim=True))
+        for one in replacement:
+            if isinstance(one, Copy):
+                copied = _spliced(sql, _within(edits, one), one.begin, one.end)
+                pieces.extend(replace(each, mend=True) if one.mend else each for each in copied)
+            else:
+                pieces.append(one)
+        if sql.startswith('"', end) and replacement:
+            pieces.append(Piece(" ", end, verbatim=False))  # two quoted names must not become one
+        position = end
+    pieces.append(Piece(sql[position:last], position, verbatim=True))
+    return pieces
+
+
+def _within(edits: Sequence[Edit], copy: Copy) -> list[Edit]:
+    ends = {(copy.begin, copy.begin), (copy.end, copy.end)}
+    return [edit for edit in edits if copy.begin <= edit[0] and edit[1] <= copy.end and edit[:2] not in ends]

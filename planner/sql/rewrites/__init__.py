@@ -1,0 +1,1 @@
+"""Rewrite or refuse what DataFusion does not read, or reads differently."""

@@ -1,0 +1,169 @@
+r"""The standard's FETCH, for DataFusion, which reads LIMIT alone.
+
+    SELECT id FROM orders ORDER BY id OFFSET 20 ROWS FETCH NEXT ? ROWS ONLY
+->  SELECT id FROM orders ORDER BY id OFFSET 20 ROWS LIMIT ?
+
+Names of columns of a recursive CTE, which DataFusion does not know when it plans the CTE's own uses.
+
+    WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) ...
+->  WITH RECURSIVE r AS (SELECT * FROM (SELECT 1) AS "r" (n) UNION ALL SELECT n + 1 FROM r WHERE n < 3) ...
+
+LIKE with an escape character of its own, for DataFusion, which knows the backslash alone.
+
+    name LIKE 'a!_%' ESCAPE '!'
+->  name LIKE 'a\_%'
+    name LIKE ? ESCAPE '!'
+->  name LIKE replace(replace(...(?)...))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot.tokenizer_core import TokenType
+
+from memwal.errors import UnsupportedError
+from planner.sql.pieces import Edit, Piece
+from planner.sql.tokens import STRING, SqlText, at_position, quote
+
+__all__ = ["escaped_likes", "fetched_rows", "recursive_columns"]
+
+_LIKES = frozenset({"LIKE", "ILIKE"})
+_WILDCARDS = frozenset("%_")
+# Stands for a doubled escape character meanwhile.
+_DOUBLED = "chr(1)"
+
+
+def escaped_likes(text: SqlText) -> Iterator[Edit]:
+    """Yields what stands in place of ESCAPE clauses, and around or in place of their patterns.
+
+    Raises:
+        UnsupportedError: a pattern that is neither a literal nor a parameter, or an escape character that
+            can't be one.
+    """
+    for i, word in enumerate(text.words):
+        if word != "ESCAPE" or text.words[i + 1] != STRING:
+            continue
+        mark = text.tokens[i + 1].text
+        if mark == "\\":
+            continue
+        if len(mark) > 1 or mark in _WILDCARDS:
+            raise _unsupported(text, i, f"ESCAPE takes one character that is no wildcard; {mark!r} stands")
+        first = i - 2 if text.words[i - 1] == "0" and text.words[i - 2] == "$" else i - 1
+        if text.words[first - 1] not in _LIKES:
+            raise _unsupported(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+        begin, end = text.start(first), text.end(i + 1)
+        if text.words[first] in {"?", "$"}:
+            before, after = _around(mark)
+            yield begin, begin, [Piece(before, begin, verbatim=False)]
+            yield text.start(i), end, [Piece(after, text.start(i), verbatim=False)]
+        elif text.tokens[first].token_type is TokenType.STRING and text.sql.startswith("'", begin):
+            pattern = _translated(text.tokens[first].text, mark).replace("'", "''")
+            yield begin, end, [Piece(f"'{pattern}'", begin, verbatim=False)]
+        else:
+            raise _unsupported(text, i, "ESCAPE follows a literal or a parameter; something else stands")
+
+
+def _translated(pattern: str, mark: str) -> str:
+    """The pattern with backslashes for the mark; an empty mark escapes nothing."""
+    marks = iter(pattern)
+    return "".join(
+        f"\\{next(marks, '')}" if mark and one == mark else "\\\\" if one == "\\" else one for one in marks
+    )
+
+
+def _around(mark: str) -> tuple[str, str]:
+    """The same, as calls around an expression: what goes before it and what behind."""
+    if not mark:
+        return "replace(", r", '\', '\\')"
+    quoted = "'" + mark.replace("'", "''") + "'"
+    return (
+        "replace(replace(replace(replace(",
+        rf", '\', '\\'), {quoted} || {quoted}, {_DOUBLED}), {quoted}, '\'), {_DOUBLED}, {quoted})",
+    )
+
+
+def _unsupported(text: SqlText, index: int, message: str) -> UnsupportedError:
+    return UnsupportedError(at_position(text.sql, text.start(index), message))
+
+
+def recursive_columns(text: SqlText) -> Iterator[Edit]:
+    """Yields what moves such names to the CTE's first rows."""
+    words = text.words
+    for i, word in enumerate(words):
+        name = i + 1 if word == "RECURSIVE" and words[i - 1] == "WITH" else len(words)
+        while text.is_name(name):
+            columns = name + 1 if words[name + 1] == "(" else None
+            body = name + 1 if columns is None else text.closing(columns) + 1
+            while words[body] in {"AS", "NOT", "MATERIALIZED"}:
+                body += 1
+            if words[body] != "(":
+                break
+            if columns is not None:
+                yield from _moved(text, name, columns, body)
+            name = text.closing(body) + 2
+
+
+def _moved(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
+    union = _last_union(text, body)
+    if union is None:
+        return  # not recursive
+    begin, end = text.start(columns), text.end(text.closing(columns))
+    yield begin, end, [Piece(" ", begin, verbatim=False)]
+    first = text.end(body)
+    yield first, first, [Piece("SELECT * FROM (", first, verbatim=False)]
+    after = text.start(union)
+    # The line break ends a comment that ends the first rows.
+    alias = f"\n) AS {quote(text.name(name))} {text.sql[begin:end]} "
+    yield after, after, [Piece(alias, after, verbatim=False)]
+
+
+def _last_union(text: SqlText, body: int) -> int | None:
+    found, i, end = None, body + 1, text.closing(body)
+    while i < end:
+        if text.words[i] == "(":
+            i = text.closing(i)
+        elif text.words[i] == "UNION":
+            found = i
+        i += 1
+    return found
+
+
+_ROWS = frozenset({"ROW", "ROWS"})
+
+
+def fetched_rows(text: SqlText) -> Iterator[Edit]:
+    """Yields what stands in place of FETCH clauses: LIMIT before their counts, and nothing behind.
+
+    Raises:
+        UnsupportedError: FETCH with PERCENT or WITH TIES.
+    """
+    for i, word in enumerate(text.words):
+        if word != "FETCH" or text.words[i + 1] not in {"FIRST", "NEXT"}:
+            continue
+        last = _after_count(text, i + 2)
+        if text.words[last] == "PERCENT" or (text.words[last] in _ROWS and text.words[last + 1] == "WITH"):
+            message = "FETCH with PERCENT or WITH TIES is not offered; it stands"
+            raise UnsupportedError(at_position(text.sql, text.start(i), message))
+        if text.words[last] not in _ROWS or text.words[last + 1] != "ONLY":
+            continue
+        limit = "LIMIT" if last > i + 2 else "LIMIT 1"
+        yield text.start(i), text.end(i + 1), [Piece(limit, text.start(i), verbatim=False)]
+        yield text.start(last), text.end(last + 1), [Piece("", text.start(last), verbatim=False)]
+
+
+def _after_count(text: SqlText, index: int) -> int:
+    """The place behind a number, a parameter or something in brackets; the same place where there is none."""
+    word = text.words[index]
+    if word in {"0", "?"}:
+        return index + 1
+    if word == "$" and text.words[index + 1] == "0":
+        return index + 2
+    if word != "(":
+        return index
+    depth = 0
+    for i in range(index, len(text.tokens)):
+        depth += {"(": 1, ")": -1}.get(text.words[i], 0)
+        if depth == 0:
+            return i + 1
+    return index

@@ -1,0 +1,98 @@
+"""min() and max() in words that DataFusion gets right.
+
+    SELECT k, max(f) FROM t GROUP BY k
+->  SELECT k, coalesce(max(CASE WHEN isnan(f) THEN f END), max(f)) FROM t GROUP BY k
+    SELECT min(n) OVER (ORDER BY id ROWS 2 PRECEDING) FROM t
+->  SELECT CASE WHEN count(n) OVER (ORDER BY id ROWS 2 PRECEDING) > 0 THEN min(n) OVER (...) END FROM t
+
+In DataFusion 54 NaN replaces every extreme of a group and is replaced by everything, so that they depend on
+the order of the rows. It is the greatest number here, as in comparisons and in sorting. Where the frames of a
+window have lost all values but NULL, min(), and both with FILTER, go on telling the last one.
+
+Both are mends: the columns keep the names that the text gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import pairwise
+
+from planner.sql.pieces import Copy, Edit, Piece
+from planner.sql.tokens import SqlText
+
+__all__ = ["mended_extremes"]
+
+_FRAMES = frozenset({"ROWS", "RANGE", "GROUPS"})
+_ARITHMETIC = frozenset({"+", "-", "*", "/", "(", ")", ".", "0"})
+
+
+def mended_extremes(
+    text: SqlText, numbers: Callable[[], tuple[Collection[str], Collection[str]]]
+) -> Iterator[Edit]:
+    """Yields what stands in place of the ends of such calls.
+
+    Args:
+        text: the statement.
+        numbers: tells the names of columns that are numbers in all tables, and those with NaN among them.
+    """
+    words = text.words
+    for i, word in enumerate(words[:-1]):
+        if word not in {"MIN", "MAX"} or words[i + 1] != "(" or words[i - 1] == ".":
+            continue
+        last = text.closing(i + 1)
+        is_filtered = words[last + 1] == "FILTER" and words[last + 2] == "("
+        if is_filtered:
+            last = text.closing(last + 2)
+        if words[last + 1] == "OVER":
+            named = words[last + 2] != "("
+            end = last + 2 if named else text.closing(last + 2)
+            if (word == "MIN" or is_filtered) and _moves(words if named else words[last + 2 : end]):
+                yield from _of_frames(text, i, end)
+        elif "GROUP" in words and _is_number(text, range(i + 2, text.closing(i + 1)), *numbers()):
+            yield from _of_groups(text, i, last)
+
+
+def _moves(words: Collection[str]) -> bool:
+    """Whether the beginning of a frame among some words leaves rows behind."""
+    said = (word for word in words if word != "BETWEEN")
+    return any(one in _FRAMES and then != "UNBOUNDED" for one, then in pairwise(said))
+
+
+def _is_number(text: SqlText, tokens: range, numbers: Collection[str], with_nan: Collection[str]) -> bool:
+    """Whether an argument is computed from columns that are certainly numbers, and may be NaN."""
+    words = text.words
+    names = [i for i in tokens if text.is_name(i)]
+    columns = {text.name(i) for i in names if words[i + 1] != "."}
+    return (
+        all(words[i] in _ARITHMETIC or text.is_name(i) for i in tokens)
+        and not any(words[i + 1] == "(" for i in names)
+        and columns <= set(numbers)
+        and not columns.isdisjoint(with_nan)
+    )
+
+
+def _of_groups(text: SqlText, function: int, last: int) -> Iterator[Edit]:
+    opening, closing = function + 1, text.closing(function + 1)
+    name = text.words[function].lower()
+    begin, end = text.start(function), text.end(function)
+    argument = Copy(text.start(opening), text.start(closing), mend=True)
+    is_nan = "isnan" if name == "max" else "NOT isnan"
+    first: list[str | Copy] = [f"coalesce({name}(CASE WHEN {is_nan}", argument, ") THEN ", argument, ") END)"]
+    if last != closing:
+        first += [" ", Copy(text.end(closing), text.start(last), mend=True), ")"]
+    yield begin, end, [*_mends([*first, ", "], begin), Piece(text.sql[begin:end], begin, verbatim=True)]
+    yield text.start(last), text.end(last), [Piece(")", text.start(last), verbatim=True), *_mends([")"], end)]
+
+
+def _of_frames(text: SqlText, function: int, last: int) -> Iterator[Edit]:
+    begin, end = text.start(function), text.end(function)
+    ends = text.sql[text.start(last) : text.end(last)]
+    call = Copy(text.start(function + 1), text.start(last), mend=True)
+    before = _mends(["CASE WHEN count", call, f"{ends} > 0 THEN "], begin)
+    yield begin, end, [*before, Piece(text.sql[begin:end], begin, verbatim=True)]
+    after = text.start(last)
+    yield after, text.end(last), [Piece(ends, after, verbatim=True), *_mends([" END"], after)]
+
+
+def _mends(texts: list[str | Copy], origin: int) -> list[Piece | Copy]:
+    return [Piece(one, origin, verbatim=False, mend=True) if isinstance(one, str) else one for one in texts]

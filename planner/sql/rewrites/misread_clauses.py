@@ -1,0 +1,122 @@
+"""Clauses that DataFusion reads and then answers as if they did not stand there, or said something else.
+
+    SELECT id FROM orders TABLESAMPLE SYSTEM (1)     all rows
+    SELECT sum(n) FROM t GROUP BY k WITH ROLLUP      no totals
+    SELECT k FROM t EXCEPT ALL SELECT k FROM u       no duplicates
+    WHERE a IS DISTINCT FROM b AND c                 a IS DISTINCT FROM (b AND c)
+
+A wrong answer looks like a right one, so they are refused, with what to write in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from memwal.errors import UnsupportedError
+from planner.sql.tokens import SqlText, at_position
+
+__all__ = ["refuse_misread"]
+
+_Words = tuple[str, ...]
+_TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
+_SET_OPERATIONS = frozenset({"INTERSECT", "EXCEPT", "MINUS"})
+_SAMPLES = frozenset({"BERNOULLI", "SYSTEM", "ROW", "BLOCK", "("})
+# What stands before a name that is no alias, and so before a CTE or a function of that name.
+_BEFORE_NAMES = frozenset({"AS", "WITH", "RECURSIVE", ",", "FROM", "JOIN", "SELECT", ".", "("})
+_OPENERS = frozenset({"(", "[", "{", "CASE"})
+_CLOSERS = frozenset({")", "]", "}", "END"})
+_SIDES = frozenset({"LEFT", "RIGHT"})
+"""Functions, too."""
+_AFTER_CONDITIONS = _SIDES | frozenset(
+    {"", ",", ";", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET"}
+    | {"FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN", "INNER", "FULL", "CROSS", "NATURAL", "ON"}
+    | {"THEN", "WHEN", "ELSE", "RETURNING", "ASC", "DESC", "NULLS"}
+)
+_AFTER_LOCKS = frozenset({"", "OF", "NOWAIT", "SKIP", ")"})
+
+
+def _sampled(words: _Words, i: int) -> bool:
+    return words[i + 1] in _SAMPLES and words[i - 1] not in _BEFORE_NAMES
+
+
+def _locked(words: _Words, i: int) -> bool:
+    return words[i + 1] in {"UPDATE", "SHARE"} and words[i + 2] in _AFTER_LOCKS
+
+
+def _totalled(words: _Words, i: int) -> bool:
+    return words[i + 1] in _TOTALS and words[i + 2] not in {"AS", "("}
+
+
+def _compared_with_more(words: _Words, i: int) -> bool:
+    """Whether AND or OR follows the right side of IS [NOT] DISTINCT FROM, at the same depth."""
+    if words[i + 1] != "FROM" or words[i - 1] not in {"IS", "NOT"}:
+        return False
+    depth, ranges = 0, 0
+    for k in range(i + 2, len(words) - 1):
+        word = words[k]
+        if words[k - 1] == ".":
+            continue  # the name of a column
+        if word in _OPENERS:
+            depth += 1
+        elif word in _CLOSERS:
+            depth -= 1
+            if depth < 0:
+                return False
+        elif depth:
+            continue
+        elif word == "BETWEEN":
+            ranges += 1
+        elif word == "AND" and ranges:
+            ranges -= 1
+        elif word in {"AND", "OR"}:
+            return True
+        elif word in _AFTER_CONDITIONS and not (word in _SIDES and words[k + 1] == "("):
+            return False
+    return False
+
+
+_MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
+    {
+        "TABLESAMPLE": (_sampled, "Sampling is not offered: use WHERE random() < 0.1"),
+        "SAMPLE": (
+            lambda words, i: words[i + 1] in {"0", "("} and words[i - 1] not in _BEFORE_NAMES,
+            "Sampling is not offered: use WHERE random() < 0.1",
+        ),
+        "FOR": (_locked, "Locking rows is not offered: leave it out"),
+        "WITH": (_totalled, "Totals are written GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"),
+        "CONNECT": (lambda words, i: words[i + 1] == "BY", "CONNECT BY is not offered: use WITH RECURSIVE"),
+        "SIMILAR": (
+            lambda words, i: words[i + 1] == "TO",
+            "SIMILAR TO is not offered: use LIKE, or a regular expression (~ '^...$')",
+        ),
+        "DISTINCT": (
+            _compared_with_more,
+            "AND and OR behind IS DISTINCT FROM would belong to its right side: write (a IS DISTINCT FROM b)",
+        ),
+        "ILIKE": (
+            lambda words, i: words[i - 1] == "*" and words[i - 2] in {"SELECT", ",", ".", "DISTINCT", "ALL"},
+            "* ILIKE is not offered: name the columns",
+        ),
+        **dict.fromkeys(
+            _SET_OPERATIONS,
+            (
+                lambda words, i: words[i + 1] == "ALL",
+                "INTERSECT ALL and EXCEPT ALL are not offered: leave ALL out, or number equal rows",
+            ),
+        ),
+    }
+)
+
+
+def refuse_misread(text: SqlText) -> None:
+    """Looks for such clauses in a statement.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    words = (*text.words, "", "")
+    for i, word in enumerate(text.words):
+        found = _MISREAD.get(word)
+        if found is not None and words[i - 1] != "." and found[0](words, i):
+            raise UnsupportedError(at_position(text.sql, text.start(i), f"{found[1]}; it stands"))

@@ -1,0 +1,297 @@
+"""Comparisons with ANY and ALL rows of a subquery, and membership, in words that DataFusion gets right.
+
+    SELECT id FROM orders WHERE n = ANY (SELECT n FROM orders)
+->  SELECT id FROM orders WHERE n IN (SELECT n FROM orders)
+    SELECT id FROM orders WHERE n NOT IN (SELECT n FROM items) AND n > 1
+->  SELECT id FROM orders WHERE nullif(n, NULL) NOT IN (SELECT n FROM items) AND n > 1
+    SELECT id FROM orders WHERE n NOT IN (SELECT n FROM items) OR id = 1
+->  SELECT id FROM orders WHERE CASE WHEN n IN (SELECT n FROM items) THEN FALSE ELSE CASE (
+        SELECT CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(n) THEN 1 ELSE 2 END FROM items
+    ) WHEN 0 THEN TRUE WHEN 1 THEN CASE WHEN n IS NOT NULL THEN TRUE END END END OR id = 1
+    SELECT id FROM orders WHERE n >= ALL (SELECT n FROM orders)
+->  SELECT id FROM orders WHERE n >= ALL (SELECT * FROM (SELECT n FROM orders) AS "quantified#1")
+
+DataFusion 54 plans membership as a join that gives true or false, never NULL: enough where only true matters.
+NOT IN as a conjunct is an anti join that knows of NULLs, but takes conditions on the column `n` to the
+subquery, where they drop NULL, and forgets NULL where `n` has none. An expression in place of the column, of
+which DataFusion can't tell that it is never NULL, prevents both. Elsewhere the join tells the members, and
+what others are follows from whether the subquery has rows and NULLs. That reads the subquery twice, so it
+must say the same both times and for every row. A comparison with ALL or ANY is right for all others: slower,
+since it looks at every pair of rows.
+
+Those are joins as well, which keep the names: where the subquery reads a relation that is called like one
+around it, `orders.n >= orders.n` would compare a column with itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from memwal.transforms.determinism import calls_unstable
+from planner.sql.pieces import Copy, Edit, Piece
+from planner.sql.rewrites.truth_position import TruthPosition, subject_start, truth_position
+from planner.sql.tokens import QUOTED, STRING, SqlText
+
+__all__ = ["quantified_comparisons"]
+
+_SUBQUERIES = frozenset({"SELECT", "WITH"})
+_ANY = frozenset({"ANY", "SOME"})
+_UNEQUAL = frozenset({"<>", "!="})
+_COMPARISONS = _UNEQUAL | {"=", "<", ">", "<=", ">="}
+_COMPUTING = frozenset({"+", "-", "*", "/", "%", "||", "(", ")", ",", ".", "0", STRING, QUOTED})
+_NO_COLUMNS = frozenset({"NULL", "TRUE", "FALSE", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"})
+_KEYWORDS = frozenset({"AS", "FROM", "IN", "CASE", "DATE", "TIME", "TIMESTAMP", "INTERVAL", "AT", "FOR"})
+"""Words of operands in which a name may be no column."""
+_BEFORE_RELATIONS = frozenset({"FROM", "JOIN", ","})
+_AFTER_RELATIONS = frozenset(
+    {"WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"}
+    | {
+        "INTERSECT",
+        "MINUS",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "INNER",
+        "CROSS",
+        "NATURAL",
+        "JOIN",
+        "ON",
+        "USING",
+        "FOR",
+    }
+)
+_REPEATABLE = frozenset(
+    {
+        "SELECT",
+        "DISTINCT",
+        "FROM",
+        "WHERE",
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "IN",
+        "BETWEEN",
+    }
+    | {"LIKE", "ILIKE", "AS", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "ON", "GROUP", "BY"}
+    | {"HAVING", "CASE", "WHEN", "THEN", "ELSE", "END", "DATE", "TIMESTAMP", "INTERVAL", "BIGINT", "INT"}
+    | {"DOUBLE", "VARCHAR"}
+)
+"""Words other than names that may stand in a subquery that gives the same rows whenever it is read."""
+_COUNTS = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(member) THEN 1 ELSE 2 END"
+_MEMBERS = ' AS "membership"(member)'
+_CONJUNCTS = frozenset({TruthPosition.CONJUNCT, TruthPosition.DENIED_CONJUNCT})
+
+
+class _Plan(Enum):
+    """How a membership is written."""
+
+    JOIN = "with IN"
+    NULL_AWARE_JOIN = "with IN, of an operand that is no column"
+    COUNTED = "with IN, and with counts of the subquery's rows and NULLs"
+    COMPARISON = "with ANY or ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class _Membership:
+    """Tokens `first` to `last` say IN, NOT IN, = ANY or <> ALL; a subquery in brackets follows."""
+
+    first: int
+    last: int
+    is_denied: bool
+
+    @property
+    def opening(self) -> int:
+        return self.last + 1
+
+
+def quantified_comparisons(
+    text: SqlText, relations: Collection[str], columns: Callable[[range], Collection[str]]
+) -> Iterator[Edit]:
+    """Yields what stands in place of such comparisons, or around their operands.
+
+    Args:
+        text: the statement.
+        relations: tables and aliases of it.
+        columns: tells the columns and names of the tables that are read among some tokens.
+    """
+    words = text.words
+    number = 0
+    for i, word in enumerate(words[:-2]):
+        if words[i + 1] != "(" or words[i + 2] not in _SUBQUERIES:
+            continue
+        membership = _membership(words, i)
+        if membership is not None:
+            subject = subject_start(text, membership.first - 1)
+            plan = _plan(text, membership, subject, columns)
+            yield from _written(text, membership, subject, plan)
+            if plan is not _Plan.COMPARISON:
+                continue
+        elif (word not in _ANY and word != "ALL") or words[i - 1] not in _COMPARISONS:
+            continue
+        opening, closing = i + 1, text.closing(i + 1)
+        inside = range(opening, closing)
+        if _named(text, relations, inside) & _named(text, relations, _around(text, inside)):
+            number += 1
+            begin, end = text.end(opening), text.start(closing)
+            yield begin, begin, [Piece("SELECT * FROM (", begin, verbatim=False)]
+            # The line break ends a comment that ends the subquery.
+            yield end, end, [Piece(f'\n) AS "quantified#{number}"', end, verbatim=False)]
+
+
+def _membership(words: tuple[str, ...], i: int) -> _Membership | None:
+    """The membership that token `i` is the last word of."""
+    if words[i] == "IN":
+        is_denied = words[i - 1] == "NOT"
+        return _Membership(i - is_denied, i, is_denied)
+    if words[i] in _ANY and words[i - 1] == "=":
+        return _Membership(i - 1, i, is_denied=False)
+    if words[i] == "ALL" and words[i - 1] in _UNEQUAL:
+        return _Membership(i - 1, i, is_denied=True)
+    return None
+
+
+def _plan(
+    text: SqlText, membership: _Membership, subject: int, columns: Callable[[range], Collection[str]]
+) -> _Plan:
+    closing = text.closing(membership.opening)
+    position = truth_position(text, subject, closing)
+    if position is TruthPosition.OUTPUT:
+        return _Plan.JOIN
+    is_false_wanted = position in {TruthPosition.FALSE, TruthPosition.DENIED_CONJUNCT}
+    if position is not TruthPosition.VALUE and membership.is_denied == is_false_wanted:
+        return _Plan.JOIN
+    subquery = range(membership.opening, closing)
+    if not _reads_columns(text, range(subject, membership.first)) or _is_correlated(text, subquery):
+        return _Plan.COMPARISON
+    if position in _CONJUNCTS:
+        return _Plan.NULL_AWARE_JOIN
+    return _Plan.COUNTED if _is_repeatable(text, subquery, columns(subquery)) else _Plan.COMPARISON
+
+
+def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) -> Iterator[Edit]:
+    """Yields the edits that make a membership one of a plan."""
+    first, last = text.start(membership.first), text.end(membership.last)
+    if plan is _Plan.COMPARISON:
+        operator = "<> ALL" if membership.is_denied else "= ANY"
+    else:
+        operator = "NOT IN" if membership.is_denied else "IN"
+    begin, end = text.start(subject), text.end(membership.first - 1)
+    if plan is _Plan.COUNTED:
+        hit, miss = ("FALSE", "TRUE") if membership.is_denied else ("TRUE", "FALSE")
+        opening, closing = text.start(membership.opening), text.end(text.closing(membership.opening))
+        yield begin, begin, [Piece("CASE WHEN ", begin, verbatim=False)]
+        # A column of its own, since DataFusion mistakes computed ones that have no name.
+        yield first, last, [Piece(" IN (SELECT member FROM ", first, verbatim=False)]
+        after: list[str | Copy] = [
+            f"{_MEMBERS}) THEN {hit} ELSE CASE (SELECT {_COUNTS} FROM ",  # noqa: S608 - no values
+            Copy(opening, closing),
+            f"{_MEMBERS}) WHEN 0 THEN {miss} WHEN 1 THEN CASE WHEN (",
+            Copy(begin, end),
+            f") IS NOT NULL THEN {miss} END END END",
+        ]
+        yield (
+            closing,
+            closing,
+            [Piece(one, closing, verbatim=False) if isinstance(one, str) else one for one in after],
+        )
+        return
+    if plan is _Plan.NULL_AWARE_JOIN:
+        yield begin, begin, [Piece("nullif(", begin, verbatim=False)]
+        yield end, end, [Piece(", NULL)", end, verbatim=False)]
+    if text.words[membership.first : membership.last + 1] != tuple(operator.split()):
+        yield first, last, [Piece(f" {operator} ", first, verbatim=False)]
+
+
+def _reads_columns(text: SqlText, tokens: range) -> bool:
+    """Whether an operand certainly reads a column, and is no row of several values."""
+    found = False
+    for i in tokens:
+        word = text.words[i]
+        if word in _KEYWORDS or (word not in _COMPUTING and not text.is_name(i)):
+            return False
+        if word == "," and text.words[tokens.start] == "(":
+            return False
+        found |= text.is_name(i) and word not in _NO_COLUMNS and text.words[i + 1] != "("
+    return found
+
+
+def _is_correlated(text: SqlText, tokens: range) -> bool:
+    """Whether a subquery names a relation that is not its own."""
+    words = text.words
+    names = [i for i in tokens if text.is_name(i)]
+    own = {text.name(i) for i in names if words[i + 1] != "."}
+    return any(
+        words[i + 1] == "." and words[i - 1] not in _BEFORE_RELATIONS and text.name(i) not in own
+        for i in names
+        if words[i - 1] != "."
+    )
+
+
+def _is_repeatable(text: SqlText, tokens: range, known: Collection[str]) -> bool:
+    """Whether a subquery is one SELECT that certainly reads nothing of the row around it.
+
+    Args:
+        text: the statement.
+        tokens: the subquery.
+        known: names of what it reads.
+    """
+    words = text.words
+    if sum(words[i] in _SUBQUERIES for i in tokens) != 1 or calls_unstable(words[i] for i in tokens):
+        return False
+    return all(
+        words[i] in _REPEATABLE
+        or text.name(i) in known
+        or words[i - 1] in {".", "AS"}
+        or words[i + 1] in {"(", "."}
+        for i in tokens
+        if text.is_name(i)
+    )
+
+
+def _around(text: SqlText, subquery: range) -> list[int]:
+    """The tokens around a subquery, without other subqueries."""
+    found: list[int] = []
+    i = 0
+    while i < len(text.tokens):
+        closing = text.closing(i) if text.words[i] == "(" else i
+        is_subquery = closing > i and text.words[i + 1] in _SUBQUERIES
+        if i == subquery.start or (is_subquery and not i <= subquery.start <= closing):
+            i = closing
+        else:
+            found.append(i)
+        i += 1
+    return found
+
+
+def _named(text: SqlText, relations: Collection[str], tokens: Collection[int]) -> set[str]:
+    """Which relations stand among the tokens, other than as the qualifier of a column or under an alias."""
+    return {
+        name
+        for i in tokens
+        if text.is_name(i)
+        and text.words[i + 1] != "."
+        and not _is_qualified_column(text.words, i)
+        and not _has_alias(text, i)
+        and (name := text.name(i)) in relations
+    }
+
+
+def _is_qualified_column(words: tuple[str, ...], i: int) -> bool:
+    """Whether a name certainly is a column's, as in `t.n`; that of a relation may follow its schema's."""
+    first = i
+    while words[first - 1] == "." and first > 1:
+        first -= 2
+    return first < i and words[first - 1] not in _BEFORE_RELATIONS
+
+
+def _has_alias(text: SqlText, i: int) -> bool:
+    following = text.words[i + 1]
+    if text.words[i - 1] not in _BEFORE_RELATIONS:
+        return False
+    return following in {"AS", QUOTED} or (text.is_name(i + 1) and following not in _AFTER_RELATIONS)

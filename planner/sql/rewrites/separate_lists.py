@@ -1,0 +1,128 @@
+"""Lists of values that DataFusion 54 would take together wrongly, written so that it does not.
+
+    WHERE a IN (1, 2) AND a NOT IN (NULL, 2)
+->  WHERE a IN (1, 2) AND nullif(a, NULL) NOT IN (NULL, 2)
+    WHERE b IN (0, 1) AND b IN (a, 1)
+->  WHERE b IN (0, 1) AND nullif(b, NULL) IN (a, 1)
+
+Of two lists for one operand, the simplifier makes one, and compares elements by what is written: NULL is
+lost, and a column equals itself alone. Equalities joined with OR become lists. Lists for different operands
+stay apart, and it can't tell that these are equal. Conditions of different clauses may meet while a plan is
+optimised, so where they stand is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from memwal.errors import UnsupportedError
+from planner.sql.pieces import Edit, Piece, spliced
+from planner.sql.rewrites.truth_position import TruthPosition, subject_start, truth_position
+from planner.sql.tokens import SqlText, tokenize
+
+__all__ = ["separate_lists", "separated"]
+
+_MOST = 100
+_OF_ROWS = frozenset(TruthPosition) - {TruthPosition.OUTPUT, TruthPosition.VALUE}
+_PLAIN = frozenset({"TRUE", "FALSE", "CAST", "TRY_CAST", "AS"})
+
+_Words = tuple[str, ...]
+
+
+def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]:
+    """Yields what stands around operands of lists that hold more than plain literals, and may meet others.
+
+    Args:
+        text: the statement.
+        nulls: names of the parameters that are NULL, without "$"; others are taken for literals. Where there
+            are any, lists that were separated without them stay as they are.
+
+    Raises:
+        UnsupportedError: there are too many such lists.
+    """
+    plain = _words(text, ())
+    given, unknown = _words(text, nulls), _words(text, None)
+    # Other operands than those that stand so already.
+    depth = text.words.count("NULLIF") if nulls else 0
+    # Lists that are written alike stay alike: one may be a result, and the other its group.
+    depths: dict[_Words, int] = {}
+    for i, word in enumerate(text.words):
+        if word != "IN" or not _is_list(plain, i):
+            continue
+        last = i - 2 if plain[i - 1] == "NOT" else i - 1
+        first = subject_start(text, last)
+        if truth_position(text, first, text.closing(i + 1)) in _OF_ROWS:
+            is_meant = _meets_another(text, given, i) and not (nulls and _meets_another(text, plain, i))
+        else:
+            # What stands in results has its name from the start.
+            is_meant = not nulls and _meets_another(text, unknown, i)
+        if not is_meant:
+            continue
+        written = tuple(text.sql[text.start(k) : text.end(k)] for k in range(first, text.closing(i + 1)))
+        own = depths.setdefault(written, depth + len(depths) + 1)
+        if own > _MOST:
+            raise UnsupportedError(f"More than {_MOST} lists with NULL or computed values are not offered")
+        begin, end = text.start(first), text.end(last)
+        yield begin, begin, [Piece("nullif(" * own, begin, verbatim=False)]
+        yield end, end, [Piece(", NULL)" * own, end, verbatim=False)]
+
+
+def separated(sql: str, nulls: Collection[str] = ()) -> str:
+    """A statement that takes no other edits, with `separate_lists` applied."""
+    pieces = spliced(sql, list(separate_lists(tokenize(sql), nulls)))
+    return "".join(piece.text for piece in pieces if isinstance(piece, Piece))
+
+
+def _words(text: SqlText, nulls: Collection[str] | None) -> _Words:
+    """The words of a statement, NULL for parameters of some names; None for all."""
+    words = [*text.words, "", ""]
+    for i in range(1, len(text.words)):
+        is_parameter = words[i] == "?" or (words[i] == "0" and text.words[i - 1] == "$")
+        if is_parameter and (nulls is None or text.tokens[i].text in nulls):
+            words[i] = "NULL"
+    return tuple(words)
+
+
+def _meets_another(text: SqlText, words: _Words, i: int) -> bool:
+    """Whether a list holds more than plain literals, and may meet another condition on its operand."""
+    if not _is_computed(words, i + 2):
+        return False
+    operand = _operand(text, words, i)
+    others = (k for k, word in enumerate(words) if k != i and word == "IN" and _is_list(words, k))
+    if any(not operand.isdisjoint(_operand(text, words, k)) for k in others):
+        return True
+    compared = [k for k, word in enumerate(words) if word == "=" or words[k - 1] == "="]
+    beside = [k for k in (*compared, *(k - 1 for k in compared)) if text.is_name(k)]
+    return "OR" in words and sum(text.name(k) in operand for k in frozenset(beside)) > 1
+
+
+def _is_list(words: _Words, i: int) -> bool:
+    """Whether IN is followed by values, and not by a subquery."""
+    return words[i + 1] == "(" and words[i + 2] not in {"SELECT", "WITH", "VALUES", "TABLE"}
+
+
+def _operand(text: SqlText, words: _Words, i: int) -> frozenset[str]:
+    """The last name before [NOT] IN, those in brackets at its end, or the word that is none."""
+    end = i - 2 if words[i - 1] == "NOT" else i - 1
+    start, depth = end, 0
+    while words[end] == ")" and start >= 0:
+        depth += (words[start] == ")") - (words[start] == "(")
+        if depth == 0:
+            break
+        start -= 1
+    names = frozenset(text.name(k) for k in range(max(start, 0), end + 1) if text.is_name(k))
+    return names or frozenset({words[end]})
+
+
+def _is_computed(words: _Words, start: int) -> bool:
+    """Whether anything in a list, up to its closing bracket, is no plain literal."""
+    depth = 0
+    for k in range(start, len(words) - 1):
+        word = words[k]
+        depth += (word == "(") - (word == ")")
+        if depth < 0:
+            return False
+        is_type = words[k - 1] in {"::", "AS"} or words[k + 1] == "'"
+        if (word == '"' or word.isidentifier()) and word not in _PLAIN and not is_type:
+            return True
+    return False

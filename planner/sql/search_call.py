@@ -1,0 +1,345 @@
+"""A call of a search function as it stands in a statement.
+
+    lance_vector_search('items', 'vec', [0.1, 0.2], k => 10, prefilter => false)
+    lance_fts('docs', 'body', $1, k => $2)
+
+Arguments are constants or parameters: what they mean is decided per run, since parameters are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from types import MappingProxyType
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from execnodes.text.query.syntax import TEXT_OPTIONS
+from planner.sql.references import QUERY_STARTS
+from planner.sql.tokens import STRING, SqlText, fold
+
+__all__ = [
+    "Argument",
+    "Parameter",
+    "QueryVectors",
+    "SearchCall",
+    "SearchFunction",
+    "Subquery",
+    "Value",
+    "read_call",
+    "search_function",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The place of a parameter, counted from 0."""
+
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """A query whose rows are the vectors that are searched for: its first token and the one behind it."""
+
+    first: int
+    end: int
+
+
+class QueryVectors(tuple[tuple[float, ...], ...]):
+    """What a subquery gave: any number of vectors, none included."""
+
+    __slots__ = ()
+
+
+Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | QueryVectors | None"
+Argument: TypeAlias = (
+    "bool | int | float | str | tuple[Argument, ...] | Parameter | Subquery | QueryVectors | None"
+)
+
+
+class SearchFunction(Enum):
+    """The table functions that search."""
+
+    VECTOR = "lance_vector_search"
+    TEXT = "lance_fts"
+    HYBRID = "lance_hybrid_search"
+
+
+_COMMON = {"k": pa.int64(), "prefilter": pa.bool_(), "catch_up": pa.string()}
+_VECTOR_OPTIONS = {
+    "use_index": pa.bool_(),
+    "metric": pa.string(),
+    "nprobes": pa.int64(),
+    "ef": pa.int64(),
+    "refine_factor": pa.int64(),
+    "staleness": pa.string(),
+}
+_HYBRID_OPTIONS = {
+    "alpha": pa.float64(),
+    "oversample_factor": pa.int64(),
+    "fusion": pa.string(),
+    "rrf_k": pa.float64(),
+}
+_POSITIONAL = {
+    SearchFunction.VECTOR: ("table", "column", "query"),
+    SearchFunction.TEXT: ("table", "column", "query"),
+    SearchFunction.HYBRID: ("table", "vector_column", "vector_query", "text_column", "text_query"),
+}
+_OPTIONS: Mapping[SearchFunction, Mapping[str, pa.DataType]] = {
+    SearchFunction.VECTOR: {**_COMMON, **_VECTOR_OPTIONS},
+    SearchFunction.TEXT: {**_COMMON, **TEXT_OPTIONS},
+    SearchFunction.HYBRID: {**_COMMON, **_HYBRID_OPTIONS, **_VECTOR_OPTIONS, **TEXT_OPTIONS},
+}
+"""What may be said by name, and of which type a parameter is there."""
+_VECTORS: Mapping[SearchFunction, frozenset[str]] = {
+    SearchFunction.VECTOR: frozenset({"query"}),
+    SearchFunction.TEXT: frozenset(),
+    SearchFunction.HYBRID: frozenset({"vector_query"}),
+}
+"""Arguments that a subquery may give."""
+_ALIASES = {"nprobs": "nprobes"}
+"""DuckDB's lance extension spells it so."""
+_ASSIGNMENTS = frozenset({"=>", ":=", "="})
+_CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "NULL": None}
+_VECTOR = pa.list_(pa.float64())
+_NUMBER_STARTS = frozenset({"0", ".", "-", "+"})
+_CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+
+def search_function(name: str) -> SearchFunction | None:
+    """The search function of that name; None where it is another."""
+    return next((one for one in SearchFunction if one.value == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCall:
+    """A search function and its arguments.
+
+    Attributes:
+        function: which one.
+        table: that is searched, as it is named.
+        arguments: name -> value, for all others that were given; names are canonical.
+    """
+
+    function: SearchFunction
+    table: str
+    arguments: Mapping[str, Argument]
+
+    @property
+    def parameter_types(self) -> Mapping[int, pa.DataType]:
+        """Ordinal -> type of the parameters among the arguments; a number where it is part of a list."""
+        types: dict[int, pa.DataType] = {}
+        for name, value in self.arguments.items():
+            if isinstance(value, Parameter):
+                types[value.ordinal] = self._type_of(name)
+            else:
+                types |= dict.fromkeys(_parameters_of(value), pa.float64())
+        return types
+
+    @property
+    def subquery(self) -> Subquery | None:
+        """The query that gives the vectors, where one does."""
+        return next((one for one in self.arguments.values() if isinstance(one, Subquery)), None)
+
+    def answered(self, vectors: QueryVectors) -> SearchCall:
+        """The same with these vectors in the place of the subquery."""
+        arguments = {
+            name: vectors if isinstance(value, Subquery) else value for name, value in self.arguments.items()
+        }
+        return SearchCall(self.function, self.table, MappingProxyType(arguments))
+
+    def _type_of(self, name: str) -> pa.DataType:
+        if name == "vector_query" or (name == "query" and self.function is SearchFunction.VECTOR):
+            return _VECTOR
+        return _OPTIONS[self.function].get(name, pa.string())
+
+    def with_values(self, values: Sequence[Value] | None) -> Mapping[str, Value]:
+        """The arguments with the values of parameters in their places; None leaves out what needs them."""
+        known = {
+            name: value
+            for name, value in self.arguments.items()
+            if values is not None or not (isinstance(value, Subquery) or [*_parameters_of(value)])
+        }
+        return {name: _filled(value, values or ()) for name, value in known.items()}
+
+
+def _parameters_of(value: Argument) -> Iterator[int]:
+    if isinstance(value, Parameter):
+        yield value.ordinal
+    elif isinstance(value, tuple) and not isinstance(value, QueryVectors):
+        for one in value:
+            yield from _parameters_of(one)
+
+
+def _filled(value: Argument, values: Sequence[Value]) -> Value:
+    if isinstance(value, Parameter):
+        return values[value.ordinal]
+    if isinstance(value, tuple) and not isinstance(value, QueryVectors):
+        return tuple(_filled(one, values) for one in value)
+    assert not isinstance(value, Subquery)  # noqa: S101 (it is answered before values are asked for)
+    return value
+
+
+def read_call(
+    text: SqlText, function: SearchFunction, opening: int, closing: int, slots: Mapping[int, int]
+) -> SearchCall:
+    """Read the arguments between two brackets.
+
+    Args:
+        text: the statement.
+        function: that is called.
+        opening: token of the opening bracket.
+        closing: token of the closing one.
+        slots: token -> ordinal of the parameter that stands there.
+
+    Raises:
+        InvalidInputError: an argument that is missing, unknown, given twice or no constant.
+    """
+    reader = _Reader(text, slots)
+    positional = _POSITIONAL[function]
+    arguments: dict[str, Argument] = {}
+    named = False
+    at = opening + 1
+    while at < closing:
+        start = at
+        if text.is_name(at) and text.words[at + 1] in _ASSIGNMENTS:
+            name = _option(text, at, function)
+            named = True
+            at += 2
+        elif named:
+            raise text.error(at, f"{function.value}: named arguments come last; this one has no name and")
+        elif len(arguments) < len(positional):
+            name = positional[len(arguments)]
+        else:
+            raise text.error(
+                at,
+                f"{function.value} takes {len(positional)} arguments without a name "
+                f"({', '.join(positional)}); options are written k => 10; one more",
+            )
+        if name in arguments:
+            raise text.error(start, f"{function.value}: {name} is given twice; the second one stands")
+        arguments[name], at = reader.value(at)
+        if isinstance(arguments[name], Subquery) and name not in _VECTORS[function]:
+            raise text.error(start, f"{function.value}: {name} can't be a subquery; one")
+        if at < closing:
+            if text.words[at] != ",":
+                message = f"{function.value}: {name} must be a constant or a parameter; something else stands"
+                raise text.error(at, message)
+            at += 1
+    missing = [name for name in positional if name not in arguments]
+    if missing:
+        called = f"{function.value}({', '.join(positional)}, k => 10, ...)"
+        raise text.error(opening, f"{function.value} needs {missing[0]}: {called}; the call stands")
+    table = arguments.pop("table")
+    if not isinstance(table, str):
+        raise text.error(opening + 1, f"{function.value}: the table is named by a string such as 'items'; it")
+    return SearchCall(function, table, MappingProxyType(arguments))
+
+
+def _option(text: SqlText, at: int, function: SearchFunction) -> str:
+    name = fold(text.name(at))
+    name = _ALIASES.get(name, name)
+    known = (*_OPTIONS[function], *_POSITIONAL[function])
+    if name in known:
+        return name
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    offered = ", ".join(_OPTIONS[function])
+    raise text.error(
+        at, f"{function.value} has no option {name!r}; {hint}it has {offered}; the option stands"
+    )
+
+
+class _Reader:
+    """Reads constants: numbers, strings, booleans, NULL, lists of them, with casts that change nothing."""
+
+    def __init__(self, text: SqlText, slots: Mapping[int, int]) -> None:
+        self._text = text
+        self._words = text.words
+        self._slots = slots
+
+    def value(self, at: int) -> tuple[Argument, int]:
+        """The constant that begins at a token, and the token after it."""
+        value, at = self._plain(at)
+        while self._words[at] == "::":
+            at = self._after_type(at + 1)
+        return value, at
+
+    def _plain(self, at: int) -> tuple[Argument, int]:
+        words, text = self._words, self._text
+        word = words[at]
+        if at in self._slots:
+            return Parameter(self._slots[at]), at + 1 + (word == "$")
+        if word == STRING:
+            return text.tokens[at].text, at + 1
+        if word in _NUMBER_STARTS:
+            sign = word in {"-", "+"}
+            first = at + sign
+            last = first + (words[first] == ".")
+            if words[last] == "0":
+                number = _number(text, first, last)
+                return (-number if word == "-" else number), last + 1
+        if word in _CONSTANTS:
+            return _CONSTANTS[word], at + 1
+        if word == "ARRAY" and words[at + 1] == "[":
+            return self._list(at + 1)
+        if word == "[":
+            return self._list(at)
+        if word == "(" and words[at + 1] in QUERY_STARTS:
+            end = self._closing(at)
+            return Subquery(at + 1, end), end + 1
+        if word == "(":
+            value, after = self.value(at + 1)
+            if words[after] == ")":
+                return value, after + 1
+        expected = "A constant (number, string, list) or a parameter is expected here"
+        if text.is_name(at):
+            expected += "; vectors of other rows are given as a subquery, (SELECT vec FROM ...)"
+        raise text.error(at, f"{expected}; this")
+
+    def _closing(self, at: int) -> int:
+        """The token that closes the bracket at another one; brackets match, the walk over tables said so."""
+        depth = 0
+        for i in range(at, len(self._words)):
+            depth += (self._words[i] == "(") - (self._words[i] == ")")
+            if not depth:
+                return i
+        raise self._text.error(at, "The bracket is not closed: it opens")
+
+    def _list(self, at: int) -> tuple[Argument, int]:
+        values: list[Argument] = []
+        at += 1
+        while self._words[at] != "]":
+            value, at = self.value(at)
+            values.append(value)
+            if self._words[at] == ",":
+                at += 1
+            elif self._words[at] != "]":
+                raise self._text.error(at, "The values of a list are separated by commas; this")
+        return tuple(values), at + 1
+
+    def _after_type(self, at: int) -> int:
+        """Steps over a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
+        if not self._text.is_name(at):
+            raise self._text.error(at, "The name of a type is expected after ::; this")
+        at += 1
+        if self._words[at] == "PRECISION":
+            at += 1
+        while self._words[at] in {"(", "["}:
+            close = _CLOSERS[self._words[at]]
+            while self._words[at] not in {close, ""}:
+                at += 1
+            at += 1
+        return at
+
+
+def _number(text: SqlText, first: int, last: int) -> int | float:
+    shown = text.sql[text.start(first) : text.end(last)]
+    try:
+        return int(shown) if shown.isdecimal() else float(shown)
+    except ValueError:
+        raise text.error(first, f"{shown!r} is not a number; it") from None

@@ -1,0 +1,248 @@
+"""SQL text as tokens with positions, by DataFusion's lexical rules.
+
+The rest of the binder looks at words and punctuation only, never at raw text, so strings, comments, quoted
+identifiers and dollar quotes cannot be mistaken for SQL. sqlglot's tokenizer does the scanning; its keyword
+table is emptied, because which words are keywords is decided by where they stand.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from memwal.errors import InvalidInputError, UnsupportedError
+
+__all__ = ["QUOTED", "STRING", "SqlText", "at_position", "fold", "number_parameters", "quote", "tokenize"]
+
+QUOTED = '"'
+STRING = "'"
+_NUMBER = "0"
+_EXCERPT = 60
+# What sqlglot says of quoted text that does not end: the mark, the line and the character position.
+_TOKEN_ERROR = re.compile(r"Missing (.+) from \d+:(\d+)$")
+
+
+# sqlglot takes "$1,$" for the beginning of a quoted text with the tag "1,": while it reads, the dollar of a
+# parameter is this character, which SQL has no use for.
+_PARAMETER = "\ue000"
+_PARAMETER_DOLLAR = re.compile(r"(?<![\w$])\$(?=\d)")
+
+
+class _DataFusionTokenizer(Postgres.Tokenizer):
+    """PostgreSQL's lexical rules with the differences of DataFusion's generic dialect."""
+
+    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+    VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$", "#", "@"}
+    SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
+        **Postgres.Tokenizer.SINGLE_TOKENS,
+        _PARAMETER: TokenType.PARAMETER,
+    }
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    # Operators only; of those that begin with "?" none exists here, so "?::int" is a parameter and a cast.
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        text: kind
+        for text, kind in Postgres.Tokenizer.KEYWORDS.items()
+        if not text[0].isalpha() and text[0] not in "?{%/" and "}" not in text and "#" not in text
+    }
+
+
+# The template comments of other dialects would swallow a struct literal such as {#a: 1}.
+_DataFusionTokenizer._COMMENTS.pop("{#", None)  # noqa: SLF001
+
+
+class _PerThread(threading.local):
+    """A tokenizer keeps its position in itself, so every thread has one of its own."""
+
+    def __init__(self) -> None:
+        self.tokenizer = _DataFusionTokenizer(Postgres())
+
+
+_PER_THREAD = _PerThread()
+_KINDS = {
+    TokenType.IDENTIFIER: QUOTED,
+    TokenType.NUMBER: _NUMBER,
+    TokenType.STRING: STRING,
+    TokenType.BYTE_STRING: STRING,
+    TokenType.BIT_STRING: STRING,
+    TokenType.HEX_STRING: STRING,
+    TokenType.HEREDOC_STRING: STRING,
+    TokenType.NATIONAL_STRING: STRING,
+    TokenType.RAW_STRING: STRING,
+    TokenType.UNICODE_STRING: STRING,
+}
+_STRING_PREFIXES = frozenset({"Q", "NQ", "R", "B"})
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """One statement: its text, its tokens, and per token the word that the grammar sees.
+
+    A word is upper-cased text for bare words, `QUOTED` for quoted identifiers, `STRING` for string literals,
+    "0" for numbers, and the text itself for punctuation. One empty word ends the list.
+    """
+
+    sql: str
+    tokens: tuple[Token, ...]
+    words: tuple[str, ...]
+
+    @property
+    def names(self) -> frozenset[int]:
+        """The tokens for which `is_name` is true, for those who ask for many."""
+        return frozenset(i for i, token in enumerate(self.tokens) if token.token_type in _NAMES)
+
+    def is_name(self, index: int) -> bool:
+        """Whether the token can name something: a quoted identifier or a bare word."""
+        return index < len(self.tokens) and self.tokens[index].token_type in _NAMES
+
+    def name(self, index: int) -> str:
+        """The identifier at a token as DataFusion reads it: bare words are lower-cased."""
+        token = self.tokens[index]
+        return token.text if token.token_type is TokenType.IDENTIFIER else fold(token.text)
+
+    def start(self, index: int) -> int:
+        """Character position of a token, or the end of the text past the last one."""
+        return self.tokens[index].start if index < len(self.tokens) else len(self.sql)
+
+    def end(self, index: int) -> int:
+        """Position after the last character of a token."""
+        return self.tokens[index].end + 1
+
+    def closing(self, opening: int) -> int:
+        """Index of the bracket that closes the one at a token; the end of the words where none does."""
+        depth = 0
+        for i in range(opening, len(self.words)):
+            depth += (self.words[i] == "(") - (self.words[i] == ")")
+            if depth == 0:
+                return i
+        return len(self.words) - 1
+
+    def error(self, index: int, message: str) -> InvalidInputError:
+        """A syntax error at a token, with an excerpt."""
+        return InvalidInputError(at_position(self.sql, self.start(index), message))
+
+
+_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
+
+
+def fold(name: str) -> str:
+    """The name with ASCII letters lower-cased, as DataFusion folds unquoted identifiers."""
+    return name.lower() if name.isascii() else "".join(c.lower() if c.isascii() else c for c in name)
+
+
+def quote(name: str) -> str:
+    """The name as a quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def at_position(sql: str, position: int, message: str) -> str:
+    """A message with line, column and an excerpt of `sql` whose caret marks the character position."""
+    position = min(position, len(sql))
+    line_start = sql.rfind("\n", 0, position) + 1
+    line_end = sql.find("\n", position)
+    line = sql[line_start : len(sql) if line_end < 0 else line_end].replace("\t", " ").rstrip("\r")
+    column = position - line_start
+    cut = max(0, column - _EXCERPT)
+    shown = ("..." if cut else "") + line[cut : column + _EXCERPT]
+    shown += "..." if len(line) > column + _EXCERPT else ""
+    caret = " " * (column - cut + (3 if cut else 0)) + "^"
+    return (
+        f"{message} at line {sql.count(chr(10), 0, position) + 1}, column {column + 1}:\n  {shown}\n  {caret}"
+    )
+
+
+def tokenize(sql: str) -> SqlText:
+    """Splits one statement into tokens; a trailing semicolon is dropped.
+
+    Raises:
+        InvalidInputError: empty text, several statements, or a string or comment that does not end.
+        UnsupportedError: string literals of a kind that DataFusion does not know.
+    """
+    try:
+        tokens = _PER_THREAD.tokenizer.tokenize(_PARAMETER_DOLLAR.sub(_PARAMETER, sql))
+    except TokenError as error:
+        raise InvalidInputError(_unterminated(sql, error)) from error
+    words: list[str] = []
+    for index, token in enumerate(tokens):
+        token.text = token.text.replace(_PARAMETER, "$")
+        kind = token.token_type
+        if kind is TokenType.VAR:
+            words.append(token.text.upper())
+        elif kind is TokenType.SEMICOLON:
+            rest = [later for later in tokens[index:] if later.token_type is not TokenType.SEMICOLON]
+            if rest:
+                message = "One statement at a time, please: a second one begins"
+                raise InvalidInputError(at_position(sql, rest[0].start, message))
+            sql = sql[: token.start]
+            tokens = tokens[:index]
+            break
+        else:
+            word = _KINDS.get(kind, token.text)
+            words.append(word)
+            if word in (STRING, QUOTED) and index and words[-2] in _STRING_PREFIXES:
+                _refuse_prefix(sql, tokens[index - 1], token)
+    if not tokens:
+        raise InvalidInputError("The statement is empty; send one statement")
+    words.append("")
+    return SqlText(sql, tuple(tokens), tuple(words))
+
+
+def _refuse_prefix(sql: str, prefix: Token, token: Token) -> None:
+    if prefix.token_type is TokenType.VAR and prefix.end + 1 == token.start:
+        message = f"String literals with the prefix {prefix.text} are not offered; write '...' or E'...'"
+        raise UnsupportedError(at_position(sql, prefix.start, message))
+
+
+def _unterminated(sql: str, error: TokenError) -> str:
+    """Says where the quote or comment that never ends begins."""
+    found = _TOKEN_ERROR.match(str(error.__context__))
+    if found is None:
+        return at_position(sql, max(sql.rfind("/*"), 0), "A comment does not end; the last one begins")
+    return at_position(sql, int(found[2]), f"Missing {found[1]}: quoted text does not end; it begins")
+
+
+def number_parameters(text: SqlText) -> tuple[dict[int, int], int]:
+    """Finds the parameters and gives each its ordinal, counted from 0.
+
+    Returns:
+        The token at which each parameter begins with its ordinal, and how many values there are.
+
+    Raises:
+        InvalidInputError: parameters of both kinds, or numbers with gaps.
+    """
+    slots: dict[int, int] = {}
+    numbers: set[int] = set()
+    count = 0
+    for i, word in enumerate(text.words):
+        if word == "?":
+            _refuse_mixture(text, i, mixed=bool(numbers))
+            if text.words[i + 1] == "0" and text.start(i + 1) == text.end(i):
+                raise text.error(i, "Numbered parameters are written $1, $2, ...; this one stands")
+            slots[i] = count
+            count += 1
+        elif word == "$":
+            _refuse_mixture(text, i, mixed=count > 0)
+            number = text.tokens[i + 1].text if text.words[i + 1] == "0" else ""
+            if not number.isdecimal() or int(number) < 1 or text.start(i + 1) != text.end(i):
+                raise text.error(i, "A parameter is ? or $1, $2, ...; names are not offered; this one stands")
+            numbers.add(int(number))
+            slots[i] = int(number) - 1
+    if not numbers:
+        return slots, count
+    missing = sorted(set(range(1, min(max(numbers), len(numbers) + 1) + 1)) - numbers)
+    if missing:
+        raise InvalidInputError(
+            f"The statement uses parameter ${max(numbers)} but never ${missing[0]}; "
+            "number parameters without gaps"
+        )
+    return slots, len(numbers)
+
+
+def _refuse_mixture(text: SqlText, index: int, *, mixed: bool) -> None:
+    if mixed:
+        raise text.error(index, "Parameters are either all ? or all $n; the first of the other kind stands")

@@ -1,0 +1,1 @@
+"""The tables of the schema `system` that describe the catalog."""

@@ -1,0 +1,241 @@
+"""`system.tables`, `system.regions`, `system.generations`: what the catalog is made of, as it is now.
+
+A principal finds its own tables there. How many rows regions hold and which values they record is told of
+tables that the principal sees in full, and to administrators.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from memwal.base.index_details import MemWalIndexDetails, RegionSpec
+from memwal.errors import LanceGatewayError
+from memwal.regions.manifest import FlushedGeneration, RegionManifest
+from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
+from planner.predicates.region_fields import field_text, recorded_text
+from planner.system.listing import Indexes, OfTables, Versions, in_full
+from planner.system.writers import Writers
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.generations import GenerationDataset
+from planner.tables.state.catalog import Catalog
+from planner.tables.state.table import Table
+
+logger = logging.getLogger(__name__)
+
+_TEXTS = pa.list_(pa.string())
+
+
+def catalog_tables(catalog: Catalog) -> tuple[SystemTable, ...]:
+    """The system tables that describe a catalog."""
+    kinds = (Tables, Regions, Generations, Versions, Indexes, Writers)
+    return tuple(kind(catalog) for kind in kinds)
+
+
+class Tables(OfTables):
+    """One row per table: its base version, and how its rows are spread."""
+
+    name = "tables"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns."""
+        return pa.schema(
+            [
+                ("table_name", pa.string()),
+                ("base_version", pa.int64()),
+                ("base_rows", pa.int64()),
+                ("base_fragments", pa.int64()),
+                ("primary_key", _TEXTS),
+                ("region_specs", _TEXTS),
+                ("maintained_indexes", _TEXTS),
+                ("regions", pa.int64()),
+                ("unmerged_generations", pa.int64()),
+            ]
+        )
+
+    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        secured = visible.table(name)
+        base = secured.base()
+        row = {
+            "table_name": name,
+            "base_version": base.version,
+            "primary_key": list(visible.primary_key(name)),
+        }
+        if in_full(visible, name):
+            manifests = () if base.details is None else secured.table.manifests()
+            details = base.details or MemWalIndexDetails()
+            row |= {
+                "base_rows": base.dataset.count_rows(),
+                "base_fragments": len(base.fragments),
+                "region_specs": [_described(spec, base) for spec in details.region_specs],
+                "maintained_indexes": list(details.maintained_indexes),
+                "regions": len(manifests),
+                "unmerged_generations": sum(len(_unmerged(one, details)) for one in manifests),
+            }
+        yield row
+
+
+class Regions(OfTables):
+    """One row per region: who writes it, what it holds, how far it is merged."""
+
+    name = "regions"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns."""
+        return pa.schema(
+            [
+                ("table_name", pa.string()),
+                ("region_id", pa.string()),
+                ("region_spec_id", pa.int64()),
+                ("region_values", _TEXTS),
+                ("status", pa.string()),
+                ("writer_epoch", pa.int64()),
+                ("manifest_version", pa.int64()),
+                ("current_generation", pa.int64()),
+                ("merged_generation", pa.int64()),
+                ("unmerged_generations", pa.int64()),
+                ("replay_after_wal_position", pa.int64()),
+                ("last_wal_position", pa.int64()),
+                ("unflushed_entries", pa.int64()),
+                ("unflushed_rows", pa.int64()),
+                ("index_catchup", _TEXTS),
+            ]
+        )
+
+    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        if not in_full(visible, name):
+            return
+        table = visible.table(name).table
+        base = table.base()
+        if base.details is None:
+            return
+        details = base.details
+        known = {one.region_id: one.values for one in table.assignments(base, "strong").regions}
+        for manifest in table.manifests():
+            entries = table.unflushed(manifest)
+            last = max([one.position for one in entries], default=manifest.wal_entry_position_last_seen)
+            region_id = manifest.region_id
+            yield {
+                "table_name": name,
+                "region_id": region_id,
+                "region_spec_id": manifest.region_spec_id,
+                "region_values": list(
+                    _values(manifest.region_spec_id, known.get(region_id, manifest.region_values), details)
+                ),
+                "status": "sealed" if manifest.sealed else "active",
+                "writer_epoch": manifest.writer_epoch,
+                "manifest_version": manifest.version,
+                "current_generation": manifest.current_generation,
+                "merged_generation": details.merged_generations.get(region_id, 0),
+                "unmerged_generations": len(_unmerged(manifest, details)),
+                "replay_after_wal_position": manifest.replay_after_wal_entry_position,
+                "last_wal_position": max(last, manifest.wal_entry_position_last_seen),
+                "unflushed_entries": len(entries),
+                "unflushed_rows": sum(0 if one.rows is None else one.rows.num_rows for one in entries),
+                "index_catchup": [
+                    f"{index}={generation}" for index, generation in _catchup(details, region_id).items()
+                ],
+            }
+
+
+class Generations(OfTables):
+    """One row per flushed generation that its region's manifest lists."""
+
+    name = "generations"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns."""
+        return pa.schema(
+            [
+                ("table_name", pa.string()),
+                ("region_id", pa.string()),
+                ("generation", pa.int64()),
+                ("path", pa.string()),
+                ("rows", pa.int64()),
+                ("bytes", pa.int64()),
+                ("flushed_at", MOMENT),
+                ("merged", pa.bool_()),
+                ("lag_seconds", pa.float64()),
+                ("indexed_by", _TEXTS),
+            ]
+        )
+
+    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        if not in_full(visible, name):
+            return
+        table = visible.table(name).table
+        details = table.base().details
+        if details is None:
+            return
+        listed = [
+            (manifest.region_id, one)
+            for manifest in table.manifests()
+            for one in manifest.flushed_generations
+        ]
+        opened = table.storage.each(lambda one: _opened(table, *one), listed)
+        now = datetime.now(UTC)
+        for (region_id, flushed), generation in zip(listed, opened, strict=True):
+            merged = flushed.generation <= details.merged_generations.get(region_id, 0)
+            row = {
+                "table_name": name,
+                "region_id": region_id,
+                "generation": flushed.generation,
+                "path": flushed.path,
+                "rows": flushed.physical_rows,
+                "merged": merged,
+                "indexed_by": [
+                    index
+                    for index, newest in _catchup(details, region_id).items()
+                    if newest >= flushed.generation
+                ],
+            }
+            if generation is not None:
+                flushed_at = generation.flushed_at
+                row |= {"rows": generation.rows, "bytes": generation.nbytes, "flushed_at": flushed_at}
+                row["lag_seconds"] = 0.0 if merged else (now - flushed_at).total_seconds()
+            yield row
+
+
+def _opened(table: Table, region_id: str, flushed: FlushedGeneration) -> GenerationDataset | None:
+    """The generation; None where it can't be read (merged ones may be removed at any moment)."""
+    try:
+        generation = table.generation(region_id, flushed)
+        # Read here, where several are read at a time.
+        _ = generation.flushed_at, generation.nbytes
+    except (LanceGatewayError, OSError, ValueError) as error:
+        logger.info("generation %s of table %r can't be read: %s", flushed.path, table.name, error)
+        return None
+    return generation
+
+
+def _unmerged(manifest: RegionManifest, details: MemWalIndexDetails) -> list[FlushedGeneration]:
+    merged = details.merged_generations.get(manifest.region_id, 0)
+    return [one for one in manifest.flushed_generations if one.generation > merged]
+
+
+def _catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
+    """Index -> newest merged generation of a region that it covers."""
+    return {index: regions.get(region_id, 0) for index, regions in details.index_catchup.items()}
+
+
+def _described(spec: RegionSpec, base: BaseTable) -> str:
+    fields = [
+        field_text(one, [base.field_names.get(source, f"field {source}") for source in one.source_ids])
+        for one in spec.fields
+    ]
+    return f"{spec.spec_id}: {', '.join(fields)}"
+
+
+def _values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
+    spec = details.region_spec(spec_id)
+    fields = {} if spec is None else {one.field_id: one for one in spec.fields}
+    for field_id, raw in values.items():
+        field = fields.get(field_id)
+        yield f"{field_id}={raw.hex() if field is None else recorded_text(field, raw)}"

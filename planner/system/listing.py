@@ -1,0 +1,151 @@
+"""What the system tables that describe a catalog have in common."""
+
+from __future__ import annotations
+
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from memwal.errors import LanceGatewayError
+from planner.access.rights import Access
+from planner.access.visible_catalog import MOMENT, VisibleCatalog
+from planner.tables.state.catalog import Catalog
+from planner.tables.state.past_tables import tags_of
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OfTables(ABC):
+    """Reads table after table; one that can't be read hides no other."""
+
+    catalog: Catalog
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Columns."""
+
+    def read(self, access: Access) -> pa.Table:
+        """Rows of all tables that the principal sees."""
+        visible = VisibleCatalog(self.catalog, access)
+        rows: list[dict[str, Any]] = []
+        for name in visible.table_names():
+            try:
+                rows += self._rows(name, visible)
+            except (LanceGatewayError, FileNotFoundError) as error:
+                logger.warning("table %r is left out of a system table: %s", name, error)
+        return pa.Table.from_pylist(rows, self.schema)
+
+    @abstractmethod
+    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        """Rows of one table."""
+
+
+def in_full(visible: VisibleCatalog, name: str) -> bool:
+    """Whether a principal may know how rows are stored that a policy might keep from it."""
+    access = visible.access.of(name)
+    return visible.access.is_admin or (access is not None and access.is_unrestricted)
+
+
+class Indexes(OfTables):
+    """One row per index."""
+
+    name = "indexes"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns."""
+        return pa.schema(
+            [
+                ("table_name", pa.string()),
+                ("index_name", pa.string()),
+                ("type", pa.string()),
+                ("columns", pa.list_(pa.string())),
+                ("is_maintained", pa.bool_()),
+                ("covered_fragments", pa.int64()),
+                ("base_fragments", pa.int64()),
+                ("changed_at_version", pa.int64()),
+                ("details", pa.string()),
+            ]
+        )
+
+    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        if not in_full(visible, name):
+            return
+        base = visible.table(name).base()
+        fragments = {one.fragment_id for one in base.fragments}
+        details = base.details
+        for index in base.indexes:
+            yield {
+                "table_name": name,
+                "index_name": index.name,
+                "type": index.type,
+                "columns": list(index.columns),
+                "is_maintained": details is not None
+                and (details.maintain_all_indexes or index.name in details.maintained_indexes),
+                "covered_fragments": len(index.fragments & fragments),
+                "base_fragments": len(fragments),
+                "changed_at_version": index.changed_at,
+                "details": json.dumps(index.details, default=str, sort_keys=True),
+            }
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OPERATIONS = 256
+"""Of so many newest versions it is told what made them: each costs a read."""
+
+
+class Versions(OfTables):
+    """One row per version that is kept."""
+
+    name = "versions"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns."""
+        return pa.schema(
+            [
+                ("table_name", pa.string()),
+                ("version", pa.int64()),
+                ("committed_at", MOMENT),
+                ("tags", pa.list_(pa.string())),
+                ("operation", pa.string()),
+                ("rows", pa.int64()),
+                ("is_latest", pa.bool_()),
+            ]
+        )
+
+    def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
+        base = visible.table(name).base()
+        tags = tags_of(base)
+        shows_all = in_full(visible, name)
+        for one in self.catalog.past.versions(base):
+            row: dict[str, Any] = {
+                "table_name": name,
+                "version": one.version,
+                "committed_at": _EPOCH + timedelta(microseconds=one.committed_at),
+                "tags": sorted(tag for tag, version in tags.items() if version == one.version),
+                "is_latest": one.version == base.version,
+            }
+            if shows_all:
+                row["rows"] = one.rows
+                if one.version > base.version - _OPERATIONS:
+                    row["operation"] = _operation(base.dataset, one.version)
+            yield row
+
+
+def _operation(dataset: Any, version: int) -> str | None:  # noqa: ANN401 (lance types)
+    """What made a version, in Lance's words; None where it is not recorded."""
+    try:
+        transaction = dataset.read_transaction(version)
+    except (OSError, ValueError) as error:
+        logger.info("the transaction of version %d can't be read: %s", version, error)
+        return None
+    return None if transaction is None else type(transaction.operation).__name__

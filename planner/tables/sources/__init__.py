@@ -1,0 +1,1 @@
+"""The sources of a snapshot: base table, flushed generations and log tails."""

@@ -1,0 +1,314 @@
+"""The base table at one version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from execnodes.storage.data_files import Columns, Place, StoredFragment
+from execnodes.storage.source import LanceSource, StoredColumn
+from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_base_manifest
+from memwal.creating import key_columns
+from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError, brief
+from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
+from memwal.stored_fields import StoredField, fields_of_dataset
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetIndex:
+    """One index of a dataset version, all of its segments together.
+
+    Attributes:
+        name: of the index.
+        type: as Lance calls it, such as BTree, Inverted or IVF_PQ.
+        columns: names of the indexed columns, as stored; those of nested fields are dotted.
+        fragments: ids of the fragments it covers; some of them may be gone.
+        segments: ids of its segments, ascending.
+        changed_at: dataset version at which the youngest segment was written.
+        details: its options.
+    """
+
+    name: str
+    type: str
+    columns: tuple[str, ...]
+    fragments: frozenset[int]
+    segments: tuple[str, ...]
+    changed_at: int
+    details: Mapping[str, object]
+
+
+def dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 (lance types)
+    """All indexes of a `lance.LanceDataset` but the MemWAL index, by name."""
+    found = [_described(one) for one in dataset.describe_indices() if one.name != MEM_WAL_INDEX]
+    return tuple(sorted(found, key=lambda index: index.name))
+
+
+def _described(index: Any) -> DatasetIndex:  # noqa: ANN401 (lance types)
+    return DatasetIndex(
+        index.name,
+        index.index_type,
+        tuple(index.field_names),
+        frozenset(one for segment in index.segments for one in segment.fragment_ids),
+        tuple(sorted(segment.uuid for segment in index.segments)),
+        max((segment.dataset_version_at_last_update for segment in index.segments), default=0),
+        index.details if isinstance(index.details, dict) else {},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """The file that holds the manifest of one version.
+
+    Attributes:
+        version: of the base table.
+        path: below the table's directory.
+        identity: of the file.
+        following: path of the next version's manifest, once there is one.
+    """
+
+    version: int
+    path: str
+    identity: FileIdentity
+    following: str
+
+    @staticmethod
+    def of(storage: Storage, version: int) -> ManifestFile | None:
+        """The file as it is now; None where there is none.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        schemes = zip(base_manifest_paths(version), base_manifest_paths(version + 1), strict=True)
+        for path, following in schemes:
+            identity = storage.identity(path)
+            if identity is not None:
+                return ManifestFile(version, path, identity, following)
+        return None
+
+    def is_there(self, storage: Storage) -> bool:
+        """Whether it still is the file of that name.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        return storage.identity(self.path) == self.identity
+
+
+@dataclass(frozen=True, slots=True)
+class BaseVersion:
+    """Names a version of a base table. Equal if it is the same version of the same table.
+
+    Attributes:
+        place: the table.
+        version: number.
+    """
+
+    place: Place
+    version: int
+
+
+@dataclass(frozen=True, eq=False)
+class BaseTable:
+    """Generation 0 of a table, pinned at one version.
+
+    Attributes:
+        name: in the catalog.
+        storage: directory of the table.
+        dataset: the `lance.LanceDataset` at `version`.
+        version: of the dataset.
+        schema: Arrow schema of the table's columns, all nullable: a tombstone has nothing but its key.
+        field_names: Lance field id -> top-level column name.
+        primary_key: key columns in key order; empty where the table declares none.
+        details: MemWAL index, or None where the table has none.
+        digest: of the manifest file, 16 bytes.
+        place: names the table in caches.
+        session: the `lance.Session` in which its files are opened.
+        manifest: the manifest file; None where it was not looked at before the dataset was opened.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    version: int
+    schema: pa.Schema
+    field_names: Mapping[int, str]
+    primary_key: tuple[str, ...]
+    details: MemWalIndexDetails | None
+    digest: bytes
+    place: Place
+    session: Any
+    manifest: ManifestFile | None = None
+
+    @property
+    def fragments(self) -> tuple[StoredFragment, ...]:
+        """All fragments, in the order in which they are scanned."""
+        return self.source.fragments.all
+
+    @cached_property
+    def fragment_rows(self) -> dict[int, int]:
+        """Fragment id -> physical rows."""
+        return {fragment.fragment_id: fragment.physical_rows for fragment in self.fragments}
+
+    @cached_property
+    def physical_rows(self) -> int:
+        """Rows stored, deleted ones included."""
+        return sum(fragment.physical_rows for fragment in self.fragments)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Of what the version consists of, 16 bytes, in every process: another table's version has another.
+
+        The manifest file says it all. What was opened is told as well, should the file have been replaced
+        just then.
+        """
+        opened = [
+            (one.fragment_id, one.physical_rows, one.files.files, one.deletions) for one in self.fragments
+        ]
+        columns = [(one.field_id, one.name) for one in fields_of_dataset(self.dataset)]
+        said = json.dumps([columns, opened], default=astuple)
+        digest = hashlib.blake2b(self.digest, digest_size=16)
+        digest.update(said.encode())
+        return digest.digest()
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Names the columns in caches: two may swap their names, or one may get another type."""
+        fields = self.field_names.items()
+        return Columns.of((field_id, name, self.schema.field(name).type) for field_id, name in fields)
+
+    @cached_property
+    def key(self) -> Columns:
+        """Names the key columns in caches, in key order."""
+        by_name = {column[1]: column for column in self.columns.fields}
+        return Columns.of(by_name[name] for name in self.primary_key)
+
+    @cached_property
+    def version_id(self) -> BaseVersion:
+        """Names the version in caches."""
+        return BaseVersion(self.place, self.version)
+
+    @cached_property
+    def source(self) -> LanceSource:
+        """The base table as a source of rows."""
+        stored = {field.name: StoredColumn(field.name, field.type) for field in self.schema}
+        return LanceSource(f"{self.name} base v{self.version}", self.dataset, self.schema, stored, self.place)
+
+    @cached_property
+    def generation_sources(self) -> dict[Hashable, LanceSource]:
+        """Generations as sources, by what names them, as far as they were read on top of this version."""
+        return {}
+
+    @cached_property
+    def indexes(self) -> tuple[DatasetIndex, ...]:
+        """Its indexes, by name."""
+        return dataset_indexes(self.dataset)
+
+    @cached_property
+    def searched_as(self) -> dict[Hashable, Any]:
+        """What searches found out about this version and keep for the next one."""
+        return {}
+
+    @cached_property
+    def key_index(self) -> bool:
+        """Whether a BTREE index on a single-column primary key covers every fragment."""
+        if len(self.primary_key) != 1:
+            return False
+        everything = {fragment.fragment_id for fragment in self.fragments}
+        covered = {
+            fragment_id
+            for index in self.indexes
+            if index.type == "BTree" and index.columns == self.primary_key
+            for fragment_id in index.fragments
+        }
+        return everything <= covered
+
+    @cached_property
+    def fields_by_id(self) -> Mapping[int, pa.Field]:
+        """Lance field id -> column."""
+        return {field_id: self.schema.field(name) for field_id, name in self.field_names.items()}
+
+    def stored_columns(self, stored: Iterable[StoredField]) -> dict[str, StoredColumn]:
+        """Table column -> column of an older or newer dataset or log entry, matched by field id."""
+        by_id = {field.field_id: field for field in stored}
+        return {
+            name: StoredColumn(by_id[field_id].name, by_id[field_id].named_as(self._all_names))
+            for field_id, name in self.field_names.items()
+            if field_id in by_id
+        }
+
+    @cached_property
+    def _all_names(self) -> Mapping[int, str]:
+        fields = fields_of_dataset(self.dataset)
+        return {one.field_id: one.name for field in fields for one in field.walk()}
+
+
+def open_base_table(
+    name: str,
+    storage: Storage,
+    version: int | None,
+    session: Any,  # noqa: ANN401 (lance types)
+    place: Place | None = None,
+) -> BaseTable:
+    """Open the base table.
+
+    Args:
+        name: in the catalog, for messages.
+        storage: directory of the table.
+        version: to pin; None is the newest.
+        session: the `lance.Session` whose caches are shared.
+        place: names the table in caches; by default, it is one that was not seen before.
+
+    Raises:
+        NotFoundError: there is no dataset.
+        CorruptDataError: its manifest can't be read.
+    """
+    try:
+        dataset = lance.dataset(
+            storage.uri, version=version, session=session, storage_options=dict(storage.options) or None
+        )
+        schema = dataset.schema
+    except LanceGatewayError:
+        raise
+    except (ValueError, OSError) as error:
+        reason = brief(error)
+        if "not found" in reason.lower() or "was not found" in reason.lower():
+            msg = f"table {name!r}: {storage.uri} is no Lance dataset ({reason})"
+            raise NotFoundError(msg) from error
+        msg = (
+            f"table {name!r}: the newest manifest of {storage.uri} can't be read: {reason}. Restore the file"
+        )
+        raise CorruptDataError(msg) from error
+    manifest = read_base_manifest(storage, dataset.version)
+    return BaseTable(
+        name=name,
+        storage=storage,
+        dataset=dataset,
+        version=dataset.version,
+        schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
+        field_names={field.field_id: field.name for field in fields_of_dataset(dataset)},
+        primary_key=key_columns(schema),
+        details=manifest.details,
+        digest=manifest.digest,
+        place=place or Place.new(storage.uri),
+        session=session,
+    )
+
+
+class FilesVanishedError(UnavailableError):
+    """Files were removed between the snapshot and their being read: merged, compacted or cleaned up."""
+
+
+def read_error(table: str, error: Exception) -> LanceGatewayError:
+    """What a table's rows not being readable means to the one who asked for them."""
+    reason = brief(error)
+    if "not found" in reason.lower() or "no such file" in reason.lower():
+        msg = f"table {table!r}: a file vanished while it was read ({reason}): run the query again"
+        return FilesVanishedError(msg)
+    return CorruptDataError(f"table {table!r} can't be read: {reason}")

@@ -1,0 +1,177 @@
+"""Flushed generations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ROW_ADDRESS
+from execnodes.storage.data_files import Place
+from execnodes.storage.source import LanceSource
+from memwal.errors import CorruptDataError, brief
+from memwal.stored_fields import TOMBSTONE, StoredField, fields_of_dataset
+from planner.tables.sources.base_table import BaseTable, DatasetIndex, dataset_indexes
+from planner.tables.sources.key_column import key_column
+
+
+class GenerationVanishedError(CorruptDataError):
+    """The directory of a flushed generation is gone."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerKeys:
+    """Keys of one layer of fresh rows, oldest row first.
+
+    Attributes:
+        keys: one value per row, comparable between layers of a table (see `key_column`).
+        addresses: row addresses, uint64.
+        dead: whether the row is a tombstone.
+    """
+
+    keys: pa.Array
+    addresses: np.ndarray
+    dead: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.keys.nbytes + self.addresses.nbytes + self.dead.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class GenerationDataset:
+    """An open flushed generation; immutable, so it is kept as long as the cache has room.
+
+    Attributes:
+        region_id: region it belongs to.
+        generation: number within the region.
+        path: directory below the table.
+        place: names it in caches.
+        dataset: the `lance.LanceDataset`.
+    """
+
+    region_id: str
+    generation: int
+    path: str
+    place: Place
+    dataset: Any
+
+    @cached_property
+    def fragment_rows(self) -> dict[int, int]:
+        """Fragment id -> physical rows."""
+        return {fragment.fragment_id: fragment.physical_rows for fragment in self.dataset.get_fragments()}
+
+    @cached_property
+    def rows(self) -> int:
+        """Physical rows."""
+        return sum(self.fragment_rows.values())
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of its data files; files that record no size count nothing."""
+        files = (file for fragment in self.dataset.get_fragments() for file in fragment.metadata.files)
+        return sum(file.file_size_bytes or 0 for file in files)
+
+    @cached_property
+    def first_file(self) -> str:
+        """Path, below the table, of a data file without which it can't be read."""
+        (first, *_) = self.dataset.get_fragments()[0].metadata.files
+        return f"{self.path}/data/{first.path}"
+
+    @cached_property
+    def flushed_at(self) -> datetime:
+        """When it was written, UTC."""
+        # Lance tells local time.
+        written: datetime = self.dataset.versions()[0]["timestamp"]
+        return written.astimezone(UTC)
+
+    @cached_property
+    def fields(self) -> tuple[StoredField, ...]:
+        """Columns with their field ids."""
+        return fields_of_dataset(self.dataset)
+
+    @cached_property
+    def indexes(self) -> tuple[DatasetIndex, ...]:
+        """Its own indexes, by name."""
+        return dataset_indexes(self.dataset)
+
+    @cached_property
+    def has_tombstones(self) -> bool:
+        """Whether rows carry a tombstone flag (tables without primary key have none)."""
+        return TOMBSTONE in self.dataset.schema.names
+
+    def source(self, base: BaseTable) -> LanceSource:
+        """The generation as a source of the table's rows; the same one for every query of a base version."""
+        known = base.generation_sources.get(self.place)
+        if known is not None:
+            return known
+        label = f"region {self.region_id[:8]} gen {self.generation}"
+        source = LanceSource(label, self.dataset, base.schema, base.stored_columns(self.fields), self.place)
+        base.generation_sources[self.place] = source
+        return source
+
+    def read_keys(self, base: BaseTable) -> LayerKeys:
+        """Read the key columns.
+
+        Raises:
+            GenerationVanishedError: the files are gone.
+        """
+        stored = {name: one.name for name, one in base.stored_columns(self.fields).items()}
+        columns = [stored[name] for name in base.primary_key]
+        if self.has_tombstones:
+            columns.append(TOMBSTONE)
+        try:
+            rows = self.dataset.scanner(columns=columns, with_row_address=True).to_table()
+        except (OSError, ValueError) as error:
+            raise vanished(base, self.path, error) from error
+        table = rows.combine_chunks()
+        fields = [base.schema.field(name) for name in base.primary_key]
+        merged = pa.Table.from_arrays(
+            [table.column(stored[f.name]).cast(f.type) for f in fields], schema=pa.schema(fields)
+        )
+        dead = np.zeros(table.num_rows, dtype=np.bool_)
+        if self.has_tombstones:
+            dead = table.column(TOMBSTONE).to_numpy()
+        return LayerKeys(key_column(merged), table.column(ROW_ADDRESS).to_numpy(), dead)
+
+
+def open_generation(
+    base: BaseTable,
+    region_id: str,
+    generation: int,
+    path: str,
+) -> GenerationDataset:
+    """Open a flushed generation.
+
+    Raises:
+        GenerationVanishedError: its directory is gone.
+    """
+    relative = f"_mem_wal/{region_id}/{path}"
+    storage = base.storage.child(relative)
+    try:
+        dataset = lance.dataset(
+            storage.uri, session=base.session, storage_options=dict(base.storage.options) or None
+        )
+    except (OSError, ValueError) as error:
+        raise vanished(base, relative, error) from error
+    return GenerationDataset(region_id, generation, relative, base.place.below(relative), dataset)
+
+
+def vanished(base: BaseTable, path: str, error: Exception) -> Exception:
+    """The error for a generation that can't be read."""
+    reason = brief(error)
+    place = f"{base.storage.uri}/{path}"
+    if "not found" in reason.lower() or "no such file" in reason.lower():
+        msg = (
+            f"table {base.name!r}: flushed generation {place} is gone, but the MemWAL index of base version "
+            f"{base.version} does not say that it was merged. Restore the directory"
+        )
+        return GenerationVanishedError(msg)
+    msg = f"table {base.name!r}: flushed generation {place} can't be read: {reason}"
+    return CorruptDataError(msg)

@@ -1,0 +1,136 @@
+"""The log of one region from the oldest entry on that no flushed generation covers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from memwal.regions.manifest import RegionManifest
+from memwal.regions.wal import WalEntry
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.log_tail import Tail, TailRows
+
+ReadEntry = Callable[[int], WalEntry]
+
+
+class RegionLog:
+    """Safe to share between threads; it only grows.
+
+    Attributes:
+        region_id: region.
+        after: the manifest's replay position: entries up to it are flushed.
+        floor: the manifest's current generation: entries of older ones are flushed.
+        last: newest position that was looked at.
+
+    Args:
+        region_id: see there.
+        after: see there.
+        floor: see there.
+    """
+
+    def __init__(self, region_id: str, after: int, floor: int) -> None:
+        self.region_id = region_id
+        self.after = after
+        self.floor = floor
+        self.last = after
+        self._lock = threading.Lock()
+        self._listed: list[tuple[int, int | None]] = []
+        self._waiting: list[WalEntry] = []
+        self._rows: TailRows | None = None
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Of all entries with rows, ascending."""
+        return tuple(position for position, _ in list(self._listed))
+
+    @property
+    def rows(self) -> TailRows | None:
+        """The rows as far as they were asked for."""
+        return self._rows
+
+    def fits(self, manifest: RegionManifest) -> bool:
+        """Whether the log leaves out exactly what the manifest calls flushed."""
+        return (
+            manifest.replay_after_wal_entry_position == self.after
+            and manifest.current_generation == self.floor
+        )
+
+    def is_behind(self, manifest: RegionManifest) -> bool:
+        """Whether the manifest says that more is flushed than the log leaves out."""
+        return (
+            manifest.replay_after_wal_entry_position > self.after or manifest.current_generation > self.floor
+        )
+
+    def is_ahead_of(self, manifest: RegionManifest) -> bool:
+        """Whether the log leaves out entries that the manifest, which is an older one, calls unflushed."""
+        return (
+            manifest.replay_after_wal_entry_position < self.after or manifest.current_generation < self.floor
+        )
+
+    def advance(self, entries: Sequence[WalEntry], last: int) -> None:
+        """Take note of all entries up to a position.
+
+        Args:
+            entries: all those behind some position that was looked at already, ascending.
+            last: the newest position.
+        """
+        with self._lock:
+            for entry in entries:
+                if entry.position > self.last and not entry.is_fence and self._is_unflushed(entry.generation):
+                    self._listed.append((entry.position, entry.generation))
+                    self._waiting.append(entry)
+            self.last = max(self.last, last)
+
+    def tail(self, base: BaseTable, read: ReadEntry) -> Tail | None:
+        """The rows of all entries; None where there are none.
+
+        Args:
+            base: by whose columns they are read.
+            read: an entry at a position.
+        """
+        with self._lock:
+            if not self._listed:
+                return None
+            if self._rows is None or not self._rows.reads_as(base):
+                entries = [read(position) for position, _ in self._listed]
+                self._rows = TailRows(self.region_id, base)
+            else:
+                entries = self._waiting
+            self._rows.append(entries, base)
+            self._waiting = []
+            return self._rows.tail()
+
+    def flushed_up_to(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
+        """The log that leaves out more; what is known of the rest stays known.
+
+        Args:
+            after: see the attribute.
+            floor: see the attribute.
+            base: any version of the table by whose columns the rows were read; None where none is at hand.
+        """
+        later = RegionLog(self.region_id, max(after, self.after), max(floor, self.floor))
+        with self._lock:
+            later._listed = [
+                (position, generation)
+                for position, generation in self._listed
+                if position > later.after and later._is_unflushed(generation)
+            ]
+            later.last = max(self.last, later.after)
+            kept = later._listed
+            waiting = [entry for entry in self._waiting if (entry.position, entry.generation) in set(kept)]
+            rows = self._rows
+            if kept == self._listed:
+                later._rows, later._waiting = rows, waiting
+            elif (
+                kept
+                and kept == self._listed[-len(kept) :]
+                and rows is not None
+                and base is not None
+                and rows.reads_as(base)
+            ):
+                later._rows = rows.since(kept[0][0], base)
+                later._waiting = waiting
+        return later
+
+    def _is_unflushed(self, generation: int | None) -> bool:
+        return generation is None or generation >= self.floor

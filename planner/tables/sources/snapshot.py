@@ -1,0 +1,275 @@
+"""What one query sees of one table, and how that is described to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+from uuid import UUID
+
+from execnodes.storage.data_files import Place
+from memwal.errors import InvalidInputError, UnavailableError
+from memwal.regions.manifest import FlushedGeneration, RegionManifest
+from planner.tables.sources.base_table import BaseTable, BaseVersion
+from planner.tables.sources.generations import GenerationDataset
+from planner.tables.sources.log_tail import Tail
+from protos import snapshot_pb2
+
+Consistency = Literal["strong", "flushed", "snapshot"]
+CONSISTENCY_LEVELS: tuple[Consistency, ...] = ("strong", "flushed", "snapshot")
+MAX_WAL_ENTRIES = 1 << 20
+"""A description that names more entries of one region's log is refused: nobody could read them."""
+
+
+@dataclass(frozen=True, eq=False)
+class RegionSnapshot:
+    """Fresh rows of one region that the base version does not have yet.
+
+    Attributes:
+        region_id: region.
+        generations: flushed and not merged, oldest first.
+        tail: rows that are in the WAL only; None where there are none or they were not asked for.
+        manifest: of the region, where the generations were found by it.
+        newest_merged: the newest generation whose rows the base version has; 0 for none.
+    """
+
+    region_id: str
+    generations: tuple[GenerationDataset, ...]
+    tail: Tail | None
+    manifest: RegionManifest | None = None
+    newest_merged: int = 0
+
+    @cached_property
+    def merged(self) -> tuple[FlushedGeneration, ...]:
+        """Flushed generations whose rows the base version has, as far as they are still listed.
+
+        Their indexes may have rows that the base table's indexes don't have yet.
+        """
+        if self.manifest is None:
+            return ()
+        flushed = self.manifest.flushed_generations
+        return tuple(one for one in flushed if one.generation <= self.newest_merged)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRows:
+    """Names the fresh rows of a region. Equal for the same generations and the same entries of its log.
+
+    Attributes:
+        region_id: region.
+        generations: oldest first.
+        tail: `TailRows.number` and how many of its entries; None where there are none.
+    """
+
+    region_id: str
+    generations: tuple[Place, ...]
+    tail: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRows:
+    """Names the rows of a snapshot. Equal for the same base version and the same fresh rows on top of it.
+
+    Attributes:
+        base: version.
+        regions: those that have fresh rows.
+    """
+
+    base: BaseVersion
+    regions: frozenset[RegionRows]
+
+
+@dataclass(frozen=True, eq=False)
+class TableSnapshot:
+    """A base version and the fresh rows on top of it.
+
+    Attributes:
+        base: the base table, read after the region manifests, so that a merge in between loses nothing.
+        regions: region id -> fresh rows; regions that the query does not need are absent.
+    """
+
+    base: BaseTable
+    regions: Mapping[str, RegionSnapshot]
+
+    @cached_property
+    def generations(self) -> tuple[GenerationDataset, ...]:
+        """All generations of all regions."""
+        return tuple(one for region in self.regions.values() for one in region.generations)
+
+    @cached_property
+    def tails(self) -> tuple[Tail, ...]:
+        """All tails."""
+        return tuple(region.tail for region in self.regions.values() if region.tail is not None)
+
+    @property
+    def has_fresh_rows(self) -> bool:
+        """Whether anything lies on top of the base version."""
+        return bool(self.generations or self.tails)
+
+    @cached_property
+    def identity(self) -> SnapshotRows:
+        """Names its rows in caches."""
+        return SnapshotRows(
+            self.base.version_id,
+            frozenset(
+                RegionRows(
+                    region.region_id,
+                    tuple(one.place for one in region.generations),
+                    None if region.tail is None else (region.tail.log.number, region.tail.entries),
+                )
+                for region in self.regions.values()
+                if region.generations or region.tail is not None
+            ),
+        )
+
+    def of(self, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
+        """The snapshot of these; this very one where it is."""
+        # Regions are compared by identity, and in their order.
+        same = base is self.base and list(regions.items()) == list(self.regions.items())
+        return self if same else TableSnapshot(base, regions)
+
+
+class SnapshotGoneError(UnavailableError):
+    """A snapshot that was described can't be opened any more."""
+
+    def __init__(self, table: str, version: int, reason: object) -> None:
+        super().__init__(
+            f"table {table!r} as of base version {version} is no longer there ({reason}): run the query again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDescription:
+    """Which fresh rows of a region belong to a snapshot.
+
+    Attributes:
+        region_id: UUID in its usual text form.
+        generations: oldest first, with their directories below the region's own.
+        wal_positions: ascending; of the entries that make up the tail.
+        is_scanned: whether its rows are read; those of other regions only supersede older ones.
+    """
+
+    region_id: str
+    generations: tuple[FlushedGeneration, ...]
+    wal_positions: tuple[int, ...]
+    is_scanned: bool
+
+    def __post_init__(self) -> None:
+        numbers = [one.generation for one in self.generations]
+        if any(later <= earlier for earlier, later in pairwise(numbers)):
+            msg = f"generations {numbers} of region {self.region_id} of a snapshot must ascend"
+            raise InvalidInputError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDescription:
+    """All that it takes to open a snapshot again, here or in another process over the same root.
+
+    Attributes:
+        table: name in the catalog.
+        base_version: of the base table.
+        base_fingerprint: see `BaseTable.fingerprint`.
+        regions: in the order of the snapshot, which decides what is read where.
+    """
+
+    table: str
+    base_version: int
+    base_fingerprint: bytes
+    regions: tuple[RegionDescription, ...]
+
+    def __post_init__(self) -> None:
+        if not self.table or self.base_version < 1:
+            msg = (
+                f"a snapshot is of a table at version 1 or more, not of {self.table!r} at {self.base_version}"
+            )
+            raise InvalidInputError(msg)
+
+    @staticmethod
+    def of(snapshot: TableSnapshot, scanned_regions: frozenset[str]) -> SnapshotDescription:
+        """Describe a snapshot, and which of its regions a query reads."""
+        return SnapshotDescription(
+            snapshot.base.name,
+            snapshot.base.version,
+            snapshot.base.fingerprint,
+            tuple(
+                RegionDescription(
+                    region.region_id,
+                    tuple(
+                        FlushedGeneration(one.generation, one.path.rpartition("/")[2])
+                        for one in region.generations
+                    ),
+                    () if region.tail is None else region.tail.positions,
+                    region.region_id in scanned_regions,
+                )
+                for region in snapshot.regions.values()
+            ),
+        )
+
+    @property
+    def scanned_regions(self) -> frozenset[str]:
+        """Regions whose rows are read."""
+        return frozenset(region.region_id for region in self.regions if region.is_scanned)
+
+    def to_message(self) -> snapshot_pb2.SnapshotDescription:
+        """The message that stands for the description."""
+        message = snapshot_pb2.SnapshotDescription(
+            table=self.table, base_version=self.base_version, base_fingerprint=self.base_fingerprint
+        )
+        for region in self.regions:
+            described = message.regions.add(
+                region_id=UUID(region.region_id).bytes, is_scanned=region.is_scanned
+            )
+            for one in region.generations:
+                described.generations.add(generation=one.generation, path=one.path)
+            for first, count in _runs(region.wal_positions):
+                described.wal_entries.add(first=first, count=count)
+        return message
+
+    @staticmethod
+    def from_message(message: snapshot_pb2.SnapshotDescription) -> SnapshotDescription:
+        """The description that a message stands for; anybody may have written it.
+
+        Raises:
+            InvalidInputError: it describes what cannot be.
+        """
+        return SnapshotDescription(
+            message.table,
+            message.base_version,
+            message.base_fingerprint,
+            tuple(_region(region) for region in message.regions),
+        )
+
+
+def _region(message: snapshot_pb2.RegionDescription) -> RegionDescription:
+    if len(message.region_id) != 16:
+        msg = f"region id {message.region_id.hex()!r} of a snapshot is not a UUID of 16 bytes"
+        raise InvalidInputError(msg)
+    region_id = str(UUID(bytes=message.region_id))
+    entries = sum(run.count for run in message.wal_entries)
+    if entries > MAX_WAL_ENTRIES:
+        msg = f"a snapshot of region {region_id} names {entries} WAL entries; at most {MAX_WAL_ENTRIES} do"
+        raise InvalidInputError(msg)
+    return RegionDescription(
+        region_id,
+        tuple(FlushedGeneration(one.generation, one.path) for one in message.generations),
+        tuple(
+            position for run in message.wal_entries for position in range(run.first, run.first + run.count)
+        ),
+        message.is_scanned,
+    )
+
+
+def _runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Ascending numbers as first and count of each stretch without gaps."""
+    first = count = 0
+    for position in positions:
+        if count and position == first + count:
+            count += 1
+            continue
+        if count:
+            yield first, count
+        first, count = position, 1
+    if count:
+        yield first, count

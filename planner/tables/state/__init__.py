@@ -1,0 +1,1 @@
+"""The newest state of a table, and its states in the past."""

@@ -1,0 +1,265 @@
+"""The tables and views under one root directory."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import lance
+import pyarrow as pa
+
+from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
+from memwal.storage.files import VERSIONS, Storage
+from memwal.writing import WriteOptions
+from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.state.past_tables import PastTables
+from planner.tables.state.table import Table
+from planner.tables.state.table_state import own_session
+
+WRITING = WriteOptions()
+CATALOG = "lance"
+SCHEMA = "main"
+TABLE_SUFFIX = ".lance"
+VIEW_SUFFIX = ".view.sql"
+MAX_NAME_BYTES = 255 - len(VIEW_SUFFIX)
+"""File systems take no longer names, and a name has a suffix there."""
+# Addresses of S3 are URLs to Lance, where these have a meaning of their own.
+_IN_URLS = frozenset("%?#")
+CACHE_BYTES = 512 << 20
+INDEX_CACHE_BYTES = 512 << 20
+METADATA_CACHE_BYTES = 256 << 20
+READERS = 8
+"""Threads that read regions and fragments; they mostly wait for storage or run outside the GIL."""
+
+
+class Catalog:
+    """lance-namespace's directory convention: ``<name>.lance`` is a table, ``<name>.view.sql`` a view.
+
+    Args:
+        storage: the root directory.
+        cache_bytes: budget for keys, visibility masks and columns of fresh rows, of all tables together.
+        writing: how tables are written; None where they are only read.
+    """
+
+    def __init__(
+        self, storage: Storage, *, cache_bytes: int = CACHE_BYTES, writing: WriteOptions | None = WRITING
+    ) -> None:
+        self.storage = storage
+        self.writing = writing
+        # Masks cost more to make than columns cost to read: neither may push the other out.
+        self.cache = ByteCache(cache_bytes // 2)
+        self._columns = DecodedColumns(cache_bytes // 2)
+        self.executor = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
+        self._places = KeyPlaces(self.cache, self.executor)
+        self._session = lance.Session(
+            index_cache_size_bytes=INDEX_CACHE_BYTES, metadata_cache_size_bytes=METADATA_CACHE_BYTES
+        )
+        self.past = PastTables()
+        self._tables: dict[str, Table] = {}
+        self._forgotten: set[str] = set()
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def open(
+        root: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        writing: WriteOptions | None = WRITING,
+    ) -> Catalog:
+        """Open a root directory.
+
+        Raises:
+            NotFoundError: there is no such directory.
+        """
+        storage = Storage.open(root, storage_options)
+        if not storage.exists("")[0] and not storage.list():
+            msg = f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
+            raise NotFoundError(msg)
+        return Catalog(storage, cache_bytes=cache_bytes, writing=writing)
+
+    @property
+    def caches(self) -> Mapping[str, ByteCache]:
+        """The caches by name: "rows" has keys, masks and rows of the WAL, "columns" decoded columns."""
+        return {"rows": self.cache, "columns": self._columns.kept}
+
+    @property
+    def lance_cache_bytes(self) -> int:
+        """Bytes that Lance's own caches of indexes and metadata hold."""
+        sessions = {id(one): one for one in (self._session, *(table.session for table in self.opened()))}
+        return sum(int(one.size_bytes()) for one in sessions.values())
+
+    def opened(self) -> tuple[Table, ...]:
+        """The tables that were read so far; nothing is looked up."""
+        with self._lock:
+            return tuple(self._tables.values())
+
+    def close(self, timeout_seconds: float | None = None) -> Mapping[str, Sequence[str]]:
+        """Write what was only acknowledged, flush what was written, and stop the reader threads.
+
+        Args:
+            timeout_seconds: for the flushes of all tables together; None as the options of writing say, each.
+
+        Returns:
+            Table -> regions that were not flushed; what was acknowledged is durable in their logs.
+        """
+        until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        left: dict[str, Sequence[str]] = {}
+        for table in self.opened():
+            regions = table.close(None if until is None else max(until - time.monotonic(), 0.0))
+            if regions:
+                left[table.name] = regions
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        return left
+
+    def table_names(self) -> tuple[str, ...]:
+        """All tables, sorted."""
+        return self._named(TABLE_SUFFIX, directories=True)
+
+    def view_names(self) -> tuple[str, ...]:
+        """All views, sorted."""
+        return self._named(VIEW_SUFFIX, directories=False)
+
+    def names(self) -> tuple[str, ...]:
+        """All tables and views, sorted."""
+        return tuple(sorted({*self.table_names(), *self.view_names()}))
+
+    def has_table(self, name: str) -> bool:
+        """Whether a table of that name exists."""
+        if name in self._tables:
+            return True
+        if self.storage.backend.scheme == "file":
+            return _plain(name) and self.storage.exists(f"{name}{TABLE_SUFFIX}/{VERSIONS}")[0]
+        return name in self.table_names()
+
+    def table(self, name: str) -> Table:
+        """The table of that name.
+
+        Raises:
+            NotFoundError: names the tables that come close.
+        """
+        known = self._tables.get(name)
+        if known is not None:
+            return known
+        if not self._is_usable(name) or name not in self.table_names():
+            raise self._unknown(name)
+        storage = self.storage.child(f"{name}{TABLE_SUFFIX}")
+        with self._lock:
+            return self._tables.setdefault(
+                name,
+                Table(
+                    name,
+                    storage,
+                    self.cache,
+                    self._columns,
+                    self._places,
+                    own_session() if name in self._forgotten else self._session,
+                    self.writing,
+                ),
+            )
+
+    def storage_of(self, name: str) -> Storage:
+        """Where the table of a name is, or would be.
+
+        Raises:
+            InvalidInputError: no table can have that name.
+        """
+        self.check_name(name)
+        return self.storage.child(f"{name}{TABLE_SUFFIX}")
+
+    def check_name(self, name: str) -> None:
+        """Refuse what can't be the name of a table or view.
+
+        Raises:
+            InvalidInputError: says why.
+        """
+        if not self._is_usable(name) or name.startswith(".") or any(not one.isprintable() for one in name):
+            msg = (
+                f"{name!r} can't be the name of a table or view: names have 1 to {MAX_NAME_BYTES} bytes, no "
+                "'/', no control characters, on S3 none of '%', '?' and '#', and don't begin with a dot"
+            )
+            raise InvalidInputError(msg)
+
+    def forget(self, name: str) -> None:
+        """Let go of everything that is known of a table, since it was dropped, or made under this name."""
+        with self._lock:
+            table = self._tables.pop(name, None)
+            if table is not None:
+                self._forgotten.add(name)  # its files may have been read in the session of all others
+        if table is not None:
+            table.abandon()
+
+    def table_schema(self, name: str) -> pa.Schema:
+        """Columns of a table."""
+        return self.table(name).schema
+
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        """Key columns of a table, in key order."""
+        return self.table(name).primary_key
+
+    def view_sql(self, name: str) -> str | None:
+        """The SELECT behind a view; None where there is no view of that name."""
+        if not _plain(name):
+            return None
+        path = f"{name}{VIEW_SUFFIX}"
+        try:
+            return self.storage.read(path).decode()
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError as error:
+            msg = f"view {name!r}: {self.storage.locate(path)} is not UTF-8 text: {error}"
+            raise CorruptDataError(msg) from error
+
+    def write_view(self, name: str, sql: str, *, replaces: bool) -> bool:
+        """Make a view; False where there is one that is not to be replaced.
+
+        Raises:
+            InvalidInputError: no view can have that name.
+        """
+        self.check_name(name)
+        path, data = f"{name}{VIEW_SUFFIX}", sql.encode()
+        if not replaces:
+            return self.storage.put_if_absent(path, data)
+        self.storage.put(path, data)
+        return True
+
+    def drop_view(self, name: str) -> None:
+        """Remove a view; nothing happens where there is none."""
+        self.storage.delete(f"{name}{VIEW_SUFFIX}")
+
+    def _is_usable(self, name: str) -> bool:
+        """Whether a table can be named so here."""
+        return _plain(name) and (self.storage.backend.scheme == "file" or _IN_URLS.isdisjoint(name))
+
+    def _named(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+        found = self._entries(suffix, directories=directories)
+        if not directories or self.storage.backend.scheme != "file":
+            return tuple(filter(self._is_usable, found))
+        # A directory may be on its way to become a table, or be left of one; asking is cheap only here.
+        are_tables = self.storage.exists(*(f"{name}{suffix}/{VERSIONS}" for name in found))
+        return tuple(name for name, is_table in zip(found, are_tables, strict=True) if is_table)
+
+    def _entries(self, suffix: str, *, directories: bool) -> tuple[str, ...]:
+        return tuple(
+            entry.name.removesuffix(suffix)
+            for entry in self.storage.list()
+            if entry.name.endswith(suffix) and entry.is_dir == directories and entry.name != suffix
+        )
+
+    def _unknown(self, name: str) -> NotFoundError:
+        names = self.names()
+        close = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names) or 'none'}"
+        return NotFoundError(f"table {name!r} does not exist in {self.storage.uri}: {hint}")
+
+
+def _plain(name: str) -> bool:
+    """Whether a file can be named so, with a suffix."""
+    if not name or name in (".", "..") or len(name.encode()) > MAX_NAME_BYTES:
+        return False
+    return "/" not in name and "\0" not in name

@@ -1,0 +1,128 @@
+"""Opens the very snapshot that somebody described, whatever the table is now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from execnodes.storage.data_files import Columns, Place
+from memwal.errors import InvalidInputError, NotFoundError
+from memwal.regions.manifest import FlushedGeneration
+from memwal.regions.wal import WalEntry
+from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
+from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
+from planner.tables.sources.log_tail import Tail, TailRows
+from planner.tables.sources.snapshot import (
+    MAX_WAL_ENTRIES,
+    RegionDescription,
+    RegionSnapshot,
+    SnapshotDescription,
+    SnapshotGoneError,
+    TableSnapshot,
+)
+from planner.tables.state.log_reader import LogReader
+from planner.tables.state.table_state import KnownState, NewestBase
+
+MADE_ANEW = "the table was dropped and made anew"
+OPEN_BASE_BYTES = 1 << 16
+"""What an open dataset is booked at in the cache."""
+
+OpenGenerations = Callable[[BaseTable, str, Iterable[FlushedGeneration]], tuple[GenerationDataset, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _DescribedTail:
+    """Names rows of a region's log. Equal if they are all rows between the same entries, read as the same.
+
+    Attributes:
+        place: the table.
+        region_id: region.
+        first: position of the first entry.
+        last: position of the last entry; no entry with rows between them is left out.
+        columns: of the table, as which the rows are read.
+        key: by which they supersede one another.
+    """
+
+    place: Place
+    region_id: str
+    first: int
+    last: int
+    columns: Columns
+    key: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSnapshots:
+    """Reads the files that a description names.
+
+    Args:
+        name: of the table.
+        newest: finds its newest version.
+        logs: reads its logs.
+        open_generations: see `Table.open_generations`.
+    """
+
+    name: str
+    newest: NewestBase
+    logs: LogReader
+    open_generations: OpenGenerations
+
+    def open(self, description: SnapshotDescription) -> TableSnapshot:
+        """See `Table.reopen`."""
+        try:
+            self.newest.find()  # Finds out whether the table was made anew.
+            kept = self.newest.known
+            base = self._base(kept, description)
+            if base.place != kept.place:
+                raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
+            return TableSnapshot(
+                base, {one.region_id: self._region(kept, base, one) for one in description.regions}
+            )
+        except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
+            raise SnapshotGoneError(self.name, description.base_version, error) from error
+
+    def _base(self, kept: KnownState, description: SnapshotDescription) -> BaseTable:
+        version, fingerprint = description.base_version, description.base_fingerprint
+        key, cache = BaseVersion(kept.place, version), self.logs.cache
+        for known in (self.newest.last, cache.get(key)):
+            if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
+                return known
+        base = open_base_table(self.name, self.logs.storage, version, kept.session, kept.place)
+        if base.fingerprint != fingerprint:
+            raise SnapshotGoneError(self.name, version, MADE_ANEW)
+        cache.put(key, base, OPEN_BASE_BYTES)
+        return base
+
+    def _region(self, kept: KnownState, base: BaseTable, description: RegionDescription) -> RegionSnapshot:
+        region_id, positions = description.region_id, description.wal_positions
+        generations = self.open_generations(base, region_id, description.generations)
+        tail = None if not positions else self._tail(kept, base, region_id, positions)
+        return RegionSnapshot(region_id, generations, tail)
+
+    def _tail(
+        self, kept: KnownState, base: BaseTable, region_id: str, positions: tuple[int, ...]
+    ) -> Tail | None:
+        log = kept.logs.get(region_id)
+        current = None if log is None or log.rows is None else log.rows.tail()
+        if current is not None and current.positions == positions and current.log.reads_as(base):
+            return current
+        entries = self._entries(kept, region_id, positions)
+        key = _DescribedTail(kept.place, region_id, positions[0], positions[-1], base.columns, base.key)
+
+        def read() -> Tail | None:
+            rows = TailRows(region_id, base)
+            rows.append(entries, base)
+            return rows.tail()
+
+        return self.logs.cache.compute(key, read, lambda tail: 0 if tail is None else tail.nbytes)
+
+    def _entries(self, kept: KnownState, region_id: str, positions: tuple[int, ...]) -> list[WalEntry]:
+        """All entries with rows from the first to the last: caches know a tail by these two positions."""
+        first, last = positions[0], positions[-1]
+        if last - first < MAX_WAL_ENTRIES:
+            entries = [self.logs.entry(kept, region_id, position) for position in range(first, last + 1)]
+            entries = [entry for entry in entries if not entry.is_fence]
+            if tuple(entry.position for entry in entries) == positions:
+                return entries
+        msg = f"a snapshot of region {region_id} leaves out WAL entries between {first} and {last}"
+        raise InvalidInputError(msg)

@@ -1,0 +1,1 @@
+"""Newest wins: masks of the rows that newer ones supersede."""

@@ -1,0 +1,1 @@
+"""Statements that change something: rows (`dml`) and tables (`ddl`)."""

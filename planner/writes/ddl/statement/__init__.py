@@ -1,0 +1,1 @@
+"""Read a statement that defines something: words, types, options and rights."""

@@ -1,0 +1,290 @@
+"""Types of columns, by the names that DataFusion, Postgres and their clients have for them.
+
+BIGINT, DECIMAL(10, 2), TIMESTAMP WITH TIME ZONE, TEXT[]
+FLOAT[128], VECTOR(128), HALFVEC(128), FIXED_SIZE_LIST(FLOAT, 128)
+STRUCT<street TEXT, zip INT>, LIST<INT>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Final
+
+import pyarrow as pa
+
+from planner.writes.ddl.statement.reader import Reader
+
+_UNITS: Final = ("s", "ms", "us", "ns")
+_LARGEST_PRECISION: Final = 38
+_LARGEST_VECTOR: Final = 65_536
+_PLAIN: Final[Mapping[str, pa.DataType]] = MappingProxyType(
+    dict.fromkeys(("BOOLEAN", "BOOL"), pa.bool_())
+    | dict.fromkeys(("TINYINT", "INT1"), pa.int8())
+    | dict.fromkeys(("SMALLINT", "INT2", "INT16"), pa.int16())
+    | dict.fromkeys(("INT", "INTEGER", "INT4", "INT32"), pa.int32())
+    | dict.fromkeys(("BIGINT", "INT8", "INT64", "LONG"), pa.int64())
+    | dict.fromkeys(("UTINYINT", "UINT8"), pa.uint8())
+    | dict.fromkeys(("USMALLINT", "UINT16"), pa.uint16())
+    | dict.fromkeys(("UINTEGER", "UINT", "UINT32"), pa.uint32())
+    | dict.fromkeys(("UBIGINT", "UINT64"), pa.uint64())
+    | dict.fromkeys(("HALF", "FLOAT16"), pa.float16())
+    | dict.fromkeys(("FLOAT", "REAL", "FLOAT4", "FLOAT32"), pa.float32())
+    | dict.fromkeys(("DOUBLE", "FLOAT8", "FLOAT64"), pa.float64())
+    | dict.fromkeys(("TEXT", "STRING", "VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "UTF8"), pa.string())
+    | dict.fromkeys(("LARGE_STRING", "LARGEUTF8"), pa.large_string())
+    | dict.fromkeys(("BYTEA", "BLOB", "VARBINARY", "BYTES"), pa.binary())
+    | dict.fromkeys(("LARGE_BINARY", "LARGEBINARY"), pa.large_binary())
+    | dict.fromkeys(("DATE", "DATE32"), pa.date32())
+)
+_UNSIGNED: Final = MappingProxyType(
+    {pa.int8(): pa.uint8(), pa.int16(): pa.uint16(), pa.int32(): pa.uint32(), pa.int64(): pa.uint64()}
+)
+_WITH_LENGTH: Final = frozenset({"VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "VARBINARY"})
+_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "JSON": "Lance tables keep no JSON that MemWAL takes: use TEXT",
+        "JSONB": "Lance tables keep no JSON that MemWAL takes: use TEXT",
+        "UUID": "there is no type for UUIDs: use TEXT, or BINARY(16)",
+        "MAP": "maps can't be stored: use a LIST of STRUCT<key .., value ..>",
+        "INTERVAL": "intervals can't be stored: use a number, or DURATION",
+        "SERIAL": "there are no generated values: use INT, and give the values",
+        "BIGSERIAL": "there are no generated values: use BIGINT, and give the values",
+        "ENUM": "there are no enumerations: use TEXT",
+        "VARIANT": "values of changing types can't be stored: use TEXT or a STRUCT",
+        "GEOMETRY": "there are no geometries: use BYTEA (WKB) or TEXT (WKT)",
+    }
+)
+
+
+def read_type(reader: Reader) -> pa.DataType:
+    """Take a type.
+
+    Raises:
+        InvalidInputError: there is no such type, or it lacks something.
+        UnsupportedError: a type that tables can't store; the message says what else there is.
+    """
+    kind = _element(reader)
+    while reader.accept("["):
+        if reader.accept("]"):
+            kind = pa.list_(kind)
+        else:
+            kind = _vector(reader, kind, _dimension(reader))
+            reader.expect("]")
+    return kind
+
+
+def _element(reader: Reader) -> pa.DataType:
+    word = reader.word
+    special = _SPECIAL.get(word)
+    if special is not None:
+        reader.at += 1
+        return special(reader)
+    if word in _REFUSED:
+        raise reader.refused(f"Type {word} is not offered ({_REFUSED[word]}); it stands")
+    kind = _PLAIN.get(word)
+    if kind is None:
+        close = get_close_matches(word, [*_PLAIN, *_SPECIAL], n=1)
+        hint = f"did you mean {close[0]}?" if close else "the documentation of SQL lists all types"
+        raise reader.error(f"There is no type {reader.shown()} ({hint}); it stands")
+    reader.at += 1
+    if word == "DOUBLE":
+        reader.accept("PRECISION")
+    if word in ("CHAR", "CHARACTER"):
+        reader.accept("VARYING")
+    if word in _WITH_LENGTH and reader.accept("("):
+        # As in Postgres' own clients: a length that is not enforced would promise too much.
+        reader.number("a length")
+        raise reader.refused(f"Lengths of {word} are not enforced: leave it out; it ends")
+    if word == "FLOAT" and reader.accept("("):
+        kind = pa.float32() if reader.number("a precision") <= 24 else pa.float64()
+        reader.expect(")")
+    if reader.accept("UNSIGNED"):
+        unsigned = _UNSIGNED.get(kind)
+        if unsigned is None:
+            raise reader.error(f"{word} can't be UNSIGNED; it is said to be")
+        return unsigned
+    return kind
+
+
+def _decimal(reader: Reader) -> pa.DataType:
+    precision, scale = _LARGEST_PRECISION, 10
+    if reader.accept("("):
+        precision = reader.number("a precision")
+        scale = reader.number("a scale") if reader.accept(",") else 0
+        reader.expect(")")
+    if not 1 <= precision <= _LARGEST_PRECISION or scale > precision:
+        raise reader.error(
+            f"DECIMAL({precision}, {scale}): precision is 1 to {_LARGEST_PRECISION}, scale not more; it ends"
+        )
+    return pa.decimal128(precision, scale)
+
+
+def _binary(reader: Reader) -> pa.DataType:
+    if not reader.accept("("):
+        return pa.binary()
+    width = reader.number("a width")
+    reader.expect(")")
+    return pa.binary(width) if width else pa.binary()
+
+
+def _moment(zone: str | None) -> Callable[[Reader], pa.DataType]:
+    def read(reader: Reader) -> pa.DataType:
+        unit = _precision(reader, "us")
+        named = zone
+        if reader.accept("WITH", "TIME", "ZONE"):
+            named = "UTC"
+        else:
+            reader.accept("WITHOUT", "TIME", "ZONE")
+        return pa.timestamp(unit, named)
+
+    return read
+
+
+def _time(reader: Reader) -> pa.DataType:
+    unit = _precision(reader, "us")
+    if reader.accept("WITH", "TIME", "ZONE"):
+        raise reader.refused("Times of day with a zone are not offered: use TIME or TIMESTAMPTZ; it ends")
+    reader.accept("WITHOUT", "TIME", "ZONE")
+    return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+
+
+def _precision(reader: Reader, default: str) -> str:
+    """The unit that ``(3)`` says: digits after the second."""
+    if not reader.accept("("):
+        return default
+    digits = reader.number("a number of digits")
+    if digits not in (0, 3, 6, 9):
+        raise reader.error(f"Moments have 0, 3, 6 or 9 digits after the second, not {digits}; it ends")
+    reader.expect(")")
+    return _UNITS[digits // 3]
+
+
+def _sized(element: pa.DataType) -> Callable[[Reader], pa.DataType]:
+    def read(reader: Reader) -> pa.DataType:
+        reader.expect("(")
+        size = _dimension(reader)
+        kind = read_type(reader) if reader.accept(",") else element
+        reader.expect(")")
+        return _vector(reader, kind, size)
+
+    return read
+
+
+def _fixed_size_list(reader: Reader) -> pa.DataType:
+    reader.expect("(")
+    kind = read_type(reader)
+    reader.expect(",")
+    size = _dimension(reader)
+    reader.expect(")")
+    return _vector(reader, kind, size)
+
+
+def _list(reader: Reader) -> pa.DataType:
+    close = ")" if reader.accept("(") else ">"
+    if close == ">":
+        reader.expect("<")
+    kind = read_type(reader)
+    reader.expect(close)
+    return pa.list_(kind)
+
+
+def _struct(reader: Reader) -> pa.DataType:
+    close = ")" if reader.accept("(") else ">"
+    if close == ">":
+        reader.expect("<")
+    fields: list[pa.Field] = []
+    while not fields or reader.accept(","):
+        name = reader.name("the name of a field")
+        reader.accept(":")
+        fields.append(pa.field(name, read_type(reader)))
+    reader.expect(close)
+    return pa.struct(fields)
+
+
+def _dimension(reader: Reader) -> int:
+    size = reader.number("a dimension")
+    if not 1 <= size <= _LARGEST_VECTOR:
+        raise reader.error(f"Vectors have 1 to {_LARGEST_VECTOR} dimensions, not {size}; it ends")
+    return size
+
+
+def _vector(reader: Reader, kind: pa.DataType, size: int) -> pa.DataType:
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise reader.error(f"A vector holds numbers, not {kind}; of other lists, leave the size out: it ends")
+    return pa.list_(kind, size)
+
+
+_SPECIAL: Final[Mapping[str, Callable[[Reader], pa.DataType]]] = MappingProxyType(
+    {
+        "DECIMAL": _decimal,
+        "NUMERIC": _decimal,
+        "DEC": _decimal,
+        "BINARY": _binary,
+        "TIMESTAMP": _moment(None),
+        "DATETIME": _moment(None),
+        "TIMESTAMPTZ": _moment("UTC"),
+        "TIME": _time,
+        "DURATION": lambda _reader: pa.duration("us"),
+        "VECTOR": _sized(pa.float32()),
+        "HALFVEC": _sized(pa.float16()),
+        "FIXED_SIZE_LIST": _fixed_size_list,
+        "ARRAY": _list,
+        "LIST": _list,
+        "STRUCT": _struct,
+    }
+)
+
+
+COMMENT = b"comment"
+"""In the metadata of a column or schema: what people say of it."""
+_REFUSED_CLAUSES = {
+    "DEFAULT": "Defaults are not offered: give the value when you insert",
+    "GENERATED": "Generated columns are not offered: make a view that computes them",
+    "AS": "Computed columns are not offered: make a view that computes them",
+    "UNIQUE": "UNIQUE is not offered; a PRIMARY KEY keeps the newest row of each key",
+    "REFERENCES": "Foreign keys are not offered",
+    "CHECK": "CHECK is not offered",
+    "COLLATE": "Collations are not offered: text compares by its bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A column.
+
+    Attributes:
+        field: name, type, whether NULL is taken, and a comment.
+        is_key: whether it was said to be the primary key.
+    """
+
+    field: pa.Field
+    is_key: bool
+
+
+def read_column(reader: Reader) -> ColumnDefinition:
+    """Take the definition of a column.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    name = reader.name("the name of a column")
+    kind = read_type(reader)
+    nullable, is_key, comment = True, False, None
+    while reader.word not in ("", ",", ")"):
+        if reader.accept("NOT", "NULL"):
+            nullable = False
+        elif reader.accept("PRIMARY", "KEY"):
+            nullable, is_key = False, True
+        elif reader.accept("COMMENT"):
+            comment = reader.string("a comment")
+        elif reader.word in _REFUSED_CLAUSES:
+            raise reader.refused(f"{_REFUSED_CLAUSES[reader.word]}; it stands")
+        elif not reader.accept("NULL"):
+            raise reader.error(
+                f"Expected NOT NULL, PRIMARY KEY, COMMENT, ',' or ')', not {reader.shown()}: it stands"
+            )
+    metadata = None if comment is None else {COMMENT: comment.encode()}
+    return ColumnDefinition(pa.field(name, kind, nullable, metadata), is_key)

@@ -1,0 +1,119 @@
+"""``DROP TABLE | VIEW | INDEX [IF EXISTS] ..``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memwal.creating import delete_table, table_exists
+from memwal.errors import InvalidInputError
+from planner.access.rights import Access
+from planner.access.visible_catalog import unknown_table
+from planner.plans.query_planner import QueryPlanner
+from planner.scans.settings import SessionSettings
+from planner.writes.ddl.indexes.index_statements import prepare_drop_index
+from planner.writes.ddl.statement.prepared_ddl import (
+    DONE,
+    PreparedDefinition,
+    check_may_create,
+    check_writable,
+)
+from planner.writes.ddl.statement.reader import Reader
+from planner.writes.dml.statement.prepared_write import WriteResult
+from planner.writes.dml.statement.target import check_may_write
+
+if TYPE_CHECKING:
+    from planner.bridge.run_control import RunControl
+
+
+def prepare_drop(
+    engine: QueryPlanner,
+    sql: str,
+    settings: SessionSettings,  # noqa: ARG001 - a family's face
+    access: Access,
+) -> PreparedDefinition:
+    """Check a statement that drops something.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    reader = Reader.of(sql)
+    reader.expect("DROP")
+    what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX")
+    if_exists = reader.accept("IF", "EXISTS")
+    if what == "INDEX":
+        return prepare_drop_index(engine, reader, access, if_exists=if_exists)
+    name = reader.table("a table" if what == "TABLE" else "a view")
+    if reader.word == ",":
+        raise reader.refused("One table at a time is dropped; a second one follows")
+    # Nothing hangs on a table that would have to go with it: views are read by name.
+    reader.accept("CASCADE") or reader.accept("RESTRICT")
+    reader.finish()
+    check_writable(engine, name)
+    if what == "VIEW":
+        return _drop_view(engine, reader, access, name, if_exists=if_exists)
+    if _is_there(engine, access, name) or not if_exists:
+        check_may_write(engine, name, access)
+
+    def drop(_control: RunControl | None) -> WriteResult:
+        if if_exists and not _is_there(engine, access, name):
+            return DONE
+        check_may_write(engine, name, access)
+        drop_table(engine, name)
+        return DONE
+
+    return PreparedDefinition(sql, drop, name)
+
+
+def drop_table(engine: QueryPlanner, name: str) -> None:
+    """Drop a table: from here on this gateway knows nothing of it, and its files are gone.
+
+    Raises:
+        NotFoundError: there is none any more.
+        UnavailableError: storage failed; dropping it again goes on.
+    """
+    catalog = engine.catalog
+    storage = catalog.storage_of(name)
+    catalog.forget(name)
+    if not table_exists(storage):
+        raise unknown_table(name, catalog.names())
+    delete_table(storage)
+    # Whoever asked for it while it went away holds what it was.
+    catalog.forget(name)
+
+
+def _is_there(engine: QueryPlanner, access: Access, name: str) -> bool:
+    """Whether there is such a table for the principal.
+
+    Raises:
+        InvalidInputError: it is a view.
+    """
+    visible = engine.visible(access)
+    if visible.view_sql(name) is not None:
+        msg = f"{name!r} is a view: DROP VIEW drops it"
+        raise InvalidInputError(msg)
+    return visible.has_table(name) and table_exists(engine.catalog.storage_of(name))
+
+
+def _drop_view(
+    engine: QueryPlanner, reader: Reader, access: Access, name: str, *, if_exists: bool
+) -> PreparedDefinition:
+    def check() -> bool:
+        visible = engine.visible(access)
+        if visible.view_sql(name) is None:
+            if visible.has_table(name):
+                msg = f"{name!r} is a table: DROP TABLE drops it"
+                raise InvalidInputError(msg)
+            if if_exists:
+                return False
+            raise unknown_table(name, visible.names())
+        check_may_create(engine, name, access)
+        return True
+
+    check()
+
+    def drop(_control: RunControl | None) -> WriteResult:
+        if check():
+            engine.catalog.drop_view(name)
+        return DONE
+
+    return PreparedDefinition(reader.text.sql, drop, name)

@@ -1,0 +1,1 @@
+"""INSERT, and ON CONFLICT."""

@@ -1,0 +1,176 @@
+"""The clauses of a MERGE.
+
+MERGE INTO t [AS a] USING source [AS s] ON condition
+  WHEN MATCHED [AND condition] THEN UPDATE SET .. | UPDATE SET * | DELETE | DO NOTHING
+  WHEN NOT MATCHED [BY TARGET] [AND condition] THEN INSERT [(columns)] VALUES (..) | INSERT * | DO NOTHING
+  WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET .. | DELETE | DO NOTHING
+  [RETURNING ..]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from planner.writes.dml.statement.reader import NO_PART, Part, Reader, WriteText, skip_common_tables
+from planner.writes.dml.writing.returning import read_returning
+
+__all__ = ["Action", "ClauseText", "Match", "MergeText", "read_merge"]
+
+_THEN = (("THEN",),)
+_NEXT = (("WHEN",), ("RETURNING",))
+_ENDS_OF_SOURCE = frozenset({"ON"})
+
+
+class Match(Enum):
+    """Which rows a clause is for."""
+
+    MATCHED = "MATCHED"
+    NOT_BY_TARGET = "NOT MATCHED"
+    NOT_BY_SOURCE = "NOT MATCHED BY SOURCE"
+
+
+class Action(Enum):
+    """What becomes of them."""
+
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    INSERT = "INSERT"
+    NOTHING = "DO NOTHING"
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseText:
+    """One WHEN clause.
+
+    Attributes:
+        match: which rows it is for.
+        condition: behind AND; may be empty.
+        action: what becomes of them.
+        assignments: behind SET; empty for `SET *`.
+        columns: of INSERT, each with its token; None for all.
+        values: of INSERT; None for `INSERT *`.
+    """
+
+    match: Match
+    condition: Part
+    action: Action
+    assignments: Part = NO_PART
+    columns: tuple[tuple[str, int], ...] | None = None
+    values: tuple[Part, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeText:
+    """The clauses.
+
+    Attributes:
+        target: parts of the table's name.
+        alias: of the table.
+        common_tables: WITH before MERGE.
+        source: with its alias.
+        source_name: what the source is called.
+        condition: behind ON.
+        clauses: in order.
+        returning: expressions.
+    """
+
+    target: tuple[str, ...]
+    alias: str | None
+    common_tables: Part
+    source: Part
+    source_name: str
+    condition: Part
+    clauses: tuple[ClauseText, ...]
+    returning: Part
+
+
+def read_merge(statement: WriteText) -> MergeText:
+    """Read a MERGE.
+
+    Raises:
+        InvalidInputError: a syntax error, with its place.
+    """
+    reader = Reader(statement)
+    common_tables = skip_common_tables(reader)
+    reader.expect("MERGE")
+    reader.take("INTO")
+    target = reader.names("The name of a table")
+    alias = None
+    if reader.take("AS") or (reader.text.is_name(reader.at) and reader.word != "USING"):
+        alias = reader.name("An alias")
+    reader.expect("USING")
+    source, source_name = _source(reader)
+    reader.expect("ON")
+    condition = reader.until(("WHEN",))
+    if not condition:
+        raise reader.error("A condition is expected behind ON")
+    clauses = []
+    while reader.take("WHEN"):
+        clauses.append(_clause(reader))
+    if not clauses:
+        raise reader.error("WHEN [NOT] MATCHED .. THEN .. is expected")
+    answer = read_returning(reader)
+    reader.expect_end()
+    return MergeText(target, alias, common_tables, source, source_name, condition, tuple(clauses), answer)
+
+
+def _source(reader: Reader) -> tuple[Part, str]:
+    """A table, function or query, and what it is called."""
+    first, name = reader.at, "source"
+    if reader.word == "(":
+        reader.at = reader.closing() + 1
+    else:
+        name = reader.names("A table or a query in brackets")[-1]
+        if reader.word == "(":
+            reader.at = reader.closing() + 1
+    if reader.take("AS") or (reader.text.is_name(reader.at) and reader.word not in _ENDS_OF_SOURCE):
+        name = reader.name("An alias")
+        if reader.word == "(":
+            reader.at = reader.closing() + 1
+    return Part(first, reader.at), name
+
+
+def _clause(reader: Reader) -> ClauseText:
+    match = Match.MATCHED
+    if reader.take("NOT"):
+        match = Match.NOT_BY_TARGET
+    reader.expect("MATCHED")
+    if match is Match.NOT_BY_TARGET and reader.take("BY"):
+        if reader.take("SOURCE"):
+            match = Match.NOT_BY_SOURCE
+        else:
+            reader.expect("TARGET")
+    condition = Part(reader.at, reader.at)
+    if reader.take("AND"):
+        condition = reader.until(*_THEN)
+        if not condition:
+            raise reader.error("A condition is expected behind AND")
+    reader.expect("THEN")
+    if reader.take("DO", "NOTHING"):
+        return ClauseText(match, condition, Action.NOTHING)
+    if match is Match.NOT_BY_TARGET:
+        return _insert(reader, condition)
+    if reader.take("DELETE"):
+        return ClauseText(match, condition, Action.DELETE)
+    if not reader.take("UPDATE"):
+        raise reader.error("UPDATE, DELETE or DO NOTHING is expected")
+    reader.expect("SET")
+    if match is Match.MATCHED and reader.take("*"):
+        return ClauseText(match, condition, Action.UPDATE)
+    return ClauseText(match, condition, Action.UPDATE, reader.until(*_NEXT))
+
+
+def _insert(reader: Reader, condition: Part) -> ClauseText:
+    if not reader.take("INSERT"):
+        raise reader.error("INSERT or DO NOTHING is expected: there is no row of the table")
+    if reader.take("*") or reader.take("ROW"):
+        return ClauseText(Match.NOT_BY_TARGET, condition, Action.INSERT)
+    columns = reader.name_list("The name of a column") if reader.word == "(" else None
+    reader.expect("VALUES")
+    if reader.word != "(":
+        raise reader.error("Values in brackets are expected")
+    closing = reader.closing()
+    values = tuple(reader.separated(Part(reader.at + 1, closing)))
+    reader.at = closing + 1
+    return ClauseText(Match.NOT_BY_TARGET, condition, Action.INSERT, columns=columns, values=values)

@@ -1,0 +1,1 @@
+"""What a statement reads before it writes."""

@@ -1,0 +1,1 @@
+"""The text of a statement that writes, and what is read of it."""

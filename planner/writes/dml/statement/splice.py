@@ -1,0 +1,138 @@
+"""The query that a writing statement reads with, spliced from the client's own text.
+
+What the client wrote is copied token by token, never regenerated, so that all of DataFusion's syntax survives
+and errors find their way back to the place that they are about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from memwal.errors import LanceGatewayError
+from planner.sql.tokens import at_position
+from planner.writes.dml.statement.reader import Part, WriteText
+
+__all__ = ["Splice", "SplicedQuery", "retold"]
+
+
+def retold(error: LanceGatewayError, message: str) -> LanceGatewayError:
+    """The same error with another message; what else it carries stays."""
+    kind = type(error)
+    # Not called like a class: some take more than a message.
+    made = kind.__new__(kind, message)
+    made.__dict__.update(error.__dict__)
+    return made
+
+
+_PLACE = re.compile(r" at line (\d+), column (\d+):\n.*?\n *\^", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """Characters `start` to `end` of the query are those of the statement from `origin` on."""
+
+    start: int
+    end: int
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplicedQuery:
+    """A query made of parts of a statement.
+
+    Attributes:
+        sql: its text, with parameters numbered anew.
+        ordinals: of its parameters in the statement.
+        original: the statement's text.
+    """
+
+    sql: str
+    ordinals: tuple[int, ...]
+    original: str
+    copied: tuple[_Copied, ...] = ()
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Errors that show a place in the query show it in the statement."""
+        try:
+            yield
+        except LanceGatewayError as error:
+            told = self._told(str(error))
+            if told == str(error):
+                raise
+            raise retold(error, told) from error
+
+    def _told(self, message: str) -> str:
+        message = message.replace(self.sql, self.original)
+        found = _PLACE.search(message)
+        if found is None:
+            return message
+        lines = self.sql.split("\n")
+        line, column = int(found[1]), int(found[2])
+        place = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
+        origin = self._origin(place)
+        return at_position(self.original, origin, message[: found.start()]) + message[found.end() :]
+
+    def _origin(self, place: int) -> int:
+        """The place in the statement, or the nearest copied one before it."""
+        nearest = 0
+        for one in self.copied:
+            if one.start <= place:
+                nearest = one.origin + min(place, one.end) - one.start
+        return nearest
+
+
+class Splice:
+    """Builds a query.
+
+    Args:
+        statement: whose parts are copied.
+    """
+
+    def __init__(self, statement: WriteText) -> None:
+        self._statement = statement
+        self._texts: list[str] = []
+        self._length = 0
+        self._copied: list[_Copied] = []
+        self._ordinals: list[int] = []
+
+    def add(self, text: str) -> Splice:
+        """Append text of our own."""
+        self._texts.append(text)
+        self._length += len(text)
+        return self
+
+    def copy(self, part: Part) -> Splice:
+        """Append a part of the statement."""
+        text, slots = self._statement.text, self._statement.slots
+        if not part:
+            return self
+        position = text.start(part.first)
+        for at in range(part.first, part.end):
+            ordinal = slots.get(at)
+            if ordinal is not None:
+                self._verbatim(position, text.start(at))
+                position = text.end(at + (text.words[at] == "$"))
+                self.parameter(ordinal)
+        self._verbatim(position, text.end(part.end - 1))
+        return self
+
+    def parameter(self, ordinal: int) -> Splice:
+        """Append a parameter of the statement."""
+        if ordinal not in self._ordinals:
+            self._ordinals.append(ordinal)
+        return self.add(f"${self._ordinals.index(ordinal) + 1}")
+
+    def query(self) -> SplicedQuery:
+        """What was built."""
+        return SplicedQuery(
+            "".join(self._texts), tuple(self._ordinals), self._statement.sql, tuple(self._copied)
+        )
+
+    def _verbatim(self, start: int, end: int) -> None:
+        if end > start:
+            self._copied.append(_Copied(self._length, self._length + end - start, start))
+            self.add(self._statement.sql[start:end])

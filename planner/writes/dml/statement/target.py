@@ -1,0 +1,220 @@
+"""The table that a statement writes to, and whether the principal may."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from memwal.creating import not_null_columns
+from memwal.errors import (
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnsupportedError,
+)
+from planner.access.rights import Access
+from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table
+from planner.plans.query_planner import QueryPlanner
+from planner.plans.results import altered
+from planner.sql.tokens import fold, quote
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.state.catalog import CATALOG, SCHEMA
+from planner.tables.state.table import Table
+
+__all__ = ["Target", "check_may_write", "find_target", "named_table"]
+
+_NOT_WRITABLE = frozenset({SYSTEM_SCHEMA, "information_schema"})
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A table that may be written.
+
+    Attributes:
+        table: of the catalog.
+        base: its newest version when the statement was prepared.
+        schema: of rows as they are written: columns in the table's order, with its own types.
+        required: columns that must not be NULL.
+    """
+
+    table: Table
+    base: BaseTable
+    schema: pa.Schema
+    required: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Of the table."""
+        return self.table.name
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Key columns, in key order."""
+        return self.base.primary_key
+
+    @cached_property
+    def region_columns(self) -> tuple[str, ...]:
+        """Columns from which the region of a row follows, besides the key."""
+        details = self.base.details
+        if details is None or not details.region_specs:
+            return ()
+        sources = {source for one in details.region_specs[-1].fields for source in one.source_ids}
+        found = [self.base.field_names[source] for source in sources if source in self.base.field_names]
+        return tuple(name for name in self.schema.names if name in found and name not in self.key)
+
+    @cached_property
+    def place_columns(self) -> tuple[str, ...]:
+        """The key, and what else it takes to find the region of a row."""
+        return (*self.key, *self.region_columns)
+
+    @cached_property
+    def spelt(self) -> Mapping[str, int]:
+        """Column -> its place."""
+        return {name: at for at, name in enumerate(self.schema.names)}
+
+    def check_column(self, name: str) -> None:
+        """Refuse a column that the table does not have.
+
+        Raises:
+            InvalidInputError: names those that come close.
+        """
+        if name in self.spelt:
+            return
+        folded = [other for other in self.schema.names if fold(other) == fold(name)]
+        near = folded or difflib.get_close_matches(name, self.schema.names, n=3)
+        if folded:
+            hint = f"write {quote(folded[0])} in double quotes"
+        elif near:
+            hint = f"did you mean {' or '.join(map(repr, near))}?"
+        else:
+            hint = f"it has {', '.join(self.schema.names[:40])}"
+        msg = f"table {self.name!r} has no column {name!r}: {hint}"
+        raise InvalidInputError(msg)
+
+    def check_key(self, what: str) -> None:
+        """Refuse what needs a primary key.
+
+        Raises:
+            PreconditionError: the table has none.
+        """
+        if not self.key:
+            msg = (
+                f"table {self.name!r} has no primary key, so {what} can't name the rows that it changes: "
+                "only INSERT is possible; make a table with PRIMARY KEY (..) and copy the rows"
+            )
+            raise PreconditionError(msg)
+
+    def check_unaltered(self, sql: str) -> None:
+        """Make sure that the table still has the columns that the statement was prepared for.
+
+        Raises:
+            PreconditionError: it was altered.
+        """
+        newest = self.table.recent_base()
+        if newest is not self.base and not self.is_like(newest):
+            raise altered(sql)
+
+    def is_like(self, base: BaseTable) -> bool:
+        """Whether rows for this table fit another version of it, or one that was made anew."""
+        known = self.base.details
+        return (
+            written_schema(base).equals(self.schema)
+            and base.primary_key == self.key
+            and base.details is not None
+            and known is not None
+            and base.details.region_specs == known.region_specs
+        )
+
+
+def named_table(parts: Sequence[str]) -> str:
+    """The table that a name with dots means.
+
+    Raises:
+        NotFoundError: a catalog or schema that does not exist.
+        UnsupportedError: tables of a schema that nobody writes.
+        InvalidInputError: too many parts.
+    """
+    *qualifiers, name = parts
+    if len(qualifiers) > 2:
+        msg = f"a table's name has at most three parts (catalog.schema.table), not {'.'.join(parts)!r}"
+        raise InvalidInputError(msg)
+    if len(qualifiers) == 2 and qualifiers[0] != CATALOG:
+        msg = f"Catalog {qualifiers[0]!r} does not exist; the only one is {CATALOG!r}"
+        raise NotFoundError(msg)
+    if qualifiers and qualifiers[-1] in _NOT_WRITABLE:
+        msg = f"{'.'.join(parts)} is a system table, which is only read: write to tables of schema {SCHEMA!r}"
+        raise UnsupportedError(msg)
+    if qualifiers and qualifiers[-1] != SCHEMA:
+        msg = f"Schema {qualifiers[-1]!r} does not exist; the only one is {SCHEMA!r}"
+        raise NotFoundError(msg)
+    return name
+
+
+def check_may_write(engine: QueryPlanner, name: str, access: Access) -> None:
+    """The one check of all that write to a table, change it or drop it.
+
+    Args:
+        engine: that the statement came to.
+        name: of the table.
+        access: rights of the principal.
+
+    Raises:
+        NotFoundError: there is no such table for this principal.
+        PermissionDeniedError: the principal may read it, and not write it.
+        UnsupportedError: it is a view.
+    """
+    visible = engine.visible(access)
+    if not visible.has_table(name):
+        if access.of(name) is not None and engine.catalog.view_sql(name) is not None:
+            msg = f"{name!r} is a view, which can't be written: write to the tables that it reads"
+            raise UnsupportedError(msg)
+        raise unknown_table(name, visible.names())
+    rights = access.of(name)
+    if not access.may_write(name):
+        msg = f"user {access.user!r} may not write to table {name!r}: an administrator must grant it"
+        raise PermissionDeniedError(msg)
+    if rights is None or not rights.is_unrestricted:
+        # What can't be seen would be lost, or could be guessed from what happens.
+        msg = (
+            f"user {access.user!r} may not write to table {name!r}, since a policy hides some of its rows or "
+            "columns from them: only those who see all of it can write it"
+        )
+        raise PermissionDeniedError(msg)
+
+
+def written_schema(base: BaseTable) -> pa.Schema:
+    """Columns of rows as they are written, as the table declares them."""
+    declared: pa.Schema = base.dataset.schema
+    return declared
+
+
+def find_target(engine: QueryPlanner, parts: Sequence[str], access: Access) -> Target:
+    """The table that a statement names as its target.
+
+    Args:
+        engine: that the statement came to.
+        parts: of the name.
+        access: rights of the principal.
+
+    Raises:
+        LanceGatewayError: there is no such table, or it can't be written.
+    """
+    name = named_table(parts)
+    check_may_write(engine, name, access)
+    table = engine.catalog.table(name)
+    base = table.recent_base()
+    if engine.catalog.writing is None:
+        table.writer()  # says why not
+    if base.details is None:
+        msg = (
+            f"table {name!r} has no MemWAL, so it takes no streaming writes: "
+            f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
+        )
+        raise PreconditionError(msg)
+    schema = written_schema(base)
+    return Target(table, base, schema, frozenset({*base.primary_key, *not_null_columns(schema)}))

@@ -1,0 +1,86 @@
+"""Writing statements of other dialects, as they are written here.
+
+sqlglot parses them; what is said in other words elsewhere becomes a clause of ours, and expressions are
+translated as those of queries are.
+
+    mysql      INSERT .. ON DUPLICATE KEY UPDATE a = VALUES(a)     ON CONFLICT .. DO UPDATE SET a = excluded.a
+    mysql      REPLACE INTO t ..                                   INSERT INTO t ..
+    bigquery   INSERT ROW                                          INSERT *
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from memwal.errors import InvalidInputError, UnsupportedError
+from planner.sql.dialects import names
+from planner.sql.dialects.names import KnownNames
+from planner.sql.dialects.source import DialectSource, statements_of
+from planner.sql.dialects.translate import looked_up, said_natively, syntax_error, translating
+
+__all__ = ["is_dml", "native_dml"]
+
+_WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge|truncate)\b", re.IGNORECASE)
+_WORDS = frozenset({"insert", "replace", "update", "delete", "merge", "truncate"})
+_MAYBE_QUERY = frozenset({"with", "explain"})
+_STATEMENTS = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable)
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?(?:VERBOSE\s+)?", re.IGNORECASE)
+_REPLACE = re.compile(r"^(\s*)REPLACE(?=\s+INTO\b)", re.IGNORECASE)
+
+
+def is_dml(word: str, sql: str) -> bool:
+    """Whether a statement with this first word may write rows."""
+    return word in _WORDS or (word in _MAYBE_QUERY and _WRITES.search(sql) is not None)
+
+
+def native_dml(sql: str, dialect: str, known: KnownNames) -> str | None:
+    """Translate one statement that writes.
+
+    Args:
+        sql: in the dialect.
+        dialect: its name.
+        known: the tables that there are: decides about capitals in dialects that don't.
+
+    Returns:
+        None for a query, which only looks like a statement that writes.
+
+    Raises:
+        InvalidInputError: a syntax error, with line and excerpt.
+        UnsupportedError: a construct that can't be said, with line and excerpt.
+    """
+    explain = _EXPLAIN.match(sql)
+    if explain is not None:
+        text = native_dml(sql[explain.end() :], dialect, known)
+        return None if text is None else explain[0] + text
+    with translating(dialect):
+        # sqlglot does not read REPLACE; of the same length, so that places stay as they are.
+        source = DialectSource.of(_REPLACE.sub(lambda found: f"{found[1]}INSERT ", sql), dialect)
+        try:
+            trees = statements_of(source.text, dialect)
+        except ParseError as error:
+            raise syntax_error(source, error) from None
+        if len(trees) == 1 and isinstance(trees[0], exp.Query):
+            return None
+        if len(trees) != 1 or not isinstance(trees[0], _STATEMENTS):
+            msg = f"{dialect} SQL: one INSERT, UPDATE, DELETE or MERGE is expected; write it in postgres SQL"
+            raise InvalidInputError(msg) if len(trees) != 1 else UnsupportedError(msg)
+        (tree,) = trees
+        _reworded(tree)
+        return said_natively(tree, source, *looked_up(names.tables(tree), dialect, known))
+
+
+def _reworded(tree: exp.Expr) -> None:
+    """Say in our words what has others."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        if call.name.upper() == "VALUES" and len(call.expressions) == 1:
+            column = call.expressions[0]
+            name = column.this if isinstance(column, exp.Column) else column
+            call.replace(exp.Column(this=name.copy(), table=exp.to_identifier("excluded")))
+    for column in list(tree.find_all(exp.Column)):
+        name = column.this
+        is_bare = len(column.parts) == 1 and isinstance(name, exp.Identifier) and not name.quoted
+        if is_bare and name.name.upper() == "DEFAULT":
+            column.replace(exp.Var(this="DEFAULT"))

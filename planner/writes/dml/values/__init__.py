@@ -1,0 +1,1 @@
+"""Values of any type as values of a table's columns."""

@@ -1,0 +1,322 @@
+"""Values of one type as values of another, by SQL's rules of assignment: nothing is lost, or it is refused.
+
+Every function here works on whole arrays and raises `pa.ArrowInvalid`, `pa.ArrowNotImplementedError` or
+`MisfitError` where some value does not fit; `assignment` finds out which.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from planner.sql.vector_text import read_vector
+
+__all__ = ["MISFITS", "MisfitError", "converted"]
+
+_ZONE = r"(?i)([0-9]z|utc|:[0-9.:]*[+-][0-9]{2}(:?[0-9]{2})?)$"
+_MAX_DECIMAL = 38
+_UNITS = ("s", "ms", "us", "ns")
+_types = pa.types
+
+
+class MisfitError(ValueError):
+    """A value that does not fit, and why; or a type whose values never do."""
+
+
+MISFITS = (MisfitError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError)
+
+
+def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values as ones of another type.
+
+    Raises:
+        MisfitError: one of them does not fit; so do Arrow's own errors.
+    """
+    source = values.type
+    if source.equals(kind):
+        return values
+    if _types.is_null(source):
+        return pa.nulls(len(values), kind)
+    if isinstance(source, pa.BaseExtensionType):
+        return converted(values.storage, kind)
+    if _types.is_dictionary(source):
+        return converted(values.dictionary_decode(), kind)
+    if _types.is_run_end_encoded(source):
+        return converted(pc.run_end_decode(values), kind)
+    if _types.is_string_view(source) or _types.is_binary_view(source):
+        return converted(values.cast(pa.large_string() if _is_text(source) else pa.large_binary()), kind)
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, converted(values, kind.storage_type))
+    if _types.is_dictionary(kind):
+        encoded = converted(values, kind.value_type).dictionary_encode()
+        return encoded.cast(kind)
+    return _rule(source, kind)(values, kind)
+
+
+def _rule(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    """How values of one type become ones of another."""
+    if _is_list(kind):
+        if _is_text(source):
+            return _parsed_lists
+        return _lists if _is_list(source) or _is_view(source) else _never
+    if _types.is_struct(kind):
+        return _structs if _types.is_struct(source) else _never
+    if _types.is_nested(source) or _types.is_nested(kind):
+        return _cast if _types.is_map(kind) and _types.is_map(source) else _never
+    if _is_text(source):
+        return _from_text(kind)
+    if _is_text(kind):
+        # Numbers and times have a text; bytes are one if they are UTF-8.
+        return _cast
+    return _between_scalars(source, kind)
+
+
+def _between_scalars(source: pa.DataType, kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if _is_binary(source) or _is_binary(kind):
+        if not (_is_binary(source) and _is_binary(kind)):
+            return _never
+        return _fixed_bytes if _types.is_fixed_size_binary(kind) else _cast
+    if _types.is_boolean(kind) or _types.is_boolean(source):
+        return _zero_or_one if _types.is_integer(source) else _never
+    if _types.is_floating(kind):
+        return _floats if _is_number(source) else _never
+    if _types.is_decimal(kind):
+        return _decimals if _is_number(source) else _never
+    if _is_number(source) or _is_number(kind):
+        return _cast if _is_number(source) and _is_number(kind) else _never
+    if _types.is_timestamp(source) and _types.is_date(kind):
+        return _dates
+    return _moments if _is_moment(source) and _is_moment(kind) else _cast
+
+
+def _from_text(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if _types.is_timestamp(kind):
+        return _parsed_timestamps
+    if _types.is_time(kind):
+        return _parsed_times
+    if _types.is_fixed_size_binary(kind):
+        return lambda values, wanted: _fixed_bytes(values.cast(pa.binary()), wanted)
+    if _types.is_decimal(kind):
+        return _parsed_decimals
+    if _is_number(kind) or _types.is_boolean(kind) or _types.is_date(kind):
+        return lambda values, wanted: _cast(pc.utf8_trim_whitespace(values), wanted)
+    if _types.is_duration(kind) or _types.is_interval(kind):
+        return _never
+    return _cast
+
+
+def _never(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if values.null_count == len(values) and len(values):
+        return pa.nulls(len(values), kind)
+    msg = f"values of type {values.type} can't be stored as {kind}"
+    raise MisfitError(msg)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values.cast(kind)
+
+
+def _floats(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if _types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    # Rounding is what floating point does; becoming infinite is not.
+    found = values.cast(kind, safe=False) if _types.is_floating(values.type) else values.cast(kind)
+    if _types.is_floating(values.type) and kind.bit_width < values.type.bit_width:
+        wide = found.cast(pa.float64()) if kind == pa.float16() else found
+        grown = pc.and_(pc.is_inf(wide), pc.invert(pc.is_inf(values)))
+        if pc.any(grown).as_py():
+            msg = f"out of range for {kind}"
+            raise MisfitError(msg)
+    return found
+
+
+def _decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if _types.is_integer(values.type):
+        width = (
+            pa.decimal256(76, kind.scale) if kind.bit_width > 128 else pa.decimal128(_MAX_DECIMAL, kind.scale)
+        )
+        return values.cast(width).cast(kind)
+    if _types.is_decimal(values.type) and values.type.scale > kind.scale:
+        # As SQL says; more digits before the point than there is room for are refused.
+        values = pc.round(values, kind.scale, "half_towards_infinity")
+    return values.cast(kind)
+
+
+def _zero_or_one(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not _types.is_boolean(kind):
+        return _never(values, kind)
+    if not pc.all(pc.is_in(values, value_set=pa.array([0, 1, None], values.type))).as_py():
+        msg = "neither 0 nor 1"
+        raise MisfitError(msg)
+    return values.cast(kind)
+
+
+def _dates(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    naive = values.cast(pa.timestamp(values.type.unit))
+    return pc.floor_temporal(naive, unit="day").cast(kind)
+
+
+def _moments(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times in other units: what is finer than the column's unit is cut off."""
+    if _UNITS.index(values.type.unit) > _UNITS.index(kind.unit):
+        return values.cast(kind, safe=False)
+    return values.cast(kind)
+
+
+def _fixed_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    wrong = pc.not_equal(pc.binary_length(values), kind.byte_width)
+    if pc.any(wrong).as_py():
+        msg = f"it has not {kind.byte_width} bytes"
+        raise MisfitError(msg)
+    return values.cast(kind)
+
+
+def _parsed_timestamps(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Text as points in time; without a zone they are taken as UTC where the column has one."""
+    text = pc.utf8_trim_whitespace(_cast(values, pa.string()))
+    zoned = pc.fill_null(pc.match_substring_regex(text, _ZONE), False)  # noqa: FBT003
+    naive_kind = pa.timestamp(kind.unit)
+    if not pc.any(zoned).as_py():
+        return _read_moments(text, naive_kind).cast(kind)
+    if kind.tz is None:
+        msg = "it has a time zone, and the column has none"
+        raise MisfitError(msg)
+    utc = pa.timestamp(kind.unit, "UTC")
+    nothing = pa.scalar(None, pa.string())
+    with_zone = _read_moments(pc.if_else(zoned, text, nothing), utc)
+    without = _read_moments(pc.if_else(zoned, nothing, text), naive_kind).cast(utc)
+    return pc.coalesce(with_zone, without).cast(kind)
+
+
+def _read_moments(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Arrow refuses more digits than the unit has."""
+    try:
+        return text.cast(kind)
+    except pa.ArrowInvalid:
+        if kind.unit == "ns":
+            raise
+    return _moments(text.cast(pa.timestamp("ns", kind.tz)), kind)
+
+
+def _parsed_decimals(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    text = pc.utf8_trim_whitespace(values)
+    try:
+        return text.cast(kind)
+    except pa.ArrowInvalid:
+        try:
+            numbers = pa.array([None if one is None else decimal.Decimal(one) for one in text.to_pylist()])
+        except decimal.InvalidOperation as error:
+            msg = "no number"
+            raise MisfitError(msg) from error
+    return converted(numbers, kind)
+
+
+def _parsed_times(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Text such as '12:30:00' as times of day."""
+    text = pc.utf8_trim_whitespace(_cast(values, pa.string()))
+    moments = pc.binary_join_element_wise(pa.scalar("1970-01-01 "), text, "").cast(pa.timestamp(kind.unit))
+    return moments.cast(kind)
+
+
+def _parsed_lists(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Text such as '[0.1, 2]' as lists of numbers."""
+    if not _is_number(kind.value_type):
+        return _never(values, kind)
+    found = []
+    for text in values.to_pylist():
+        numbers = None if text is None else read_vector(text)
+        if numbers is None and text is not None:
+            msg = "no list of numbers such as '[0.1, 2]'"
+            raise MisfitError(msg)
+        found.append(numbers)
+    return converted(pa.array(found, pa.list_(pa.float64())), kind)
+
+
+def _lists(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if _types.is_fixed_size_list(kind):
+        return _vectors(values, kind)
+    made = pa.ListArray if _types.is_list(kind) else pa.LargeListArray
+    inner = converted(values.flatten(), kind.value_type)
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    ends = np.zeros(len(values) + 1, np.int32 if _types.is_list(kind) else np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    mask = pc.is_null(values) if values.null_count else None
+    return made.from_arrays(pa.array(ends), inner, type=kind, mask=mask)
+
+
+def _vectors(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Lists as lists of one length, which must have it."""
+    size = kind.list_size
+    lengths = pc.list_value_length(values)
+    if _types.is_fixed_size_list(values.type):
+        if values.type.list_size != size:
+            msg = f"it has {values.type.list_size} dimensions, and {size} are needed"
+            raise MisfitError(msg)
+    elif pc.any(pc.not_equal(lengths, size)).as_py():
+        wrong = pc.filter(lengths, pc.not_equal(lengths, size))[0].as_py()
+        msg = f"it has {wrong} dimensions, and {size} are needed"
+        raise MisfitError(msg)
+    flat = values.flatten()  # of those that are not NULL
+    inner = converted(flat, kind.value_type)
+    if _types.is_floating(kind.value_type) and inner.null_count:
+        msg = "a vector has no NULLs"
+        raise MisfitError(msg)
+    if not values.null_count:
+        return pa.FixedSizeListArray.from_arrays(inner, type=kind)
+    valid = np.asarray(pc.is_valid(values))
+    places = np.repeat(np.where(valid, np.cumsum(valid) - 1, 0) * size, size) + np.tile(
+        np.arange(size), len(values)
+    )
+    filled = inner if len(inner) else pa.nulls(size, kind.value_type)
+    return pa.FixedSizeListArray.from_arrays(filled.take(pa.array(places)), type=kind, mask=pa.array(~valid))
+
+
+def _structs(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    names = [field.name for field in kind]
+    for field in values.type:
+        if field.name not in names:
+            msg = f"it has a field {field.name!r}, and the column has {', '.join(names)}"
+            raise MisfitError(msg)
+    given = {field.name: at for at, field in enumerate(values.type)}
+    children = dict(zip(given, values.flatten(), strict=True))
+    arrays = [
+        converted(children[field.name], field.type)
+        if field.name in children
+        else pa.nulls(len(values), field.type)
+        for field in kind
+    ]
+    mask = pc.is_null(values) if values.null_count else None
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=mask)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(_types.is_string(kind) or _types.is_large_string(kind) or _types.is_string_view(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(
+        _types.is_binary(kind)
+        or _types.is_large_binary(kind)
+        or _types.is_binary_view(kind)
+        or _types.is_fixed_size_binary(kind)
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(_types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind))
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(_types.is_timestamp(kind) or _types.is_time(kind) or _types.is_duration(kind))
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(_types.is_list_view(kind) or _types.is_large_list_view(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(_types.is_integer(kind) or _types.is_floating(kind) or _types.is_decimal(kind))

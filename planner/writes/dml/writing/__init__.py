@@ -1,0 +1,1 @@
+"""Write rows, retry where another writer was first, and return what was written."""

@@ -1,0 +1,83 @@
+"""Which id a region has, and what an id stands for."""
+
+import pytest
+
+from memwal.base.index_details import RegionField, RegionSpec
+from memwal.regions.manifest import RegionManifest
+from memwal.regions.region_ids import (
+    doubles,
+    is_retired,
+    lancedb_region_id,
+    may_be_identity,
+    own_region_id,
+    region_id_of,
+    values_by_id,
+)
+from memwal.transforms.transforms import BucketHash
+
+BUCKET = RegionSpec(1, (RegionField("bucket", (0,), "bucket", None, "int32", {"num_buckets": "4"}),))
+IDENTITY = RegionSpec(1, (RegionField("bucket", (0,), "identity", None, "int64"),))
+UNSHARDED = RegionSpec(1, (RegionField("bucket", (), "unsharded", None, "int32"),))
+
+
+def raw(value: int, size: int = 4) -> bytes:
+    return value.to_bytes(size, "little")
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "expected"),
+    [  # as lancedb 0.40 names them
+        (BUCKET, raw(0), "4a388480-a25b-59a8-b058-24217f980256"),
+        (IDENTITY, raw(1, 8), "d2e289e0-8bef-529d-9036-907161abc5f8"),
+        (UNSHARDED, raw(0), "aa48498d-ac91-59e2-8452-69f46010ace2"),
+    ],
+)
+def test_lancedb_names_a_region_by_its_value(spec: RegionSpec, value: bytes, expected: str):
+    assert lancedb_region_id(spec, (value,)) == expected
+    assert region_id_of(spec, (value,), "some table") == expected
+    named = values_by_id(spec, expected)
+    assert named == ({} if spec is IDENTITY else {"bucket": value})
+    assert may_be_identity(spec, expected) == (spec is IDENTITY)
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [
+        (BUCKET, None),
+        (BUCKET, raw(4)),
+        (IDENTITY, None),
+        (UNSHARDED, raw(1)),
+        (RegionSpec(2, BUCKET.fields), raw(0)),
+        (RegionSpec(1, (RegionField("y", (0,), "year", None, "int32"),)), raw(0)),
+        (RegionSpec(1, (RegionField("e", (0,), None, "col0 % 3", "int32"),)), raw(0)),
+        (RegionSpec(1, (RegionField("i", (0,), "identity", None, "date32"),)), raw(0)),
+        (RegionSpec(1, (RegionField("i", (0,), "identity", None, "double"),)), raw(0, 8)),
+        (RegionSpec(1, (RegionField("b", (0,), "bucket", None, "int32", {"num_buckets": "x"}),)), raw(0)),
+    ],
+)
+def test_what_lancedb_can_not_write_has_an_id_of_our_own(spec: RegionSpec, value: bytes | None):
+    assert lancedb_region_id(spec, (value,)) is None
+    assert region_id_of(spec, (value,), "a") == own_region_id(spec, (value,), "a")
+    assert region_id_of(spec, (value,), "a") != region_id_of(spec, (value,), "b")
+
+
+def test_lancedb_knows_one_reading_of_bucket_and_specs_of_one_field():
+    assert lancedb_region_id(BUCKET, (raw(0),), BucketHash.SPECIFICATION) is None
+    two = RegionSpec(1, (*BUCKET.fields, RegionField("y", (1,), "year", None, "int32")))
+    assert lancedb_region_id(two, (raw(0), raw(2020))) is None
+
+
+def test_regions_of_the_same_value_are_found_where_one_is_lancedbs():
+    own, other = own_region_id(BUCKET, (raw(0),)), own_region_id(BUCKET, (raw(1),))
+    named = lancedb_region_id(BUCKET, (raw(0),))
+    assert named is not None
+    manifests = [
+        RegionManifest(own, 1, 0, 0, 0, 1, (), 1, {"bucket": raw(0)}),
+        RegionManifest(other, 1, 0, 0, 0, 1, (), 1, {"bucket": raw(1)}),
+        RegionManifest(named, 1, 0, 0, 0, 1, (), 1),
+    ]
+    ((found, lancedb),) = doubles([BUCKET], manifests)
+    assert (found.region_id, lancedb.region_id) == (own, named)
+    assert not is_retired(found, 0)
+    assert doubles([BUCKET], manifests[:2]) == ()
+    assert doubles([BUCKET, RegionSpec(2, BUCKET.fields)], manifests) == ()

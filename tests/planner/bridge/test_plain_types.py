@@ -1,0 +1,157 @@
+"""Results: plain types, and batches under exactly the schema that was advertised."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from memwal.errors import LanceGatewayError
+from planner.bridge.plain_types import bindable_type, conform, laid_out, plain_schema, plain_type
+
+
+@pytest.mark.parametrize(
+    ("data_type", "plain"),
+    [
+        (pa.int32(), pa.int32()),
+        (pa.string_view(), pa.string()),
+        (pa.binary_view(), pa.binary()),
+        (pa.dictionary(pa.int8(), pa.string()), pa.string()),
+        (pa.run_end_encoded(pa.int32(), pa.int64()), pa.int64()),
+        (pa.list_(pa.string_view()), pa.list_(pa.string())),
+        (pa.list_view(pa.int32()), pa.list_(pa.int32())),
+        (pa.large_list(pa.string_view()), pa.large_list(pa.string())),
+        (pa.list_(pa.float32(), 3), pa.list_(pa.float32(), 3)),
+        (
+            pa.struct([pa.field("a", pa.string_view(), nullable=False)]),
+            pa.struct([pa.field("a", pa.string(), nullable=False)]),
+        ),
+        (pa.map_(pa.string_view(), pa.string_view()), pa.map_(pa.string(), pa.string())),
+    ],
+)
+def test_a_schema_is_advertised_with_plain_types(data_type: pa.DataType, plain: pa.DataType) -> None:
+    schema = pa.schema([pa.field("a", data_type, nullable=False, metadata={"b": "c"})], metadata={"d": "e"})
+    expected = pa.schema([pa.field("a", plain, nullable=False)])
+    assert plain_schema(schema).equals(expected, check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["a", None, "b"]).cast(pa.string_view()),
+        pa.array(["a", None, "b"]).dictionary_encode(),
+        pa.array(["a", None, "b"]).cast(pa.large_string()),
+    ],
+)
+def test_a_batch_is_cast_to_what_was_advertised(column: pa.Array) -> None:
+    schema = pa.schema([("a", pa.string())])
+    batch = conform(pa.record_batch({"a": column}), schema)
+    assert batch.schema == schema
+    assert batch.column(0).to_pylist() == ["a", None, "b"]
+
+
+LISTS = [[1, None, 3], None, [2], [], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("view", "plain"),
+    [
+        (pa.list_view(pa.int64()), pa.list_(pa.int64())),
+        (pa.large_list_view(pa.int64()), pa.large_list(pa.int64())),
+    ],
+)
+@pytest.mark.parametrize("part", [slice(None), slice(2, 4), slice(1, 2), slice(0, 0)])
+def test_list_views_become_lists(view: pa.DataType, plain: pa.DataType, part: slice) -> None:
+    column = pa.array(LISTS, view)[part]
+    batch = conform(pa.record_batch({"a": column}), pa.schema([("a", plain)]))
+    batch.validate(full=True)
+    assert batch.column(0).to_pylist() == LISTS[part]
+
+
+def test_what_is_nested_in_them_is_laid_out_too() -> None:
+    ends = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))
+    assert laid_out(ends).to_pylist() == ["a", "a", "b"]
+    nested = laid_out(pa.array([[[1], None], []], pa.list_view(pa.list_view(pa.int8()))))
+    nested.validate(full=True)
+    assert nested.type == pa.list_(pa.list_(pa.int8()))
+    assert nested.to_pylist() == [[[1], None], []]
+
+
+def test_a_batch_takes_the_advertised_nullability() -> None:
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+    assert conform(pa.record_batch({"a": [1]}), schema).schema == schema
+    with pytest.raises(LanceGatewayError, match="'a' was advertised without NULLs and holds 1"):
+        conform(pa.record_batch({"a": pa.array([None], pa.int64())}), schema)
+
+
+def test_a_batch_that_does_not_fit_is_refused() -> None:
+    schema = pa.schema([("a", pa.int8())])
+    with pytest.raises(LanceGatewayError, match="does not fit the advertised int8"):
+        conform(pa.record_batch({"a": [1000]}), schema)
+    with pytest.raises(LanceGatewayError, match=r"\['b', 'c'\], advertised were \['a'\]"):
+        conform(pa.record_batch({"b": [1], "c": [2]}), schema)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "plain"),
+    [
+        (pa.uint8(), pa.int16()),
+        (pa.uint16(), pa.int32()),
+        (pa.uint32(), pa.int64()),
+        (pa.uint64(), pa.decimal128(20, 0)),
+        (pa.int64(), pa.int64()),
+        (pa.float16(), pa.float32()),
+        (pa.decimal32(4, 1), pa.decimal128(4, 1)),
+        (pa.decimal64(12, 1), pa.decimal128(12, 1)),
+        (pa.decimal256(50, 3), pa.decimal256(50, 3)),
+        (pa.string_view(), pa.string()),
+        (pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us")),
+        (pa.list_(pa.float16(), 4), pa.list_(pa.float32(), 4)),
+        (pa.list_(pa.struct([("a", pa.uint8())])), pa.list_(pa.struct([("a", pa.int16())]))),
+        (pa.map_(pa.uint8(), pa.uint16()), pa.map_(pa.int16(), pa.int32())),
+    ],
+)
+def test_the_jdbc_driver_gets_types_that_it_reads_rightly(data_type: pa.DataType, plain: pa.DataType) -> None:
+    assert plain_type(data_type, "jdbc") == plain
+
+
+@pytest.mark.parametrize(
+    ("values", "plain", "expected"),
+    [
+        (pa.array([200, None], pa.uint8()), pa.int16(), [200, None]),
+        (pa.array([2**64 - 1], pa.uint64()), pa.decimal128(20, 0), [Decimal(2**64 - 1)]),
+        (pa.array([[0.5]], pa.list_(pa.float16())), pa.list_(pa.float32()), [[0.5]]),
+        (
+            pa.array([3600], pa.timestamp("s", "Europe/Berlin")),
+            pa.timestamp("s"),
+            [dt.datetime(1970, 1, 1, 1)],
+        ),
+    ],
+)
+def test_no_value_is_lost_on_the_jdbc_driver(
+    values: pa.Array, plain: pa.DataType, expected: list[object]
+) -> None:
+    batch = conform(pa.record_batch({"a": values}), pa.schema([("a", plain)]))
+    assert batch.column(0).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("data_type", "bound"),
+    [
+        (pa.int8(), pa.int64()),
+        (pa.uint32(), pa.int64()),
+        (pa.uint64(), pa.uint64()),
+        (pa.timestamp("ns"), pa.timestamp("ms")),
+        (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")),
+        (pa.time64("us"), pa.time32("ms")),
+        (pa.date64(), pa.date32()),
+        (pa.string(), pa.string()),
+        (pa.float16(), pa.float32()),
+        (pa.decimal32(5, 2), pa.decimal128(5, 2)),
+        (pa.list_(pa.float16(), 4), pa.list_(pa.float32(), 4)),
+    ],
+)
+def test_the_jdbc_driver_binds_what_can_be_cast(data_type: pa.DataType, bound: pa.DataType) -> None:
+    assert bindable_type(data_type, "jdbc") == bound
+    assert bindable_type(data_type, "arrow") == data_type
+    assert pa.nulls(1, bound).cast(data_type).type == data_type

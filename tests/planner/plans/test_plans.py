@@ -1,0 +1,97 @@
+"""The plans of scans and point lookups, as EXPLAIN shows them, in the shapes of the MemWAL specification."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+from planner.engine import QueryEngine, SessionSettings
+from planner.tables.state.catalog import Catalog
+from tests.planner.titled import Case, read_titled
+from tests.support.merging import merge_generations
+from tests.support.tables import LsmTable, bucketed, by_identity, key_field, unpartitioned
+from tests.support.writer_process import WriterProcess
+
+ITEMS = pa.schema([key_field("id", pa.int64()), pa.field("n", pa.int32()), pa.field("s", pa.string())])
+TENANTS = pa.schema(
+    [key_field("tenant", pa.string(), 1), key_field("id", pa.int64(), 2), pa.field("n", pa.int32())]
+)
+EVENTS = pa.schema([pa.field("at", pa.int64()), pa.field("n", pa.int32())])
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess) -> dict[str, str]:
+    """Creates the tables; returns the root under "" and a readable name for each region."""
+    root = tmp_path_factory.mktemp("plans")
+    items = _items(root, shared_writers)
+    tenants = _tenants(root, shared_writers)
+    _events(root, shared_writers)
+    lance.write_dataset(pa.table({"id": [1, 2], "n": [1, 2]}), root / "plain.lance")
+    names = {region[:8]: f"bucket-{value}" for (value,), region in items.regions.items()}
+    return {"": str(root)} | names | {region[:8]: value for (value,), region in tenants.regions.items()}
+
+
+def _items(root: Path, writers: WriterProcess) -> LsmTable:
+    """Keys 0, 1, 2 and 4 are in bucket 0, the others in bucket 1; bucket 0 has two generations and a log."""
+    base = pa.table({"id": range(8), "n": range(8), "s": ["base"] * 8}, schema=ITEMS)
+    table = LsmTable.create(root, "items", base, bucketed("id", 2, recorded=True), writers)
+    table.put([{"id": number, "n": 10 + number, "s": "first"} for number in range(4)])
+    table.close_writers()
+    table.put([{"id": 0, "n": 20, "s": "second"}])
+    table.delete([{"id": 1}])
+    table.close_writers()
+    table.put([{"id": 0, "n": 30, "s": "log"}])
+    return table
+
+
+def _tenants(root: Path, writers: WriterProcess) -> LsmTable:
+    """Two tenants, a region each; the generation of "east" is merged."""
+    rows = [
+        {"tenant": tenant, "id": number, "n": number} for tenant in ("east", "west") for number in range(3)
+    ]
+    base = pa.Table.from_pylist(rows, schema=TENANTS)
+    table = LsmTable.create(root, "tenants", base, by_identity("tenant", recorded=True), writers)
+    table.put([row | {"n": 10 + row["n"]} for row in rows])
+    table.close_writers()
+    merge_generations(table.path, table.regions["east",], up_to=1)
+    return table
+
+
+def _events(root: Path, writers: WriterProcess) -> None:
+    """No primary key: every row counts."""
+    base = pa.Table.from_pylist([{"at": 1, "n": 1}], schema=EVENTS)
+    table = LsmTable.create(root, "events", base, unpartitioned((), 1), writers)
+    table.put([{"at": 1, "n": 1}])
+    table.close_writers()
+
+
+@pytest.fixture
+def engine(lake: dict[str, str]) -> Iterator[QueryEngine]:
+    """An engine with cold caches: EXPLAIN ANALYZE tells what a first execution did."""
+    engine = QueryEngine(Catalog.open(lake[""]), partitions=2)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize("case", [*read_titled("plans_scan.txt"), *read_titled("plans_lookup.txt")], ids=str)
+def test_plan(case: Case, lake: dict[str, str], engine: QueryEngine):
+    statement, expected = case.parts
+    assert shown(statement, lake, engine) == expected
+
+
+def shown(statement: str, regions: dict[str, str], engine: QueryEngine) -> str:
+    """The physical plan with readable region names and without times.
+
+    A statement may begin with settings in brackets, such as ``[consistency=flushed]``.
+    """
+    bracketed, sql = re.fullmatch(r"(?:\[(.*)\] )?(.*)", statement, re.DOTALL).groups()
+    settings = [pair.split("=") for pair in bracketed.split(", ")] if bracketed else []
+    options = {name: {"true": True, "false": False}.get(value, value) for name, value in settings}
+    plan = engine.execute(sql, SessionSettings(**options)).read_all()["plan"].to_pylist()[-1]
+    for region, name in regions.items():
+        if region:
+            plan = plan.replace(region, name)
+    return re.sub(r"elapsed_compute=[^,\]]*", "elapsed_compute=?", plan).strip()

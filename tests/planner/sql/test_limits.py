@@ -1,0 +1,71 @@
+"""Statements whose plan would be too deep are refused before DataFusion sees them; others are not."""
+
+import pytest
+
+from memwal.errors import InvalidInputError
+from planner.sql.limits import MAX_DEPTH, check_depth
+from planner.sql.tokens import tokenize
+from tests.planner.names import bound
+
+MANY = 4_000
+TOO_DEEP = {
+    "sums": "SELECT " + "+".join(["1"] * MANY),
+    "disjunctions": "SELECT * FROM orders WHERE " + " OR ".join(f"id = {n}" for n in range(MANY)),
+    "conjunctions": "SELECT * FROM orders WHERE " + " AND ".join(f"id <> {n}" for n in range(MANY)),
+    "joined text": "SELECT " + "||".join(["'a'"] * MANY),
+    "casts": "SELECT 1" + "::int" * MANY,
+    "subscripts": "SELECT [1]" + "[1]" * MANY,
+    "conditions on conditions": "SELECT 1" + " IS NULL" * MANY,
+    "unions": " UNION ALL ".join(["SELECT 1"] * MANY),
+    "differences": " EXCEPT ".join(["SELECT 1"] * MANY),
+    "joins": "SELECT 1 FROM orders" + " JOIN orders USING (id)" * MANY,
+    "tables": "SELECT 1 FROM " + ", ".join(["orders"] * MANY),
+    "CTEs": "WITH a0 AS (SELECT 1), "
+    + ", ".join(f"a{n} AS (SELECT * FROM a{n - 1})" for n in range(1, MANY))
+    + " SELECT 1",
+    "CTEs with sums": "WITH a0 AS (SELECT 1 AS a), "
+    + ", ".join(f"a{n} AS (SELECT {'a+' * 100}1 AS a FROM a{n - 1})" for n in range(1, 20))
+    + " SELECT a FROM a19",
+    "sums in brackets": "SELECT " + "(" * 9 + "1" + f"{'+1' * 200})" * 9,
+    "cases": "SELECT " + "CASE WHEN 1 THEN " * MANY + "1" + " END" * MANY,
+    "pipes": "FROM orders" + " |> WHERE true" * MANY,
+}
+
+
+@pytest.mark.parametrize("sql", TOO_DEEP.values(), ids=TOO_DEEP)
+def test_a_statement_that_would_overflow_the_stack_is_refused(sql: str):
+    with pytest.raises(InvalidInputError, match=r"more than (2000 deep|the 5000 that are allowed)"):
+        bound(sql)
+
+
+def test_ctes_that_multiply_are_refused():
+    doubling = "".join(f", a{n} AS (SELECT 1 FROM a{n - 1} x, a{n - 1} y)" for n in range(1, 30))
+    with pytest.raises(InvalidInputError, match="more than the 5000 that are allowed"):
+        bound(f"WITH a0 AS (SELECT 1){doubling} SELECT * FROM a29")
+
+
+WIDE = {
+    "long lists": "SELECT * FROM orders WHERE id IN (" + ", ".join(map(str, range(MANY))) + ")",
+    "rows": "VALUES " + ", ".join(f"({n} + 1, -{n})" for n in range(MANY)),
+    "columns": "SELECT " + ", ".join(f"id + {n} AS c{n}" for n in range(MANY)) + " FROM orders",
+    "branches": "SELECT CASE "
+    + " ".join(f"WHEN id = {n} THEN {n}" for n in range(MANY))
+    + " END FROM orders",
+    "arguments": "SELECT " + " , ".join("abs(1 - 2) * (3 + 4)" for _ in range(MANY)),
+    "some of each": "WITH a AS (SELECT 1 + 1), b AS (SELECT 1) SELECT 1 FROM a JOIN b USING (x) UNION "
+    "SELECT t.end FROM t WHERE x = 1 AND y IN (1, 2) OR CASE WHEN a.case THEN 1 ELSE 2 END = 2",
+}
+
+
+@pytest.mark.parametrize("sql", WIDE.values(), ids=WIDE)
+def test_statements_may_be_wide(sql: str):
+    check_depth(tokenize(sql))
+
+
+def test_as_many_as_are_allowed():
+    sums = MAX_DEPTH // 2
+    check_depth(tokenize("SELECT " + "+".join(["1"] * sums)))
+    with pytest.raises(InvalidInputError, match="at line 1, column 2009"):
+        check_depth(tokenize("SELECT " + "+".join(["1"] * (sums + 2))))
+    alternatives = " OR ".join(["(id + 1 = 2)"] * (MAX_DEPTH - 10))
+    check_depth(tokenize(f"SELECT * FROM orders WHERE {alternatives}"))
