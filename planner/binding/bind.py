@@ -27,8 +27,9 @@ from planner.binding.bound_statement import (
     VectorsStatement,
     statement_kind,
 )
-from planner.binding.distance_operators import called_distances, distance_edits, vector_names
+from planner.binding.distance_operators import called_distances, vector_names
 from planner.binding.key_query import KeyQuery, find_key_query
+from planner.binding.rewrites import Names, rewrite
 from planner.binding.search_subquery import subquery_text, without_subqueries
 from planner.binding.views import ViewTrail
 from planner.bridge.distance_functions import is_vector_type
@@ -36,11 +37,7 @@ from planner.sql.as_of import AsOf
 from planner.sql.limits import check_depth, check_literal_sizes
 from planner.sql.pieces import VECTOR, Edit, Piece, Slot, spliced
 from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
-from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_columns
-from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.misread_clauses import refuse_misread
-from planner.sql.rewrites.quantified_comparisons import quantified_comparisons
-from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.search_call import SearchCall, SearchFunction, read_call
 from planner.sql.tokens import SqlText, at_position, fold, number_parameters, quote, tokenize
 
@@ -194,34 +191,29 @@ class _Binder:
         for site in found.tables:
             pieces = self._table(site, text, trail)
             if pieces is not None:
-                edits.append((text.start(site.first), text.end(site.last), pieces))
+                edits.append(Edit(text.start(site.first), text.end(site.last), pieces))
         for call, function in searches:
             pieces = self._search(call, function, text, trail)
-            edits.append((text.start(call.first), text.end(call.closing), pieces))
+            edits.append(Edit(text.start(call.first), text.end(call.closing), pieces))
         called = [(text.start(call.first), text.end(call.closing)) for call, _ in searches]
         for index, name in found.renamed.items():
-            edits.append(
-                (text.start(index), text.end(index), [Piece(quote(name), text.start(index), verbatim=False)])
-            )
+            edits.append(Edit.replace(text.start(index), text.end(index), quote(name)))
         edits.extend(self._qualified_columns(found, text))
         edits.extend(_folded_functions(found, text, {call.first for call, _ in searches}))
-        edits.extend(escaped_likes(text))
-        edits.extend(fetched_rows(text))
-        edits.extend(recursive_columns(text))
-        edits.extend(
-            quantified_comparisons(text, found.aliases, lambda tokens: self._names_among(found, tokens))
+        names = Names(
+            relations=found.aliases,
+            among=lambda tokens: self._names_among(found, tokens),
+            numbers=self._numbers,
+            vectors=lambda: vector_names(text, self._columns()),
+            keep=self._keep_vector,
+            replaced=[(call.first, call.closing) for call, _ in searches],
         )
-        edits.extend(separate_lists(text))
-        replaced = [(call.first, call.closing) for call, _ in searches]
-        edits.extend(
-            distance_edits(text, lambda: vector_names(text, self._columns()), self._keep_vector, replaced)
-        )
-        edits.extend(mended_extremes(text, self._numbers))
+        edits.extend(rewrite(text, names))
         self.distances.update(called_distances(text))
         if not trail.names:
             edits.extend(self._parameters(text))
         edits = [
-            edit for edit in edits if not any(begin < edit[0] and edit[1] <= end for begin, end in called)
+            edit for edit in edits if not any(begin < edit.begin and edit.end <= end for begin, end in called)
         ]
         return spliced(text.sql, edits)
 
@@ -410,14 +402,14 @@ class _Binder:
             else:
                 continue
             if len(chain.parts) >= dropped + 2 and chain.parts[dropped] in found.aliases:
-                edits.append((text.start(chain.first), text.start(chain.first + 2 * dropped), []))
+                edits.append(Edit(text.start(chain.first), text.start(chain.first + 2 * dropped), []))
         return edits
 
     # Parameters
 
     def _parameters(self, text: SqlText) -> list[Edit]:
         return [
-            (text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
+            Edit(text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
             for i, ordinal in self.slots.items()
         ]
 
@@ -427,7 +419,7 @@ def _folded_functions(found: References, text: SqlText, searches: set[int]) -> I
     for function in found.functions:
         begin = text.start(function.first)
         if function.first not in searches and text.tokens[function.first].text != function.name:
-            yield begin, text.end(function.first), [Piece(function.name, begin, verbatim=False)]
+            yield Edit.replace(begin, text.end(function.first), function.name)
 
 
 def _whole_name(text: SqlText, i: int) -> TableSite:

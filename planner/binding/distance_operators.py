@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from memwal.errors import InvalidInputError
 from planner.bridge.distance_functions import DISTANCES, Distance
-from planner.sql.pieces import Edit, Piece
+from planner.sql.pieces import Edit
 from planner.sql.tokens import STRING, SqlText
 from planner.sql.vector_text import array_text, read_vector
 
@@ -166,7 +166,7 @@ class _Rewriting:
         """`'[1, 2]'::vector(2)`, `$1::vector`; anything else is a list already."""
         text = self._text
         yield from self._typed_value(index - 1)
-        yield text.start(index), text.end(self._after_type(index + 1) - 1), []
+        yield Edit(text.start(index), text.end(self._after_type(index + 1) - 1), [])
 
     def _arguments(self, opening: int) -> Iterator[Edit]:
         """Arguments of a distance function that are nothing but text or a parameter."""
@@ -199,8 +199,7 @@ class _Rewriting:
         return read_vector(text.sql[text.start(first) : text.end(end - 1)])
 
     def _in_place(self, first: int, last: int, replacement: str) -> Edit:
-        begin = self._text.start(first)
-        return begin, self._text.end(last), [Piece(replacement, begin, verbatim=False)]
+        return Edit.replace(self._text.start(first), self._text.end(last), replacement)
 
     def _typed_value(self, last: int) -> Iterator[Edit]:
         """Text and parameters become vectors. `last` is the token that ends the value."""
@@ -211,8 +210,8 @@ class _Rewriting:
         if words[first] in {"?", "$"}:
             self._typed.add(last)
             before, after = _TYPED_PARAMETER
-            yield text.start(first), text.start(first), [Piece(before, text.start(first), verbatim=False)]
-            yield text.end(last), text.end(last), [Piece(after, text.start(first), verbatim=False)]
+            yield Edit.insert(text.start(first), before)
+            yield Edit.insert(text.end(last), after)
         elif words[last] == STRING:
             self._typed.add(last)
             numbers = read_vector(text.tokens[last].text)
@@ -232,11 +231,11 @@ class _Rewriting:
         if first is None or end is None or not self._stands_alone(first, end):
             raise _unclear(text, index, operator)
         name = f"{_OPERATORS[operator].value}("
-        yield text.start(first), text.start(first), [Piece(name, text.start(first), verbatim=False)]
+        yield Edit.insert(text.start(first), name)
         yield from self._value(first, index)
         yield self._in_place(index, behind - 1, ",")
         yield from self._value(behind, end)
-        yield text.end(end - 1), text.end(end - 1), [Piece(")", text.start(index), verbatim=False)]
+        yield Edit.insert(text.end(end - 1), ")")
 
     def _stands_alone(self, first: int, end: int) -> bool:
         """Whether nothing binds the operands more tightly than the operator between them."""

@@ -52,35 +52,69 @@ class Copy:
     mend: bool = False
 
 
-Edit = tuple[int, int, Sequence[Piece | Slot | Copy]]
-"""From which character to which, and what stands there instead."""
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What stands in place of the characters from `begin` to `end`; where both are equal, it is inserted."""
+
+    begin: int
+    end: int
+    pieces: Sequence[Piece | Slot | Copy]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.begin <= self.end:
+            msg = f"an edit from {self.begin} to {self.end} is none"
+            raise ValueError(msg)
+
+    @staticmethod
+    def replace(begin: int, end: int, text: str) -> Edit:
+        """An edit that puts a text in place of characters."""
+        return Edit(begin, end, [Piece(text, begin, verbatim=False)])
+
+    @staticmethod
+    def insert(place: int, text: str) -> Edit:
+        """An edit that puts a text before a character."""
+        return Edit.replace(place, place, text)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """From which character to which."""
+        return self.begin, self.end
 
 
 def spliced(sql: str, edits: Sequence[Edit]) -> list[Piece | Slot]:
-    """A text with edits that do not overlap."""
+    """Apply edits to a text.
+
+    Raises:
+        ValueError: two edits change the same characters.
+    """
     # What is inserted before a token stands before what replaces it.
-    return _spliced(sql, sorted(edits, key=lambda edit: edit[:2]), 0, len(sql))
+    return _spliced(sql, sorted(edits, key=lambda edit: edit.span), 0, len(sql))
 
 
 def _spliced(sql: str, edits: Sequence[Edit], first: int, last: int) -> list[Piece | Slot]:
     pieces: list[Piece | Slot] = []
     position = first
-    for begin, end, replacement in edits:
-        if begin > position:
-            pieces.append(Piece(sql[position:begin], position, verbatim=True))
-        for one in replacement:
+    for edit in edits:
+        if edit.begin < position:
+            msg = f"two edits change {sql[edit.begin : position]!r}"
+            raise ValueError(msg)
+        if edit.begin > position:
+            pieces.append(Piece(sql[position : edit.begin], position, verbatim=True))
+        for one in edit.pieces:
             if isinstance(one, Copy):
                 copied = _spliced(sql, _within(edits, one), one.begin, one.end)
                 pieces.extend(replace(each, mend=True) if one.mend else each for each in copied)
             else:
                 pieces.append(one)
-        if sql.startswith('"', end) and replacement:
-            pieces.append(Piece(" ", end, verbatim=False))  # two quoted names must not become one
-        position = end
+        if sql.startswith('"', edit.end) and edit.pieces:
+            pieces.append(Piece(" ", edit.end, verbatim=False))  # two quoted names must not become one
+        position = edit.end
     pieces.append(Piece(sql[position:last], position, verbatim=True))
     return pieces
 
 
 def _within(edits: Sequence[Edit], copy: Copy) -> list[Edit]:
     ends = {(copy.begin, copy.begin), (copy.end, copy.end)}
-    return [edit for edit in edits if copy.begin <= edit[0] and edit[1] <= copy.end and edit[:2] not in ends]
+    return [
+        edit for edit in edits if copy.begin <= edit.begin and edit.end <= copy.end and edit.span not in ends
+    ]

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import UnsupportedError
-from planner.sql.pieces import Edit, Piece
+from planner.sql.pieces import Edit
 from planner.sql.tokens import STRING, SqlText, at_position, quote
 
 __all__ = ["escaped_likes", "fetched_rows", "recursive_columns"]
@@ -55,11 +55,11 @@ def escaped_likes(text: SqlText) -> Iterator[Edit]:
         begin, end = text.start(first), text.end(i + 1)
         if text.words[first] in {"?", "$"}:
             before, after = _around(mark)
-            yield begin, begin, [Piece(before, begin, verbatim=False)]
-            yield text.start(i), end, [Piece(after, text.start(i), verbatim=False)]
+            yield Edit.insert(begin, before)
+            yield Edit.replace(text.start(i), end, after)
         elif text.tokens[first].token_type is TokenType.STRING and text.sql.startswith("'", begin):
             pattern = _translated(text.tokens[first].text, mark).replace("'", "''")
-            yield begin, end, [Piece(f"'{pattern}'", begin, verbatim=False)]
+            yield Edit.replace(begin, end, f"'{pattern}'")
         else:
             raise _unsupported(text, i, "ESCAPE follows a literal or a parameter; something else stands")
 
@@ -109,13 +109,13 @@ def _moved(text: SqlText, name: int, columns: int, body: int) -> Iterator[Edit]:
     if union is None:
         return  # not recursive
     begin, end = text.start(columns), text.end(text.closing(columns))
-    yield begin, end, [Piece(" ", begin, verbatim=False)]
+    yield Edit.replace(begin, end, " ")
     first = text.end(body)
-    yield first, first, [Piece("SELECT * FROM (", first, verbatim=False)]
+    yield Edit.insert(first, "SELECT * FROM (")
     after = text.start(union)
     # The line break ends a comment that ends the first rows.
     alias = f"\n) AS {quote(text.name(name))} {text.sql[begin:end]} "
-    yield after, after, [Piece(alias, after, verbatim=False)]
+    yield Edit.insert(after, alias)
 
 
 def _last_union(text: SqlText, body: int) -> int | None:
@@ -148,8 +148,8 @@ def fetched_rows(text: SqlText) -> Iterator[Edit]:
         if text.words[last] not in _ROWS or text.words[last + 1] != "ONLY":
             continue
         limit = "LIMIT" if last > i + 2 else "LIMIT 1"
-        yield text.start(i), text.end(i + 1), [Piece(limit, text.start(i), verbatim=False)]
-        yield text.start(last), text.end(last + 1), [Piece("", text.start(last), verbatim=False)]
+        yield Edit.replace(text.start(i), text.end(i + 1), limit)
+        yield Edit.replace(text.start(last), text.end(last + 1), "")
 
 
 def _after_count(text: SqlText, index: int) -> int:

@@ -80,8 +80,10 @@ def _of_groups(text: SqlText, function: int, last: int) -> Iterator[Edit]:
     first: list[str | Copy] = [f"coalesce({name}(CASE WHEN {is_nan}", argument, ") THEN ", argument, ") END)"]
     if last != closing:
         first += [" ", Copy(text.end(closing), text.start(last), mend=True), ")"]
-    yield begin, end, [*_mends([*first, ", "], begin), Piece(text.sql[begin:end], begin, verbatim=True)]
-    yield text.start(last), text.end(last), [Piece(")", text.start(last), verbatim=True), *_mends([")"], end)]
+    called = Piece(text.sql[begin:end], begin, verbatim=True)
+    yield Edit(begin, end, [*_mends([*first, ", "], begin), called])
+    closed = Piece(")", text.start(last), verbatim=True)
+    yield Edit(text.start(last), text.end(last), [closed, *_mends([")"], end)])
 
 
 def _of_frames(text: SqlText, function: int, last: int) -> Iterator[Edit]:
@@ -89,9 +91,10 @@ def _of_frames(text: SqlText, function: int, last: int) -> Iterator[Edit]:
     ends = text.sql[text.start(last) : text.end(last)]
     call = Copy(text.start(function + 1), text.start(last), mend=True)
     before = _mends(["CASE WHEN count", call, f"{ends} > 0 THEN "], begin)
-    yield begin, end, [*before, Piece(text.sql[begin:end], begin, verbatim=True)]
+    yield Edit(begin, end, [*before, Piece(text.sql[begin:end], begin, verbatim=True)])
     after = text.start(last)
-    yield after, text.end(last), [Piece(ends, after, verbatim=True), *_mends([" END"], after)]
+    closed = Piece(ends, after, verbatim=True)
+    yield Edit(after, text.end(last), [closed, *_mends([" END"], after)])
 
 
 def _mends(texts: list[str | Copy], origin: int) -> list[Piece | Copy]:

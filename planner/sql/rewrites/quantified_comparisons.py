@@ -139,9 +139,9 @@ def quantified_comparisons(
         if _named(text, relations, inside) & _named(text, relations, _around(text, inside)):
             number += 1
             begin, end = text.end(opening), text.start(closing)
-            yield begin, begin, [Piece("SELECT * FROM (", begin, verbatim=False)]
+            yield Edit.insert(begin, "SELECT * FROM (")
             # The line break ends a comment that ends the subquery.
-            yield end, end, [Piece(f'\n) AS "quantified#{number}"', end, verbatim=False)]
+            yield Edit.insert(end, f'\n) AS "quantified#{number}"')
 
 
 def _membership(words: tuple[str, ...], i: int) -> _Membership | None:
@@ -185,9 +185,9 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
     if plan is _Plan.COUNTED:
         hit, miss = ("FALSE", "TRUE") if membership.is_denied else ("TRUE", "FALSE")
         opening, closing = text.start(membership.opening), text.end(text.closing(membership.opening))
-        yield begin, begin, [Piece("CASE WHEN ", begin, verbatim=False)]
+        yield Edit.insert(begin, "CASE WHEN ")
         # A column of its own, since DataFusion mistakes computed ones that have no name.
-        yield first, last, [Piece(" IN (SELECT member FROM ", first, verbatim=False)]
+        yield Edit.replace(first, last, " IN (SELECT member FROM ")
         after: list[str | Copy] = [
             f"{_MEMBERS}) THEN {hit} ELSE CASE (SELECT {_COUNTS} FROM ",  # noqa: S608 - no values
             Copy(opening, closing),
@@ -195,17 +195,14 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
             Copy(begin, end),
             f") IS NOT NULL THEN {miss} END END END",
         ]
-        yield (
-            closing,
-            closing,
-            [Piece(one, closing, verbatim=False) if isinstance(one, str) else one for one in after],
-        )
+        pieces = [Piece(one, closing, verbatim=False) if isinstance(one, str) else one for one in after]
+        yield Edit(closing, closing, pieces)
         return
     if plan is _Plan.NULL_AWARE_JOIN:
-        yield begin, begin, [Piece("nullif(", begin, verbatim=False)]
-        yield end, end, [Piece(", NULL)", end, verbatim=False)]
+        yield Edit.insert(begin, "nullif(")
+        yield Edit.insert(end, ", NULL)")
     if text.words[membership.first : membership.last + 1] != tuple(operator.split()):
-        yield first, last, [Piece(f" {operator} ", first, verbatim=False)]
+        yield Edit.replace(first, last, f" {operator} ")
 
 
 def _reads_columns(text: SqlText, tokens: range) -> bool:

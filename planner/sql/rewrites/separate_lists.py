@@ -63,8 +63,8 @@ def separate_lists(text: SqlText, nulls: Collection[str] = ()) -> Iterator[Edit]
         if own > _MOST:
             raise UnsupportedError(f"More than {_MOST} lists with NULL or computed values are not offered")
         begin, end = text.start(first), text.end(last)
-        yield begin, begin, [Piece("nullif(" * own, begin, verbatim=False)]
-        yield end, end, [Piece(", NULL)" * own, end, verbatim=False)]
+        yield Edit.insert(begin, "nullif(" * own)
+        yield Edit.insert(end, ", NULL)" * own)
 
 
 def separated(sql: str, nulls: Collection[str] = ()) -> str:

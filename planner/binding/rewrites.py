@@ -1,0 +1,88 @@
+r"""The rewrites of a statement for DataFusion, in the order in which they are made.
+
+    SELECT id FROM t WHERE name LIKE 'a!_%' ESCAPE '!' FETCH FIRST 3 ROWS ONLY
+->  SELECT id FROM t WHERE name LIKE 'a\_%' LIMIT 3
+
+Each reads the text as it was written, and tells its edits: what one writes, no other one reads. An example of
+each stands at the top of its module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from planner.binding.distance_operators import distance_edits
+from planner.bridge.distance_functions import DISTANCES
+from planner.sql.pieces import Edit
+from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_columns
+from planner.sql.rewrites.extremes import mended_extremes
+from planner.sql.rewrites.quantified_comparisons import quantified_comparisons
+from planner.sql.rewrites.separate_lists import separate_lists
+from planner.sql.tokens import QUOTED, SqlText
+
+__all__ = ["REWRITES", "Names", "Rewrite", "rewrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the names in a statement stand for.
+
+    Attributes:
+        relations: tables and aliases.
+        among: tells the tables, and their columns, that are read among some tokens.
+        numbers: tells the columns that are numbers in all tables, and those with NaN among them.
+        vectors: tells the columns that hold vectors.
+        keep: remembers a long vector, and tells what stands for it in the text.
+        replaced: ranges of tokens, first and last, that something else is put in place of.
+    """
+
+    relations: Collection[str]
+    among: Callable[[range], Collection[str]]
+    numbers: Callable[[], tuple[Collection[str], Collection[str]]]
+    vectors: Callable[[], frozenset[str]]
+    keep: Callable[[list[float]], str]
+    replaced: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A way to say a part of a statement otherwise.
+
+    Attributes:
+        words: a text without any of them has no such part.
+        edits: tells what is said in its place.
+    """
+
+    words: frozenset[str]
+    edits: Callable[[SqlText, Names], Iterator[Edit]]
+
+
+REWRITES: Final = (
+    Rewrite(frozenset({"ESCAPE"}), lambda text, _: escaped_likes(text)),
+    Rewrite(frozenset({"FETCH"}), lambda text, _: fetched_rows(text)),
+    Rewrite(frozenset({"RECURSIVE"}), lambda text, _: recursive_columns(text)),
+    Rewrite(
+        frozenset({"IN", "ANY", "SOME", "ALL"}),
+        lambda text, names: quantified_comparisons(text, names.relations, names.among),
+    ),
+    Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
+    Rewrite(
+        frozenset({"<", "<->", "<=>", "::", QUOTED, *(name.upper() for name in DISTANCES)}),
+        lambda text, names: distance_edits(text, names.vectors, names.keep, names.replaced),
+    ),
+    Rewrite(frozenset({"MIN", "MAX"}), lambda text, names: mended_extremes(text, names.numbers)),
+)
+
+
+def rewrite(text: SqlText, names: Names) -> Iterator[Edit]:
+    """Yield the edits of all rewrites that a statement needs.
+
+    Raises:
+        LanceGatewayError: what a rewrite refuses.
+    """
+    words = frozenset(text.words)
+    for one in REWRITES:
+        if not words.isdisjoint(one.words):
+            yield from one.edits(text, names)
