@@ -16,7 +16,6 @@ Such statements are refused, with what to write in their place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -42,12 +41,8 @@ from memwal.errors import UnsupportedError
 from planner.bridge.plan_reading import Expression, every_node, output_name
 from planner.sql.tokens import SqlText, tokenize
 
-__all__ = ["may_drop_keys", "refuse_dropped_keys"]
+__all__ = ["refuse_dropped_keys"]
 
-_WORDS: Final = re.compile(
-    r"\bdistinct\b|\b(?:group\s+by|row_number)\b.*\bgroup\s+by\b|\bgroup\s+by\b.*\brow_number\b",
-    re.IGNORECASE | re.DOTALL,
-)
 _ENDS: Final = frozenset(
     {"", ";", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"}
     | {"INTERSECT", "MINUS"}
@@ -89,11 +84,6 @@ class _Uniqueness(IntEnum):
     KNOWN = 1
     SHIFTED = 2
     """Other columns than those that are unique count as unique."""
-
-
-def may_drop_keys(sql: str) -> bool:
-    """Whether a text can have such a DISTINCT or GROUP BY at all."""
-    return _WORDS.search(sql) is not None
 
 
 def refuse_dropped_keys(frame: DataFrame, sql: str | None, unpruned: Callable[[], LogicalPlan]) -> None:

@@ -9,7 +9,6 @@ refused, with what to write in their place.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from datafusion import SessionContext
@@ -26,16 +25,10 @@ from planner.bridge.plan_reading import (
     output_name,
 )
 
-__all__ = ["may_have_totals", "refuse_constant_keys"]
+__all__ = ["refuse_constant_keys"]
 
-_WORDS: Final = re.compile(r"\b(?:rollup|cube|grouping\s+sets)\b", re.IGNORECASE)
 _GROUPING_ID: Final = "__grouping_id"
 _BOUNDS: Final = frozenset({"=", "<", ">", "<=", ">="})
-
-
-def may_have_totals(sql: str) -> bool:
-    """Whether a text can have totals at all."""
-    return _WORDS.search(sql) is not None
 
 
 def refuse_constant_keys(plan: LogicalPlan) -> None:

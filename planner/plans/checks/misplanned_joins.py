@@ -20,7 +20,6 @@ can't be told counts as met: a little more is refused than is wrong.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -53,7 +52,7 @@ from planner.bridge.plan_reading import (
     output_name,
 )
 
-__all__ = ["may_have_such_joins", "refuse_misplanned_joins"]
+__all__ = ["refuse_misplanned_joins"]
 
 _Column = tuple[str | None, str]
 """The relation that a column belongs to, None for any, and its name."""
@@ -61,8 +60,6 @@ _Columns = frozenset[_Column]
 _ANY: Final = (None, "*")
 _NONE: Final[_Columns] = frozenset()
 _EVERYTHING: Final[_Columns] = frozenset({_ANY})
-# An aggregate below a join is in a SELECT of its own.
-_WORDS: Final = re.compile(r"\b(?:left|right|full)\b|\bselect\b.*\bselect\b", re.IGNORECASE | re.DOTALL)
 # What takes over no condition from above; filters and unions do.
 _NEVER_FILTER: Final = (
     Aggregate,
@@ -83,11 +80,6 @@ _OPPOSITE: Final = MappingProxyType(
     {">": "<", "<": ">", ">=": "<=", "<=": ">="} | {one: one for one in _EQUALITIES}
 )
 _OF_RIGHT_ROWS: Final = frozenset({"RightSemi", "RightAnti", "RightMark"})
-
-
-def may_have_such_joins(sql: str) -> bool:
-    """Whether a plan of this text can have such a join: optimising makes no other join an outer one."""
-    return _WORDS.search(sql) is not None
 
 
 def refuse_misplanned_joins(plan: LogicalPlan) -> None:
