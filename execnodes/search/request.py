@@ -17,8 +17,8 @@ class Staleness(Enum):
     """How rows that newer ones supersede are kept out of a vector search.
 
     EXACT: they are known by address and given to Lance before it ranks.
-    BLOOM: key filters of newer generations name suspects, keys convict them, more is fetched until k remain.
-    APPROXIMATE: as the MemWAL specification has it: suspects are dropped, and nothing more is fetched.
+    BLOOM: key filters of newer generations tell which may be stale, keys confirm it, more is fetched.
+    APPROXIMATE: as the MemWAL specification has it: what may be stale is dropped, nothing more is fetched.
     """
 
     EXACT = "exact"

@@ -197,7 +197,7 @@ class PreparedStatements:
         query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)
         if isinstance(plan, Kill):
             return self._streams.listing(plan.run(self._queries, call))
-        query.is_exempt = plan.looks_on
+        query.is_exempt = plan.reads_only_system
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             for row in rows_of(parameters):

@@ -82,7 +82,7 @@ class Statements:
         query = self._queries.redeem(handle.statement_id, plan.sql, settings, call)
         if isinstance(plan, Kill):
             return self._streams.listing(plan.run(self._queries, call))
-        query.is_exempt = plan.looks_on
+        query.is_exempt = plan.reads_only_system
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             yield plan.execute((), settings, query.control)

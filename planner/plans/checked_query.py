@@ -99,7 +99,7 @@ class CheckedQuery:
         return self._catalog.access
 
     @property
-    def looks_on(self) -> bool:
+    def reads_only_system(self) -> bool:
         """Whether an administrator looks on: the statement reads nothing but the schema `system`."""
         is_about_us = bool(self._bound.system_tables) and not self._bound.references
         return is_about_us and self._catalog.access.is_admin

@@ -86,7 +86,7 @@ class Frames:
         self._memory_bytes = memory_bytes
         self.partitions = partitions or os.cpu_count() or 1
         self._visibility = Visibility(catalog.cache, catalog.executor)
-        self._bystander = SessionContext()
+        self._schema_reader = SessionContext()
         """Plans nothing; tells the schemas of plans."""
 
     def run(self, settings: SessionSettings, control: RunControl) -> QueryRun:
@@ -108,7 +108,7 @@ class Frames:
             optimized = frame.optimized_logical_plan()
         except Exception:  # noqa: BLE001 - the run tells what is wrong, to whom it concerns
             return frame.schema()
-        return self._bystander.create_dataframe_from_logical_plan(optimized).schema()
+        return self._schema_reader.create_dataframe_from_logical_plan(optimized).schema()
 
     def plan(
         self,

@@ -130,10 +130,10 @@ class QueryRun:
         for _ in range(SNAPSHOT_ATTEMPTS):
             needed = dict.fromkeys(region_id for scan in scans for region_id in scan.needed_regions)
             taken = table.snapshot(needed, self.options.consistency, self.options.max_staleness_ms)
-            strangers = [scan for scan in scans if scan.base.place != taken.base.place]
-            if not strangers:
+            elsewhere = [scan for scan in scans if scan.base.place != taken.base.place]
+            if not elsewhere:
                 return taken
-            for scan in strangers:
+            for scan in elsewhere:
                 scan.move_to(taken.base)
         raise UnavailableError(f"table {table.name!r} is dropped and made anew while it is read; retry")
 

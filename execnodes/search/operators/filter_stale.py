@@ -32,10 +32,10 @@ class NewerRows(Protocol):
     def description(self) -> str:
         """For plans."""
 
-    def suspects(self, keys: KeySet) -> frozenset[Key]:
+    def possible(self, keys: KeySet) -> frozenset[Key]:
         """Keys that may be among these rows; asked before any I/O."""
 
-    def convicted(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
+    def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
         """Keys that are among these rows."""
 
 
@@ -44,8 +44,8 @@ class FilterStaleExec(ExecNode):
     """Candidates that are the newest of their key, in one of three ways.
 
     Exact: the sources were told which of their rows are live, so that all of their candidates are. Bloom:
-    key filters of newer rows name suspects, a lookup convicts them, and more is fetched until k rows remain
-    that nothing unfetched could push out. Approximate: suspects are dropped, whether they are stale or not.
+    key filters of newer rows tell which may be stale, a lookup confirms it, and more is fetched until k rows
+    remain that nothing unfetched could push out. Approximate: what may be stale is dropped.
 
     Args:
         input: a union of `KnnExec`; except in exact mode, of sources whose stale rows are not masked.
@@ -94,12 +94,12 @@ class FilterStaleExec(ExecNode):
             if isinstance(search, KnnExec)
         ]
         if self.staleness is Staleness.APPROXIMATE:
-            self._fetch(rankings, OVER_FETCH * self.k, convict=False, context=context)
+            self._fetch(rankings, OVER_FETCH * self.k, confirm=False, context=context)
         else:
             wanted = self.k
             short = rankings
             while short:
-                self._fetch(short, wanted, convict=True, context=context)
+                self._fetch(short, wanted, confirm=True, context=context)
                 bounds = self._bounds(rankings)
                 short = [one for one in rankings if one.may_improve(bounds)]
                 wanted *= 2
@@ -112,10 +112,10 @@ class FilterStaleExec(ExecNode):
                 yield candidates(one.search.source.number, found)
 
     def _fetch(
-        self, rankings: Sequence[_Ranking], wanted: int, *, convict: bool, context: TaskContext
+        self, rankings: Sequence[_Ranking], wanted: int, *, confirm: bool, context: TaskContext
     ) -> None:
         context.check()
-        tasks = [partial(one.fetch, wanted, convict=convict, context=context) for one in rankings]
+        tasks = [partial(one.fetch, wanted, confirm=confirm, context=context) for one in rankings]
         side_by_side(tasks, helpers_for(one.search.source for one in rankings))
 
     def _bounds(self, rankings: Sequence[_Ranking]) -> np.ndarray:
@@ -144,14 +144,14 @@ class _Ranking:
         """Rows that were found and left out."""
         return sum(self._stale.values())
 
-    def fetch(self, wanted: int, *, convict: bool, context: TaskContext) -> None:
+    def fetch(self, wanted: int, *, confirm: bool, context: TaskContext) -> None:
         """Find the nearest rows, stale ones included, and learn which are."""
         self._found = self.search.find(self.search.request.vectors, wanted, context)
         self._asked = wanted
         places = np.concatenate([addresses for _, addresses in self._found])
         unknown = np.array([one for one in np.unique(places).tolist() if one not in self._stale], np.uint64)
         if len(unknown):
-            stale = self._judged(unknown, convict=convict, context=context)
+            stale = self._judged(unknown, confirm=confirm, context=context)
             self._stale.update(zip(unknown.tolist(), stale.tolist(), strict=True))
 
     def live(self) -> list[Found]:
@@ -169,7 +169,7 @@ class _Ranking:
             for (distances, _), bound in zip(self._found, bounds, strict=True)
         )
 
-    def _judged(self, addresses: np.ndarray, *, convict: bool, context: TaskContext) -> np.ndarray:
+    def _judged(self, addresses: np.ndarray, *, confirm: bool, context: TaskContext) -> np.ndarray:
         source = self.search.source
         fields = [_field(source, name) for name in self._key]
         if isinstance(source.rows, LanceSource) and _has_tombstones(source.rows):
@@ -185,12 +185,12 @@ class _Ranking:
             left = np.flatnonzero(~stale)
             if not len(left):
                 break
-            named = layer.suspects(KeySet(table.take(pa.array(left))))
-            suspects = [one for one in left.tolist() if keys[one] in named]
-            if convict and suspects:
-                guilty = layer.convicted(KeySet(table.take(pa.array(suspects))), context)
-                suspects = [one for one in suspects if keys[one] in guilty]
-            stale[suspects] = True
+            named = layer.possible(KeySet(table.take(pa.array(left))))
+            possible = [one for one in left.tolist() if keys[one] in named]
+            if confirm and possible:
+                confirmed = layer.confirmed(KeySet(table.take(pa.array(possible))), context)
+                possible = [one for one in possible if keys[one] in confirmed]
+            stale[possible] = True
         return stale
 
 

@@ -25,7 +25,7 @@ from execnodes.text.query.query import PhraseQuery, lance_query
 from execnodes.text.query.tokenizer import Tokenizer
 
 ROW_ID = "_rowid"
-WITNESSES = 4
+SAMPLES = 4
 """Documents of a term that are read, to see that Lance found that very term, and what its scores mean."""
 CERTAIN_FREQUENCY = 500
 """Up to so many occurrences, a score tells how many there are."""
@@ -279,13 +279,13 @@ class IndexedDocuments:
     def _counted(self, term: str, numbers: np.ndarray, scores: np.ndarray) -> Postings:
         """How often each document has a term, by its score: w = score / idf, tf = w * norm / (k1 + 1 - w)."""
         statistics, lengths = self._corpus.statistics, self.lengths[numbers]
-        witnesses = np.unique(np.linspace(0, len(numbers) - 1, WITNESSES).astype(np.int64))
-        seen = self._frequencies(term, numbers[witnesses])
+        sampled = np.unique(np.linspace(0, len(numbers) - 1, SAMPLES).astype(np.int64))
+        seen = self._frequencies(term, numbers[sampled])
         if not seen.any():
             return NO_POSTINGS  # the first expansion is a longer term: this one isn't there
         if not (seen.all() and lengths.all()):
             return self._read_all().postings(term)
-        idf = float(np.median(scores[witnesses] / statistics.weight(seen, lengths[witnesses])))
+        idf = float(np.median(scores[sampled] / statistics.weight(seen, lengths[sampled])))
         once = np.ones(len(numbers), dtype=np.int32)
         norms = (K1 + 1.0) / statistics.weight(once, lengths) - 1.0
         weights = np.minimum(scores / idf, (K1 + 1.0) * (1.0 - 1e-9))

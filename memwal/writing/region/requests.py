@@ -308,10 +308,10 @@ class RequestQueue:
 
     def _hand_over(self) -> None:
         with self._changed:
-            heir = next((one for one in self._waiting if one.is_awaited), None)
-            if heir is not None:
-                heir.leads = True
-                heir.wake()
+            leader = next((one for one in self._waiting if one.is_awaited), None)
+            if leader is not None:
+                leader.leads = True
+                leader.wake()
                 return
             if self._waiting:
                 self._pool.submit(self._lead, None)

@@ -209,7 +209,7 @@ class Regions:
                 generations contradict the base table.
         """
         known: dict[RawValues, list[RegionManifest]] = {}
-        strangers = []
+        unknown = []
         for manifest in read_latest_manifests(self._storage, list_regions(self._storage), known={}):
             if manifest is None:
                 continue
@@ -217,11 +217,11 @@ class Regions:
             if raw is not None:
                 known.setdefault(raw, []).append(manifest)
             elif self._keyed and not self._is_harmless(manifest):
-                strangers.append(manifest)
-        if len(strangers) == 1 and not known and strangers[0].region_spec_id in (0, self._spec_id):
-            self._sole = strangers[0].region_id
-        elif strangers:
-            raise self._strange(strangers)
+                unknown.append(manifest)
+        if len(unknown) == 1 and not known and unknown[0].region_spec_id in (0, self._spec_id):
+            self._sole = unknown[0].region_id
+        elif unknown:
+            raise self._strange(unknown)
         self._check_begun_by_others([one for found in known.values() for one in found])
         self._doubled = {}
         self._known = {**self._known, **{raw: self._one_of(raw, found) for raw, found in known.items()}}
@@ -311,15 +311,15 @@ class Regions:
         merged = self._newest().merged_generations.get(manifest.region_id, 0)
         return is_over(self._storage, manifest, merged)
 
-    def _strange(self, strangers: Sequence[RegionManifest]) -> PreconditionError:
-        one = strangers[0]
+    def _strange(self, unknown: Sequence[RegionManifest]) -> PreconditionError:
+        one = unknown[0]
         reason = (
             "records no region values"
             if one.region_spec_id in (0, self._spec_id)
             else f"follows region spec {one.region_spec_id}, but rows now follow spec {self._spec_id}"
         )
         msg = (
-            f"{self._storage.uri}: region {one.region_id} {reason} ({len(strangers)} such): "
+            f"{self._storage.uri}: region {one.region_id} {reason} ({len(unknown)} such): "
             "any key may be in it, but a key stays in one region: merge and remove such regions, or write "
             "through the writers that made them"
         )

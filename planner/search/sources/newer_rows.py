@@ -44,12 +44,12 @@ class NewerGeneration:
         """The filter."""
         return f"gen {self.generation.generation}: {self.key_filter.description}"
 
-    def suspects(self, keys: KeySet) -> frozenset[Key]:
+    def possible(self, keys: KeySet) -> frozenset[Key]:
         """Keys that the filter can't rule out."""
         pairs = zip(keys.rows, keys.lookup_keys, strict=True)
         return frozenset(row for row, key in pairs if self.key_filter.might_contain(key))
 
-    def convicted(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
+    def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
         """Keys that a lookup finds."""
         scan = LanceScanExec(
             self.generation.source(self.base),
@@ -79,7 +79,7 @@ class NewerTail:
         """The tail."""
         return f"WAL {self.tail.first}..{self.tail.last}: in memory"
 
-    def suspects(self, keys: KeySet) -> frozenset[Key]:
+    def possible(self, keys: KeySet) -> frozenset[Key]:
         """Keys that are there."""
         found = self.tail.find(keys.table)
         if found is None:
@@ -87,9 +87,9 @@ class NewerTail:
         columns = self.tail.rows.select(list(self.key))
         return frozenset(key_rows(columns.take(pa.array(found)), self.key))
 
-    def convicted(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:  # noqa: ARG002
+    def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:  # noqa: ARG002
         """The same."""
-        return self.suspects(keys)
+        return self.possible(keys)
 
     @cached_property
     def _keys(self) -> frozenset[Key]:

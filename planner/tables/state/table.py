@@ -153,8 +153,8 @@ class Table:
                     self._writer_place = known.place
                 else:
                     # Of a table that was dropped: to flush its rows would write them into the new one.
-                    stranger, self._writer = self._writer, None
-                    stranger.abandon()
+                    replaced, self._writer = self._writer, None
+                    replaced.abandon()
             if self._writer is None:
                 self._writer_place = known.place
                 self._writer = TableWriter(self.name, self.storage, self._writing, known.session, self.wrote)

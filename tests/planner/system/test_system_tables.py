@@ -210,6 +210,6 @@ def test_only_an_administrator_need_not_wait_for_others(
         "SELECT * FROM system.tables",
         "SELECT 1 FROM system.tables a, system.tables b",
     ):
-        assert engine.prepare(sql).looks_on
-        assert not engine.prepare(sql, access=Granted()).looks_on
-    assert not engine.prepare("SELECT 1").looks_on
+        assert engine.prepare(sql).reads_only_system
+        assert not engine.prepare(sql, access=Granted()).reads_only_system
+    assert not engine.prepare("SELECT 1").reads_only_system
