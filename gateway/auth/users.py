@@ -77,9 +77,6 @@ class Users:
     by_certificate: Mapping[str, User]
 
 
-NO_USERS = Users(MappingProxyType({}), MappingProxyType({}))
-
-
 class _UserTable(Strict):
     password: str | None = None
     certificates: tuple[str, ...] = ()

@@ -208,11 +208,6 @@ class RequestQueue:
                 self._holder = None
                 self._changed.notify_all()
 
-    def drained(self, deadline: float) -> bool:
-        """Wait until nothing is queued or written; False where the deadline came first."""
-        with self._changed:
-            return self._changed.wait_for(self._is_idle, deadline - time.monotonic())
-
     def run_alone(self, action: Callable[[], None], deadline: float) -> bool:
         """Call something while nobody writes; False where the deadline came first."""
         holder = object()

@@ -18,8 +18,6 @@ from planner.writes.dml.statement.target import Target
 
 __all__ = ["Returning", "no_returning", "read_returning", "returning"]
 
-CLAUSE = ("RETURNING",)
-
 
 @dataclass(frozen=True, eq=False)
 class Returning:
