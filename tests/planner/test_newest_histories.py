@@ -278,6 +278,22 @@ def test_a_snapshot_that_is_older_than_the_one_before_has_masks_of_its_own(
             assert shown(kept.masks(one)) == shown(alone.masks(one))
 
 
+def test_regions_that_have_nothing_but_unflushed_rows_have_masks_of_their_own(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    table = Follower(root, "integers", open_engine, buckets=2)
+    known = table.engine.catalog.table("t")
+    table.write({2: 1, 3: 1}, [])
+    regions = known.assignments(known.base(), "strong").region_ids
+    one, other = (known.snapshot((region,)) for region in regions)
+    assert one.tails[0].rows.num_rows == other.tails[0].rows.num_rows
+    with ThreadPoolExecutor(1) as executor:
+        kept = Visibility(ByteCache(1 << 20), executor)
+        for snapshot in (one, other):
+            alone = Visibility(ByteCache(1 << 20), executor)
+            assert shown(kept.masks(snapshot)) == shown(alone.masks(snapshot))
+
+
 def test_newest_rows_of_one_generation_are_no_tombstones(
     root: Path, open_engine: Callable[[Path], QueryEngine]
 ) -> None:
