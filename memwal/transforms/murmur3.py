@@ -58,7 +58,7 @@ def hash_as_published(column: pa.Array) -> Words:
     """
     if _is_text(column.type) or _is_binary(column.type):
         hashes = (mmh3.hash(value or b"", signed=False) for value in little_endian(column))
-        return np.fromiter(hashes, np.uint32, len(column))
+        return np.fromiter(hashes, np.uint32)
     return _hash_numbers(_numbers(column))
 
 
@@ -87,7 +87,8 @@ def _is_binary(data_type: pa.DataType) -> bool:
 
 
 def _null_mask(column: pa.Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    nulls: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return nulls
 
 
 def _numbers(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
@@ -100,22 +101,24 @@ def _numbers(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
     if any(is_kind(kind) for is_kind in _NARROW):
         plain = column.view(pa.int32()) if pa.types.is_temporal(kind) else column.cast(pa.int64())
         # Unsigned values above the signed range wrap around.
-        return np.asarray(plain.fill_null(0).to_numpy(zero_copy_only=False)).astype(np.int32)
+        narrow: npt.NDArray[np.int32] = plain.fill_null(0).to_numpy().astype(np.int32)
+        return narrow
     if any(is_kind(kind) for is_kind in _WIDE):
-        return np.asarray(column.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+        wide: npt.NDArray[np.int64] = column.view(pa.int64()).fill_null(0).to_numpy()
+        return wide
     msg = f"Values of type {kind} are not hashed into buckets; numbers, dates, times and strings are"
     raise UnsupportedError(msg)
 
 
 def _float_bits(column: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
-    values = np.array(column.fill_null(0).to_numpy(zero_copy_only=False))
+    values = np.array(column.fill_null(0).to_numpy())
     values[values == 0] = 0  # Negative zero is zero.
     values[np.isnan(values)] = np.nan  # There are many NaNs, and one hash for all of them.
     return values.view(np.int32) if values.dtype == np.float32 else values.view(np.int64)
 
 
 def _hash_numbers(numbers: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> Words:
-    words = numbers.view(np.uint32).reshape(len(numbers), -1)
+    words = numbers.view(np.uint32).reshape(-1, numbers.dtype.itemsize // 4)
     hashes = np.zeros(len(numbers), np.uint32)
     for at in range(words.shape[1]):
         hashes = _mixed_in(hashes, words[:, at])
@@ -132,9 +135,10 @@ def _hash_integer(value: pa.Scalar) -> int:
 
 def _hash_text(column: pa.Array) -> Words:
     """Hashes strings as Lance does, word by word over all strings that still have one."""
-    _, offset_buffer, data_buffer = column.cast(pa.large_string()).buffers()
-    offsets = np.frombuffer(offset_buffer, np.int64)[column.offset : column.offset + len(column) + 1]
-    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
+    text = column.cast(pa.large_string())  # A cast may begin anew where a slice begins.
+    _, offset_buffer, data_buffer = text.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[text.offset : text.offset + len(text) + 1]
+    data = np.frombuffer(data_buffer, np.uint8)
     starts, lengths = offsets[:-1], np.diff(offsets)
     hashes = np.zeros(len(column), np.uint32)
     for word in range(int(lengths.max(initial=0)) // 4):

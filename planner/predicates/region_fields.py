@@ -100,7 +100,8 @@ class SpecField:
         listed: list[list[tuple[Any, ...]] | None] = []
         for box in boxes:
             combinations = self._combinations(box) if len(rows) < _MAX_ROWS else None
-            keys = None if combinations is None else [tuple(map(_row_key, row)) for row in combinations]
+            # 0.0 and -0.0 are one key: they hash alike.
+            keys = None if combinations is None else [tuple(map(order_key, row)) for row in combinations]
             listed.append(keys)
             rows.update(zip(keys or (), combinations or (), strict=True))
             found.append(self._of_range(box) if keys is None else None)
@@ -230,12 +231,6 @@ def field_text(field: RegionField, columns: Sequence[str]) -> str:
     if field.expression is not None:
         return f"({field.expression}) of ({', '.join(columns)})"
     return f"{field.transform}({', '.join([*columns, *field.parameters.values()])})"
-
-
-def _row_key(value: pa.Scalar) -> Any:  # noqa: ANN401 -- of any hashable type
-    """A key that keeps apart what hashes apart: 0.0 and -0.0 are equal but have other bytes."""
-    key = order_key(value) if value.is_valid else None
-    return (key, math.copysign(1.0, key)) if isinstance(key, float) else key
 
 
 def _keys(values: pa.Array) -> list[Any]:

@@ -104,6 +104,14 @@ def test_the_serialised_form_is_the_one_that_is_read():
     )
 
 
+@pytest.mark.parametrize("name", ["s", "word"])
+def test_listed_values_may_be_encoded_in_a_dictionary(name: str):
+    words = pa.array(["a", None, "b"])
+    found = decode(field(name).isin(words.dictionary_encode()), SCHEMA)
+    assert found == decode(field(name).isin(words), SCHEMA)
+    assert found != Anything()
+
+
 def test_literals_keep_their_exact_types():
     for value in (
         pa.scalar(1, pa.uint16()),

@@ -112,6 +112,13 @@ def test_a_column_whose_type_changed_since_planning_prunes_nothing():
         assert all(one.verdict is Verdict.ROWS_MIGHT_MATCH for one in verdicts)
 
 
+def test_months_of_a_long_range_of_dates_prune_nothing():
+    spec = read_spec("month(d) int32")
+    years = (field("d") >= dt.date(2024, 1, 1)) & (field("d") < dt.date(2026, 1, 1))
+    verdicts = judged(decode(years, SCHEMA), [spec], [read_region(spec, month) for month in ("1", "7")])
+    assert [one.verdict for one in verdicts] == [Verdict.ROWS_MIGHT_MATCH] * 2
+
+
 def test_a_renamed_column_is_found_by_its_id():
     spec = read_spec("identity(id) int64")
     now = {**COLUMNS, FIELD_IDS["id"]: pa.field("key", pa.int64())}

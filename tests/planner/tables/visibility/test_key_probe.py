@@ -165,5 +165,7 @@ NAN, OTHER_NAN = np.array([0x7FF8 << 48, -1], dtype=np.int64).view(np.float64)
 def test_values_are_equal_where_keys_are(values: list[Any], kind: pa.DataType, equal: list[int]) -> None:
     found = hashable(pa.array(values, kind))
     assert len(found) == len(values)
+    if pa.types.is_temporal(kind):
+        assert found == values
     numbers: dict[Any, int] = {}
     assert [numbers.setdefault(one, len(numbers)) for one in found] == equal

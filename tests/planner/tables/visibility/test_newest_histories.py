@@ -278,6 +278,50 @@ def test_a_snapshot_that_is_older_than_the_one_before_has_masks_of_its_own(
             assert shown(kept.masks(one)) == shown(alone.masks(one))
 
 
+@pytest.mark.parametrize(("kind", "indexed"), [("integers", False), ("texts", True), ("pairs", False)])
+def test_masks_that_are_kept_are_those_of_each_snapshot(
+    root: Path, open_engine: Callable[[Path], QueryEngine], kind: str, *, indexed: bool
+) -> None:
+    table = Follower(root, kind, open_engine, buckets=1)
+    if indexed:
+        lance.dataset(root / "t.lance").create_scalar_index("id", "BTREE")
+    catalog = table.engine.catalog
+    known, kept = catalog.table("t"), Visibility(catalog.cache, catalog.executor)
+
+    def check() -> None:
+        snapshot = known.snapshot(known.assignments(known.base(), "strong").region_ids)
+        alone = Visibility(ByteCache(1 << 20), catalog.executor)
+        assert shown(kept.masks(snapshot)) == shown(alone.masks(snapshot))
+
+    for step in range(1, 5):
+        table.write({step: step, step + 1: step, 25: step}, [step + 8])
+        check()
+        if step == 2:
+            lance.dataset(root / "t.lance").optimize.compact_files(target_rows_per_fragment=10)
+            check()
+        table.flush()
+        check()
+        if step == 3:
+            lance.dataset(root / "t.lance").optimize.compact_files()
+            check()
+
+
+def test_regions_that_have_nothing_but_unflushed_rows_have_masks_of_their_own(
+    root: Path, open_engine: Callable[[Path], QueryEngine]
+) -> None:
+    table = Follower(root, "integers", open_engine, buckets=2)
+    known = table.engine.catalog.table("t")
+    table.write({2: 1, 3: 1}, [])
+    regions = known.assignments(known.base(), "strong").region_ids
+    one, other = (known.snapshot((region,)) for region in regions)
+    assert one.tails[0].rows.num_rows == other.tails[0].rows.num_rows
+    with ThreadPoolExecutor(1) as executor:
+        kept = Visibility(ByteCache(1 << 20), executor)
+        for snapshot in (one, other):
+            alone = Visibility(ByteCache(1 << 20), executor)
+            assert shown(kept.masks(snapshot)) == shown(alone.masks(snapshot))
+
+
 def test_newest_rows_of_one_generation_are_no_tombstones(
     root: Path, open_engine: Callable[[Path], QueryEngine]
 ) -> None:

@@ -69,7 +69,18 @@ def test_the_last_row_of_a_key_is_the_newest_unless_it_is_a_tombstone(
     ]
 
 
-@pytest.mark.parametrize("keys", [[0, 2**62, 0, 2**62], [-(2**62), 0, -(2**62), 0], [2**62, 2**62]])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [0, 2**62, 0, 2**62],
+        [-(2**62), 0, -(2**62), 0],
+        [2**62, 2**62],
+        [0, 2**62, 0],
+        [0, 0, 2**63 // 3],
+        [-(2**62), 2**62, -(2**62)],
+        [-(2**62), -(2**62), -(2**62)],
+    ],
+)
 def test_keys_that_lie_far_apart_are_told_apart(keys: list[int]) -> None:
     layer = LayerKeys(pa.array(keys), np.arange(len(keys), dtype=np.uint64), np.zeros(len(keys), np.bool_))
     (newest,) = newest_of_layers([layer])
