@@ -2,8 +2,9 @@
 
 import contextlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Protocol
 
 import duckdb
@@ -23,6 +24,27 @@ _WRONG_RULES = ("eliminate_duplicated_expr", "eliminate_group_by_constant")
 
 class Refused(Exception):  # noqa: N818 - an answer as well
     """An engine does not answer; the text is its own."""
+
+
+MOST_ROWS = 100_000
+"""More are not compared: joins of joins have as many as anybody likes."""
+
+
+def held(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """The rows of an answer.
+
+    Raises:
+        Refused: there are too many.
+    """
+    kept: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        count += batch.num_rows
+        if count > MOST_ROWS:
+            msg = "too many rows to compare"
+            raise Refused(msg)
+        kept.append(batch)
+    return pa.Table.from_batches(kept, schema)
 
 
 class Engine(Protocol):
@@ -56,7 +78,10 @@ class GatewayEngine:
     def answer_text(self, text: str, parameters: Sequence[pa.Scalar] = ()) -> pa.Table:
         """The rows of a statement that is text already."""
         try:
-            return self.engine.prepare(text, self.settings, self.access).execute(parameters).read_all()
+            reader = self.engine.prepare(text, self.settings, self.access).execute(parameters)
+            return held(reader.schema, reader)
+        except Refused:
+            raise
         except Exception as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
 
@@ -77,6 +102,7 @@ class DataFusionEngine:
             .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
             .set("datafusion.optimizer.join_reordering", "false")
             .set("datafusion.optimizer.max_passes", "16")
+            .set("datafusion.optimizer.enable_topk_aggregation", "false")
         )
         self._context = SessionContext(config.with_target_partitions(1))
         for rule in _WRONG_RULES:
@@ -99,13 +125,16 @@ class DataFusionEngine:
         """The rows of a statement that is text already."""
         try:
             frame = self._context.sql(text)
-            batches = frame.collect()
-            schema = batches[0].schema if batches else self._schema(frame)
+            batches = (batch.to_pyarrow() for batch in frame.execute_stream())
+            first = list(islice(batches, 1))
+            schema = first[0].schema if first else self._schema(frame)
             # Batches of one answer may differ in what may be NULL.
             schema = pa.schema([pa.field(one.name, one.type) for one in schema])
-            return pa.Table.from_batches(
-                [pa.record_batch(one.columns, schema=schema) for one in batches], schema
+            return held(
+                schema, (pa.record_batch(one.columns, schema=schema) for one in chain(first, batches))
             )
+        except Refused:
+            raise
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
@@ -126,7 +155,8 @@ class DuckEngine:
     def __init__(self) -> None:
         self._connection = duckdb.connect()
         self._connection.execute(
-            "SET threads = 1; SET default_null_order = 'nulls_last_on_asc_first_on_desc'"
+            "SET threads = 1; SET memory_limit = '2GB';"
+            " SET default_null_order = 'nulls_last_on_asc_first_on_desc'"
         )
 
     def set_table(self, name: str, table: pa.Table) -> None:
@@ -150,7 +180,8 @@ class DuckEngine:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return self._connection.execute(text).to_arrow_table()
+                reader = self._connection.execute(text).to_arrow_reader(10_000)
+                return held(reader.schema, reader)
         except duckdb.Error as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
 
