@@ -54,6 +54,32 @@ class FlushedGeneration:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayStart:
+    """Where the replay of a region's log starts.
+
+    Attributes:
+        after: newest WAL position that a flush is known to cover; 0 for none.
+        generation: number that the next flushed generation will have.
+    """
+
+    after: int
+    generation: int
+
+    def is_unflushed(self, position: int, generation: int | None) -> bool:
+        """Return whether no flushed generation covers a WAL entry.
+
+        MemWAL specification, "WAL Entry Positions" and "WAL Entry Format": replay starts behind
+        `replay_after_wal_entry_position`, and an entry names the generation that its rows are flushed in. A
+        writer commits the generation first and may leave the position behind, so both count.
+
+        Args:
+            position: of the entry.
+            generation: that the entry names; None when its writer keeps no MemTable.
+        """
+        return position > self.after and (generation is None or generation >= self.generation)
+
+
+@dataclass(frozen=True, slots=True)
 class RegionManifest:
     """One version of a region's state.
 
@@ -95,6 +121,11 @@ class RegionManifest:
         if any(later <= earlier for earlier, later in pairwise(numbers)):
             msg = f"Manifest of region {self.region_id}: generations {numbers} must ascend without repetition"
             raise InvalidInputError(msg)
+
+    @property
+    def replay_start(self) -> ReplayStart:
+        """Which entries of the region's log are not flushed."""
+        return ReplayStart(self.replay_after_wal_entry_position, self.current_generation)
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "RegionManifest":

@@ -132,9 +132,7 @@ def _in_log(
         if entry.rows is None:
             continue
         latest = written if position >= whole else max(written, since)
-        is_unflushed = position > manifest.replay_after_wal_entry_position and (
-            entry.generation is None or entry.generation >= manifest.current_generation
-        )
+        is_unflushed = manifest.replay_start.is_unflushed(position, entry.generation)
         for row, (key, is_deleted) in enumerate(_entry_keys(entry.rows, ids, schema)):
             versions[key] = Version(written, latest, position, row, is_deleted)
             if is_unflushed:

@@ -255,8 +255,6 @@ def _entries(storage: Storage, manifest: RegionManifest) -> int:
             entry = read_wal_entry(storage, region_id, position)
         except (FileNotFoundError, LanceGatewayError):
             return last - position + 1  # Whoever reads the rows says what is wrong.
-        if not entry.is_fence and (
-            entry.generation is None or entry.generation >= manifest.current_generation
-        ):
+        if not entry.is_fence and manifest.replay_start.is_unflushed(position, entry.generation):
             return last - position + 1
     return 0
