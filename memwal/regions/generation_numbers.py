@@ -33,7 +33,7 @@ def first_generation(details: MemWalIndexDetails, region_id: str) -> int:
         PreconditionError: the region was given up, and takes no rows.
     """
     # What indexes are recorded to cover was merged before.
-    newest = details.merged_generations.get(region_id, 0)
+    newest = details.newest_merged(region_id)
     if newest >= EVERYTHING:
         msg = f"region {region_id} was given up with an earlier MemWAL of the table, and takes no rows"
         raise PreconditionError(msg)
@@ -90,7 +90,7 @@ def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
         RegionMismatchError: one is flushed, not merged and not listed.
     """
     flushed = range(merged + 1, manifest.current_generation)
-    listed = [one.generation for one in manifest.flushed_generations if one.generation > merged]
+    listed = [one.generation for one in manifest.unmerged(merged)]
     if len(listed) >= len(flushed):
         return
     gone = ", ".join(str(one) for one in flushed if one not in listed)

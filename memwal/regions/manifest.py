@@ -52,6 +52,17 @@ class FlushedGeneration:
             msg = f"Flushed generation {self.generation}: {self.path!r} is not a directory below its region's"
             raise InvalidInputError(msg)
 
+    def is_merged(self, newest_merged: int) -> bool:
+        """Return whether the base table contains the generation, so that readers must leave it out.
+
+        MemWAL specification, "LSM Tree Merging Read": generations are merged in ascending order, so the
+        newest one that is merged tells of all.
+
+        Args:
+            newest_merged: generation that the base version contains, of the same region; 0 for none.
+        """
+        return self.generation <= newest_merged
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayStart:
@@ -121,6 +132,14 @@ class RegionManifest:
         if any(later <= earlier for earlier, later in pairwise(numbers)):
             msg = f"Manifest of region {self.region_id}: generations {numbers} must ascend without repetition"
             raise InvalidInputError(msg)
+
+    def unmerged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
+        """Return the generations that the base table lacks, oldest first."""
+        return tuple(one for one in self.flushed_generations if not one.is_merged(newest_merged))
+
+    def merged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
+        """Return the generations that are listed though the base table contains them, oldest first."""
+        return tuple(one for one in self.flushed_generations if one.is_merged(newest_merged))
 
     @property
     def replay_start(self) -> ReplayStart:

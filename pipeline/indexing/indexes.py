@@ -167,9 +167,9 @@ def _state(
     # A table without rows lacks nothing in its indexes, and Lance has nothing to record then.
     if details is not None and fragments:
         # What is not recorded is not covered: compaction, for one, makes Lance forget.
-        reached = details.index_catchup.get(index.name, {})
         for region, merged in details.merged_generations.items():
-            if reached.get(region, 0) < merged:
-                behind[region] = reached.get(region, 0)
+            covered = details.newest_covered(index.name, region)
+            if covered < merged:
+                behind[region] = covered
     unindexed = sum(map(rows.__getitem__, uncovered))
     return IndexState(index.name, index.index_type, tuple(segments), uncovered, unindexed, behind)

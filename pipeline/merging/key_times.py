@@ -95,13 +95,12 @@ def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDe
     )
     log = _log(table, region_id)
     versions, pending = _in_log(table, manifest, log, ids, schema)
-    merged = details.merged_generations.get(region_id, 0)
+    merged = details.newest_merged(region_id)
     flushed: dict[Key, Version] = {}
-    for one in manifest.flushed_generations:
-        if one.generation > merged:
-            latest = _flushed_at(table, region_id, one)
-            for row, (key, is_deleted) in enumerate(_rows(keys_of(table, region_id, one, schema))):
-                flushed[key] = Version(0, latest, one, row, is_deleted)
+    for one in manifest.unmerged(merged):
+        latest = _flushed_at(table, region_id, one)
+        for row, (key, is_deleted) in enumerate(_rows(keys_of(table, region_id, one, schema))):
+            flushed[key] = Version(0, latest, one, row, is_deleted)
     for key, version in flushed.items():
         if key not in pending:
             # The row itself comes from the generation: entries of its log may be gone.

@@ -284,7 +284,7 @@ def _record(table: LakeTable, own: RegionManifest) -> None:
     """Record a region's generations as merged, with no rows."""
     base = table.dataset()
     merged = recorded(table, base).get(own.region_id, 0)
-    pending = tuple(one for one in own.flushed_generations if one.generation > merged)
+    pending = own.unmerged(merged)
     if not pending:
         return
     fields = {one.name: one for one in fields_of_dataset(base)}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memwal.base.index_details import BaseManifest, read_base_manifest
+from memwal.base.index_details import BaseManifest, MemWalIndexDetails, read_base_manifest
 from memwal.errors import CorruptDataError, LanceGatewayError
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.regions.region_ids import doubles, is_retired
@@ -213,9 +213,9 @@ def _region_status(
 
 
 def _index_status(name: str, base: BaseManifest) -> IndexStatus:
-    merged: Mapping[str, int] = base.details.merged_generations if base.details else {}
-    covered = base.details.index_catchup.get(name, {}) if base.details else {}
-    behind = [lag for one, newest in merged.items() if (lag := newest - covered.get(one, 0)) > 0]
+    details = base.details or MemWalIndexDetails()
+    lags = (newest - details.newest_covered(name, one) for one, newest in details.merged_generations.items())
+    behind = [lag for lag in lags if lag > 0]
     return IndexStatus(name, sum(behind), len(behind))
 
 

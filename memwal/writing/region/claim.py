@@ -209,7 +209,7 @@ def claimed(
     """
     before = read_latest_manifest(table.storage, region_id, known=known)
     if before is not None:
-        check_not_restarted(table.storage, before, table.details.merged_generations.get(region_id, 0))
+        check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
     try:
         writer = table.written.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:

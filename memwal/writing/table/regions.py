@@ -308,7 +308,7 @@ class Regions:
         # What is merged is looked up only where it matters.
         if not manifest.sealed:
             return False
-        merged = self._newest().merged_generations.get(manifest.region_id, 0)
+        merged = self._newest().newest_merged(manifest.region_id)
         return is_over(self._storage, manifest, merged)
 
     def _strange(self, strangers: Sequence[RegionManifest]) -> PreconditionError:

@@ -91,9 +91,8 @@ class PastTable(Table):
             manifest = self._manifests.get(region_id)
             if manifest is not None:
                 check_not_restarted(self.storage, manifest, merged.get(region_id, 0))
-            listed = () if manifest is None else manifest.flushed_generations
             newest_merged = merged.get(region_id, 0)
-            needed = [one for one in listed if one.generation > newest_merged]
+            needed = () if manifest is None else manifest.unmerged(newest_merged)
             flushed = range(newest_merged + 1, 1 if manifest is None else manifest.current_generation)
             if len(needed) < len(flushed):
                 # Merged by a version that is gone, and taken out of the manifest before this moment.
@@ -161,7 +160,7 @@ class PastTable(Table):
             PreconditionError: it had them in another directory, or its manifests have lost their times.
         """
         details = self._base.details
-        merged = 0 if details is None else details.merged_generations.get(region_id, 0)
+        merged = 0 if details is None else details.newest_merged(region_id)
         flushed = self._manifest(region_id, 1).current_generation - 1 if is_there else merged_today
         if flushed == merged or (flushed < merged and not is_there):
             return
@@ -200,7 +199,7 @@ class PastTable(Table):
 
         def has_merged(version: int) -> bool:
             details = read_base_manifest(self.storage, version).details
-            return details is not None and details.merged_generations.get(region_id, 0) >= generation
+            return details is not None and details.newest_merged(region_id) >= generation
 
         at = bisect_left(later, 1, key=has_merged)
         return later[at] if at < len(later) else None

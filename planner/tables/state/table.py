@@ -365,8 +365,7 @@ class Table:
             ):
                 regions[region_id] = before
                 continue
-            flushed = () if manifest is None else manifest.flushed_generations
-            unmerged = [one for one in flushed if one.generation > newest_merged]
+            unmerged = () if manifest is None else manifest.unmerged(newest_merged)
             try:
                 generations = self.open_generations(base, region_id, unmerged)
             except GenerationVanishedError:

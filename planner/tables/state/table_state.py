@@ -168,7 +168,7 @@ def check_ids(
         return
     for own_id, lancedb_id in _pairs(kept, details, manifests):
         own = manifests[own_id]
-        merged = details.merged_generations.get(own_id, 0)
+        merged = details.newest_merged(own_id)
         if own is not None and (own_id in unflushed or not is_retired(own, merged)):
             raise PreconditionError(two_ids(f"table {name!r}", own_id, lancedb_id))
 

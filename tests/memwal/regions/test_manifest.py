@@ -396,3 +396,11 @@ def test_entries_behind_the_replay_position_and_of_the_current_generation_are_un
     position: int, generation: int | None, is_unflushed: bool
 ):
     assert ReplayStart(5, 3).is_unflushed(position, generation) is is_unflushed
+
+
+def test_generations_up_to_the_newest_merged_one_are_merged():
+    generations = tuple(FlushedGeneration(one, f"gen_{one}") for one in (2, 3, 5))
+    manifest = RegionManifest(str(uuid.uuid4()), 1, 1, 0, 0, 6, generations)
+    for newest_merged, count in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (9, 3)]:
+        assert manifest.merged(newest_merged) == generations[:count]
+        assert manifest.unmerged(newest_merged) == generations[count:]

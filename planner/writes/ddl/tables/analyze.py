@@ -70,8 +70,7 @@ def _statistics(table: Table) -> dict[str, Any]:
     generations = [
         table.generation(one.region_id, flushed)
         for one in manifests
-        for flushed in one.flushed_generations
-        if flushed.generation > merged.get(one.region_id, 0)
+        for flushed in one.unmerged(merged.get(one.region_id, 0))
     ]
     unflushed = [entry for one in manifests for entry in table.unflushed(one)]
     files = [file for one in base.dataset.get_fragments() for file in one.metadata.files]
