@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final
 from uuid import UUID
@@ -16,9 +16,10 @@ from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
 from memwal.storage.files import (
     MEM_WAL,
     Storage,
-    from_bit_reversed,
+    last_in_sequence,
     manifest_directory,
     manifest_path,
+    manifest_version,
     version_hint_path,
 )
 from protos import mem_wal_pb2
@@ -26,7 +27,6 @@ from protos import mem_wal_pb2
 _REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Addresses of S3 are URLs to Lance: what is escaped there, or left out of a URL, could lead elsewhere.
 _PATH: Final = re.compile(r"[A-Za-z0-9_=.-]+(?:/[A-Za-z0-9_=.-]+)*")
-_WIDEST_PROBE: Final = 64
 _READ_ATTEMPTS: Final = 3
 
 
@@ -279,7 +279,7 @@ def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionMan
             start = _newest_listed_version(table, region_id)
             if start is None:
                 return None
-        version = _newest_version(table, region_id, start)
+        version = last_in_sequence(table, partial(manifest_path, region_id), start)
         path = manifest_path(region_id, version)
         try:
             return _verified(table.read(path), region_id, version, table.locate(path))
@@ -301,7 +301,8 @@ def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
     """
     if not table.put_if_absent(manifest_path(manifest.region_id, manifest.version), manifest.encode()):
         return False
-    with suppress(UnavailableError):  # Readers probe upward from any hint.
+    # The hint after the manifest: this order must not change (ADR 25). Readers probe upward from any hint.
+    with suppress(UnavailableError):
         table.put(version_hint_path(manifest.region_id), b'{"version":%d}' % manifest.version)
     return True
 
@@ -338,17 +339,5 @@ def _hinted_version(table: Storage, region_id: str) -> int | None:
 
 
 def _newest_listed_version(table: Storage, region_id: str) -> int | None:
-    names = (entry.name for entry in table.list(manifest_directory(region_id)))
-    versions = (from_bit_reversed(name.removesuffix(".binpb")) for name in names if name.endswith(".binpb"))
-    return max((version for version in versions if version), default=None)
-
-
-def _newest_version(table: Storage, region_id: str, start: int) -> int:
-    """Probes upward from a version that exists, in batches that grow, and returns the last one found."""
-    newest, batch = start, 1
-    while True:
-        candidates = range(newest + 1, newest + 1 + batch)
-        found = table.exists(*(manifest_path(region_id, version) for version in candidates))
-        if not all(found):
-            return newest + found.index(False)
-        newest, batch = newest + batch, min(batch * 2, _WIDEST_PROBE)
+    versions = (manifest_version(entry.name) for entry in table.list(manifest_directory(region_id)))
+    return max((version for version in versions if version is not None), default=None)

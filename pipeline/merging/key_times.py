@@ -18,11 +18,11 @@ from memwal.base.index_details import MemWalIndexDetails
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import read_wal_entry
 from memwal.storage.files import (
-    MEM_WAL,
     VERSIONS,
     base_manifest_paths,
-    from_bit_reversed,
     generation_directory,
+    wal_directory,
+    wal_entry_position,
 )
 from memwal.stored_fields import TOMBSTONE, fields_of_dataset, fields_of_entry
 from pipeline.jobs.lake import LakeTable
@@ -176,10 +176,8 @@ def _log(table: LakeTable, region_id: str) -> Sequence[tuple[int, int]]:
     """Position and time of each entry, ascending."""
     found = [
         (position, one.written)
-        for one in table.storage.list(f"{MEM_WAL}/{region_id}/wal")
-        if one.name.endswith(".arrow")
-        and one.size
-        and (position := from_bit_reversed(one.name.removesuffix(".arrow"))) is not None
+        for one in table.storage.list(wal_directory(region_id))
+        if one.size and (position := wal_entry_position(one.name)) is not None
     ]
     return sorted(found)
 

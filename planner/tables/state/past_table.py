@@ -11,7 +11,7 @@ from memwal.base.index_details import read_base_manifest
 from memwal.errors import PreconditionError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, list_regions
-from memwal.storage.files import from_bit_reversed, manifest_directory, manifest_path
+from memwal.storage.files import manifest_directory, manifest_path, manifest_version
 from planner.predicates.region_assignments import RegionAssignments
 from planner.sql.as_of import moment_text
 from planner.tables.sources.base_table import BaseTable
@@ -135,9 +135,8 @@ class PastTable(Table):
         versions = sorted(
             version
             for entry in self.storage.list(manifest_directory(region_id))
-            if entry.name.endswith(".binpb")
-            and entry.size  # Of those that were cleaned up, the names are left.
-            and (version := from_bit_reversed(entry.name.removesuffix(".binpb")))
+            if entry.size  # Of those that were cleaned up, the names are left.
+            and (version := manifest_version(entry.name)) is not None
         )
         at = bisect_right(versions, self.moment, key=lambda version: self._written(region_id, version))
         if at and (at == len(versions) or versions[at] == versions[at - 1] + 1):
