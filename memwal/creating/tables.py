@@ -79,7 +79,7 @@ def create_dataset(
         UnsupportedError: Lance refuses the schema.
     """
     # Regions that are there before there is a table are left of one whose dropping was cut short. They are
-    # looked at first, so that no region of a table that somebody else makes meanwhile is among them.
+    # looked at first, so that no region of a table that somebody else makes meanwhile is among them (ADR 21).
     left = () if rehearse else storage.directories(MEM_WAL)
     mark = None if rehearse else table_mark(storage)
     if not rehearse and table_exists(storage):
@@ -164,9 +164,8 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
         UnsupportedError: a DynamoDB table knows its versions.
     """
     if not storage.committed_by:
-        unmark_table(
-            storage
-        )  # First: writers must not take what is made after a drop that is cut short for it.
+        # First: writers must not take what is made after a drop that is cut short for it (ADR 33).
+        unmark_table(storage)
     for _ in range(_SWEEPS):
         manifests = [one.name for one in storage.list(VERSIONS) if one.name.endswith(_MANIFEST)]
         if not manifests:
@@ -178,7 +177,7 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
                 f"{storage.root.partition('/')[2]!r} and then the files"
             )
             raise UnsupportedError(msg)
-        # A commit that was under way may add one while this runs.
+        # A commit that was under way may add one while this runs. The newest version goes last (ADR 21).
         for name in sorted(manifests, key=_version_of):
             storage.delete(f"{VERSIONS}/{name}")
     storage.delete_all(keep)

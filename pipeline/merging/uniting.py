@@ -98,6 +98,7 @@ def unite(state: TableState, newer: Collection[str] = ()) -> int:
 
 
 def _united(table: LakeTable, double: Double, newer: Collection[str]) -> None:
+    # Seal, claim, append, then record as merged: this order must not change (ADR 32).
     opened = OpenTable.open(table.name, table.storage)
     own = _sealed(opened, double.own)
     # What can't be decided is found out before LanceDB's writer loses the region.

@@ -137,6 +137,7 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
         LanceGatewayError: something can't be read.
     """
     storage = table.storage
+    # Manifests before the base version: this order must not change (ADR 5).
     found = read_latest_manifests(storage, list_regions(storage), known={})
     manifests = [one for one in found if one is not None]
     unflushed = _unflushed(storage, manifests)

@@ -331,7 +331,8 @@ class Regions:
         Raises:
             PreconditionError: the table has no MemWAL any more.
         """
-        # Read now: a region that is not there may have been, and have been merged meanwhile.
+        # The base version is read now, before the manifest is made: this order must not change (ADR 33). A
+        # region that is not there may have been, and have been merged meanwhile.
         details = self._newest()
         for raw in missing:
             region_id = region_id_of(self._spec, raw, self._table_id, self._reading)

@@ -330,6 +330,7 @@ class Table:
 
         What did not change since the last snapshot is the same object.
         """
+        # Manifests, then logs, then the base version: this order must not change (ADR 5).
         if consistency == "snapshot":
             manifests = self._remembered_manifests(kept, needed)
             logs: Mapping[str, RegionLog] = {}

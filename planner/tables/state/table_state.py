@@ -302,7 +302,7 @@ class NewestBase:
                 expected = ManifestFile.of(self._storage, before.dataset.latest_version)
         opened = self._open(known)
         if before is not None and not self._is_same(before):
-            # Asked afterwards: what was opened while the old manifest was there is the old table.
+            # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
             known, expected, self._mark = known.made_anew(), None, None
         if expected is None or expected.version != opened.version:
             # The file is looked at before it is read: it may be replaced in between, which is noticed then.
