@@ -197,6 +197,14 @@ class BaseManifest:
     is_inherited: bool = False
 
 
+def merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:
+    """Return, by region id, the newest generation that a base version contains; none where it has no MemWAL.
+
+    MemWAL specification, "MemWAL Index Details": the record is committed with the rows.
+    """
+    return {} if details is None else details.merged_generations
+
+
 def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:
     """Reads the MemWAL index of one version of a base table, as `read_base_manifest` does."""
     return read_base_manifest(table, version).details

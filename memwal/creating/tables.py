@@ -28,7 +28,7 @@ from memwal.creating.options import MemWalOptions
 from memwal.creating.region_by import region_columns, region_fields
 from memwal.errors import InvalidInputError, UnsupportedError, brief
 from memwal.regions.generation_numbers import EVERYTHING
-from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths
+from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths, base_manifest_version
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
@@ -178,7 +178,7 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
             )
             raise UnsupportedError(msg)
         # A commit that was under way may add one while this runs. The newest version goes last (ADR 21).
-        for name in sorted(manifests, key=_version_of):
+        for name in sorted(manifests, key=lambda one: base_manifest_version(one) or 0):
             storage.delete(f"{VERSIONS}/{name}")
     storage.delete_all(keep)
 
@@ -194,11 +194,3 @@ def _check_keys_stay(spec: RegionSpec, key: Sequence[str], names: Mapping[int, s
             "keys_never_move = true that rows of one key always agree on it"
         )
         raise InvalidInputError(msg)
-
-
-def _version_of(name: str) -> int:
-    digits = name.removesuffix(_MANIFEST)
-    if not digits.isdigit():
-        return 0  # Of a detached version, which is never the newest.
-    number = int(digits)
-    return (1 << 64) - 1 - number if number >= 1 << 63 else number

@@ -12,7 +12,7 @@ from typing import Final
 from memwal.base.index_details import MemWalIndexDetails
 from memwal.errors import PreconditionError
 from memwal.regions.manifest import RegionManifest
-from memwal.storage.files import Storage
+from memwal.storage.files import Storage, region_directory
 
 EVERYTHING: Final = (1 << 63) - 1
 """Recorded as merged of a region that was given up: no generation of it is ever above."""
@@ -72,8 +72,8 @@ def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -
             f"{manifest.current_generation}, but the base table contains generations up to {merged} of a "
             "region of that id: the table is a clone or a copy in which another writer began the region "
             "anew, or manifests of the region are older than the base table. In a clone, stop that writer, "
-            f"move {table.locate(f'_mem_wal/{manifest.region_id}')} elsewhere, and write its rows through "
-            "the gateway; otherwise restore the newer manifests"
+            f"move {table.locate(region_directory(manifest.region_id))} elsewhere, and write its rows "
+            "through the gateway; otherwise restore the newer manifests"
         )
         raise RegionMismatchError(msg)
 

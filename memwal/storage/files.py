@@ -20,6 +20,7 @@ VERSIONS: Final = "_versions"
 EXTENTS: Final = "_gateway/merging"
 _BITS: Final = 64
 _LARGEST: Final = (1 << _BITS) - 1
+_DIGITS: Final = 20
 _WIDEST_PROBE: Final = 64
 
 
@@ -50,7 +51,15 @@ def base_manifest_paths(version: int) -> tuple[str, str]:
 
     By the newer naming scheme, which comes first, versions count down: the newest is listed first.
     """
-    return f"{VERSIONS}/{_LARGEST - version:020d}.manifest", f"{VERSIONS}/{version}.manifest"
+    return f"{VERSIONS}/{_LARGEST - version:0{_DIGITS}d}.manifest", f"{VERSIONS}/{version}.manifest"
+
+
+def base_manifest_version(name: str) -> int | None:
+    """Returns the version of the base table by the name of its manifest; None for drafts and other files."""
+    digits = name.removesuffix(".manifest")
+    if digits == name or not digits.isdecimal():
+        return None
+    return _LARGEST - int(digits) if len(digits) == _DIGITS else int(digits)
 
 
 def region_directory(region_id: str) -> str:

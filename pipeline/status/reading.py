@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memwal.base.index_details import BaseManifest, MemWalIndexDetails, read_base_manifest
+from memwal.base.index_details import BaseManifest, MemWalIndexDetails, merged_generations, read_base_manifest
 from memwal.errors import CorruptDataError, LanceGatewayError
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.regions.region_ids import doubles, is_retired
@@ -143,7 +143,7 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
     unflushed = _unflushed(storage, manifests)
     dataset = table.dataset()
     base = read_base_manifest(storage, dataset.version)
-    merged = base.details.merged_generations if base.details else {}
+    merged = merged_generations(base.details)
     regions = [RegionState(one, merged.get(one.region_id, 0)) for one in manifests]
     specs = base.details.region_specs if base.details else ()
     second = {

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import ColumnCache
-from memwal.base.index_details import MemWalIndexDetails
+from memwal.base.index_details import MemWalIndexDetails, merged_generations
 from memwal.errors import (
     LanceGatewayError,
     PreconditionError,
@@ -344,7 +344,7 @@ class Table:
             base = self.base()
         if base.place != kept.place:
             return None
-        merged = base.details.merged_generations if base.details else {}
+        merged = merged_generations(base.details)
         _, last = kept.last.get(consistency, (0.0, TableSnapshot(base, {})))
         regions = {}
         for region_id in needed:
