@@ -100,6 +100,17 @@ class MemWalIndexDetails:
         """Returns the spec of that id; None for 0, which stands for regions made by hand."""
         return next((spec for spec in self.region_specs if spec.spec_id == spec_id), None)
 
+    def newest_merged(self, region_id: str) -> int:
+        """Return the newest generation of a region that this base version contains; 0 for none."""
+        return self.merged_generations.get(region_id, 0)
+
+    def newest_covered(self, index_name: str, region_id: str) -> int:
+        """Return the newest merged generation of a region that an index of the base table covers.
+
+        MemWAL specification, "MemWAL Index Details": what is not recorded is not covered, so 0.
+        """
+        return self.index_catchup.get(index_name, {}).get(region_id, 0)
+
     def encode(self) -> bytes:
         """Returns the index details in their wire form."""
         message = mem_wal_pb2.MemWalIndexDetails(
@@ -184,6 +195,14 @@ class BaseManifest:
     index_id: str | None
     index_names: frozenset[str]
     is_inherited: bool = False
+
+
+def merged_generations(details: MemWalIndexDetails | None) -> Mapping[str, int]:
+    """Return, by region id, the newest generation that a base version contains; none where it has no MemWAL.
+
+    MemWAL specification, "MemWAL Index Details": the record is committed with the rows.
+    """
+    return {} if details is None else details.merged_generations
 
 
 def read_index_details(table: Storage, version: int) -> MemWalIndexDetails | None:

@@ -25,7 +25,7 @@ from memwal.errors import (
     UnsupportedError,
     brief,
 )
-from memwal.storage.files import VERSIONS, Entry, Storage, base_manifest_paths
+from memwal.storage.files import VERSIONS, Entry, Storage, base_manifest_paths, base_manifest_version
 from protos import mem_wal_pb2
 
 Outcome = TypeVar("Outcome")
@@ -77,8 +77,6 @@ def committed(failing: str, change: Callable[[], Outcome]) -> Outcome:
 _FOOTER: Final = struct.Struct("<QHH4s")
 _LENGTH: Final = struct.Struct("<I")
 # Versions count down in names of so many digits.
-_LARGEST: Final = (1 << 64) - 1
-_DIGITS: Final = 20
 _HINT: Final = f"{VERSIONS}/latest_version_hint.json"
 
 
@@ -153,13 +151,8 @@ def _create(table: Storage, version: int, data: bytes) -> bool:
 
 def _listed(table: Storage) -> dict[int, Entry]:
     """Version -> its manifest file; detached versions are left out."""
-    found = {}
-    for entry in table.list(VERSIONS):
-        digits = entry.name.removesuffix(".manifest")
-        if digits != entry.name and digits.isdigit():
-            number = int(digits)
-            found[_LARGEST - number if len(digits) == _DIGITS else number] = entry
-    return found
+    files = ((base_manifest_version(entry.name), entry) for entry in table.list(VERSIONS))
+    return {version: entry for version, entry in files if version is not None}
 
 
 def _hint(table: Storage) -> int:

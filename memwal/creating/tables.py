@@ -28,7 +28,7 @@ from memwal.creating.options import MemWalOptions
 from memwal.creating.region_by import region_columns, region_fields
 from memwal.errors import InvalidInputError, UnsupportedError, brief
 from memwal.regions.generation_numbers import EVERYTHING
-from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths
+from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths, base_manifest_version
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
@@ -79,7 +79,7 @@ def create_dataset(
         UnsupportedError: Lance refuses the schema.
     """
     # Regions that are there before there is a table are left of one whose dropping was cut short. They are
-    # looked at first, so that no region of a table that somebody else makes meanwhile is among them.
+    # looked at first, so that no region of a table that somebody else makes meanwhile is among them (ADR 21).
     left = () if rehearse else storage.directories(MEM_WAL)
     mark = None if rehearse else table_mark(storage)
     if not rehearse and table_exists(storage):
@@ -164,9 +164,8 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
         UnsupportedError: a DynamoDB table knows its versions.
     """
     if not storage.committed_by:
-        unmark_table(
-            storage
-        )  # First: writers must not take what is made after a drop that is cut short for it.
+        # First: writers must not take what is made after a drop that is cut short for it (ADR 33).
+        unmark_table(storage)
     for _ in range(_SWEEPS):
         manifests = [one.name for one in storage.list(VERSIONS) if one.name.endswith(_MANIFEST)]
         if not manifests:
@@ -178,8 +177,8 @@ def delete_table(storage: Storage, keep: Iterable[str] = ()) -> None:
                 f"{storage.root.partition('/')[2]!r} and then the files"
             )
             raise UnsupportedError(msg)
-        # A commit that was under way may add one while this runs.
-        for name in sorted(manifests, key=_version_of):
+        # A commit that was under way may add one while this runs. The newest version goes last (ADR 21).
+        for name in sorted(manifests, key=lambda one: base_manifest_version(one) or 0):
             storage.delete(f"{VERSIONS}/{name}")
     storage.delete_all(keep)
 
@@ -195,11 +194,3 @@ def _check_keys_stay(spec: RegionSpec, key: Sequence[str], names: Mapping[int, s
             "keys_never_move = true that rows of one key always agree on it"
         )
         raise InvalidInputError(msg)
-
-
-def _version_of(name: str) -> int:
-    digits = name.removesuffix(_MANIFEST)
-    if not digits.isdigit():
-        return 0  # Of a detached version, which is never the newest.
-    number = int(digits)
-    return (1 << 64) - 1 - number if number >= 1 << 63 else number

@@ -12,7 +12,7 @@ from typing import Final
 from memwal.base.index_details import MemWalIndexDetails
 from memwal.errors import PreconditionError
 from memwal.regions.manifest import RegionManifest
-from memwal.storage.files import Storage
+from memwal.storage.files import Storage, region_directory
 
 EVERYTHING: Final = (1 << 63) - 1
 """Recorded as merged of a region that was given up: no generation of it is ever above."""
@@ -33,7 +33,7 @@ def first_generation(details: MemWalIndexDetails, region_id: str) -> int:
         PreconditionError: the region was given up, and takes no rows.
     """
     # What indexes are recorded to cover was merged before.
-    newest = details.merged_generations.get(region_id, 0)
+    newest = details.newest_merged(region_id)
     if newest >= EVERYTHING:
         msg = f"region {region_id} was given up with an earlier MemWAL of the table, and takes no rows"
         raise PreconditionError(msg)
@@ -72,8 +72,8 @@ def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -
             f"{manifest.current_generation}, but the base table contains generations up to {merged} of a "
             "region of that id: the table is a clone or a copy in which another writer began the region "
             "anew, or manifests of the region are older than the base table. In a clone, stop that writer, "
-            f"move {table.locate(f'_mem_wal/{manifest.region_id}')} elsewhere, and write its rows through "
-            "the gateway; otherwise restore the newer manifests"
+            f"move {table.locate(region_directory(manifest.region_id))} elsewhere, and write its rows "
+            "through the gateway; otherwise restore the newer manifests"
         )
         raise RegionMismatchError(msg)
 
@@ -90,7 +90,7 @@ def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
         RegionMismatchError: one is flushed, not merged and not listed.
     """
     flushed = range(merged + 1, manifest.current_generation)
-    listed = [one.generation for one in manifest.flushed_generations if one.generation > merged]
+    listed = [one.generation for one in manifest.unmerged(merged)]
     if len(listed) >= len(flushed):
         return
     gone = ", ".join(str(one) for one in flushed if one not in listed)

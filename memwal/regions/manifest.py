@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final
 from uuid import UUID
@@ -16,9 +16,10 @@ from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
 from memwal.storage.files import (
     MEM_WAL,
     Storage,
-    from_bit_reversed,
+    last_in_sequence,
     manifest_directory,
     manifest_path,
+    manifest_version,
     version_hint_path,
 )
 from protos import mem_wal_pb2
@@ -26,7 +27,6 @@ from protos import mem_wal_pb2
 _REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Addresses of S3 are URLs to Lance: what is escaped there, or left out of a URL, could lead elsewhere.
 _PATH: Final = re.compile(r"[A-Za-z0-9_=.-]+(?:/[A-Za-z0-9_=.-]+)*")
-_WIDEST_PROBE: Final = 64
 _READ_ATTEMPTS: Final = 3
 
 
@@ -51,6 +51,43 @@ class FlushedGeneration:
         if _PATH.fullmatch(self.path) is None or ".." in self.path.split("/"):
             msg = f"Flushed generation {self.generation}: {self.path!r} is not a directory below its region's"
             raise InvalidInputError(msg)
+
+    def is_merged(self, newest_merged: int) -> bool:
+        """Return whether the base table contains the generation, so that readers must leave it out.
+
+        MemWAL specification, "LSM Tree Merging Read": generations are merged in ascending order, so the
+        newest one that is merged tells of all.
+
+        Args:
+            newest_merged: generation that the base version contains, of the same region; 0 for none.
+        """
+        return self.generation <= newest_merged
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStart:
+    """Where the replay of a region's log starts.
+
+    Attributes:
+        after: newest WAL position that a flush is known to cover; 0 for none.
+        generation: number that the next flushed generation will have.
+    """
+
+    after: int
+    generation: int
+
+    def is_unflushed(self, position: int, generation: int | None) -> bool:
+        """Return whether no flushed generation covers a WAL entry.
+
+        MemWAL specification, "WAL Entry Positions" and "WAL Entry Format": replay starts behind
+        `replay_after_wal_entry_position`, and an entry names the generation that its rows are flushed in. A
+        writer commits the generation first and may leave the position behind, so both count.
+
+        Args:
+            position: of the entry.
+            generation: that the entry names; None when its writer keeps no MemTable.
+        """
+        return position > self.after and (generation is None or generation >= self.generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +132,19 @@ class RegionManifest:
         if any(later <= earlier for earlier, later in pairwise(numbers)):
             msg = f"Manifest of region {self.region_id}: generations {numbers} must ascend without repetition"
             raise InvalidInputError(msg)
+
+    def unmerged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
+        """Return the generations that the base table lacks, oldest first."""
+        return tuple(one for one in self.flushed_generations if not one.is_merged(newest_merged))
+
+    def merged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
+        """Return the generations that are listed though the base table contains them, oldest first."""
+        return tuple(one for one in self.flushed_generations if one.is_merged(newest_merged))
+
+    @property
+    def replay_start(self) -> ReplayStart:
+        """Which entries of the region's log are not flushed."""
+        return ReplayStart(self.replay_after_wal_entry_position, self.current_generation)
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "RegionManifest":
@@ -229,7 +279,7 @@ def _read_newest(table: Storage, region_id: str, start: int | None) -> RegionMan
             start = _newest_listed_version(table, region_id)
             if start is None:
                 return None
-        version = _newest_version(table, region_id, start)
+        version = last_in_sequence(table, partial(manifest_path, region_id), start)
         path = manifest_path(region_id, version)
         try:
             return _verified(table.read(path), region_id, version, table.locate(path))
@@ -251,7 +301,8 @@ def commit_manifest(table: Storage, manifest: RegionManifest) -> bool:
     """
     if not table.put_if_absent(manifest_path(manifest.region_id, manifest.version), manifest.encode()):
         return False
-    with suppress(UnavailableError):  # Readers probe upward from any hint.
+    # The hint after the manifest: this order must not change (ADR 25). Readers probe upward from any hint.
+    with suppress(UnavailableError):
         table.put(version_hint_path(manifest.region_id), b'{"version":%d}' % manifest.version)
     return True
 
@@ -288,17 +339,5 @@ def _hinted_version(table: Storage, region_id: str) -> int | None:
 
 
 def _newest_listed_version(table: Storage, region_id: str) -> int | None:
-    names = (entry.name for entry in table.list(manifest_directory(region_id)))
-    versions = (from_bit_reversed(name.removesuffix(".binpb")) for name in names if name.endswith(".binpb"))
-    return max((version for version in versions if version), default=None)
-
-
-def _newest_version(table: Storage, region_id: str, start: int) -> int:
-    """Probes upward from a version that exists, in batches that grow, and returns the last one found."""
-    newest, batch = start, 1
-    while True:
-        candidates = range(newest + 1, newest + 1 + batch)
-        found = table.exists(*(manifest_path(region_id, version) for version in candidates))
-        if not all(found):
-            return newest + found.index(False)
-        newest, batch = newest + batch, min(batch * 2, _WIDEST_PROBE)
+    versions = (manifest_version(entry.name) for entry in table.list(manifest_directory(region_id)))
+    return max((version for version in versions if version is not None), default=None)

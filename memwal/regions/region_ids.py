@@ -179,7 +179,7 @@ def is_retired(manifest: RegionManifest, merged: int) -> bool:
         manifest: of the region.
         merged: newest generation of it that the base table contains; 0 for none.
     """
-    return manifest.sealed and all(one.generation <= merged for one in manifest.flushed_generations)
+    return manifest.sealed and not manifest.unmerged(merged)
 
 
 def two_ids(table: str, region_id: str, lancedb_id: str) -> str:

@@ -1,16 +1,16 @@
 """The write-ahead log of a region: one Arrow IPC stream per entry, at positions counted from 1."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.storage.files import Storage, wal_entry_path
+from memwal.storage.files import Storage, last_in_sequence, wal_entry_path
 
 __all__ = ["WalEntry", "last_wal_position", "read_wal_entry", "wal_entry_path"]
 
-_WIDEST_PROBE: Final = 64
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -91,10 +91,4 @@ def last_wal_position(table: Storage, region_id: str, *, after: int) -> int:
     Raises:
         UnavailableError: storage failed to answer.
     """
-    last, batch = after, 1
-    while True:
-        candidates = range(last + 1, last + 1 + batch)
-        found = table.exists(*(wal_entry_path(region_id, position) for position in candidates))
-        if not all(found):
-            return last + found.index(False)
-        last, batch = last + batch, min(batch * 2, _WIDEST_PROBE)
+    return last_in_sequence(table, partial(wal_entry_path, region_id), after)

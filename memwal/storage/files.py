@@ -20,11 +20,15 @@ VERSIONS: Final = "_versions"
 EXTENTS: Final = "_gateway/merging"
 _BITS: Final = 64
 _LARGEST: Final = (1 << _BITS) - 1
+_DIGITS: Final = 20
+_WIDEST_PROBE: Final = 64
 
 
 @lru_cache(maxsize=4096)
 def bit_reversed(number: int) -> str:
     """Returns the 64 binary digits of a number, lowest first: sequential files spread over an object store.
+
+    MemWAL specification, "WAL Storage Layout" and "Shard Manifest Versioning".
 
     Raises:
         InvalidInputError: the number does not fit 64 bits.
@@ -47,7 +51,15 @@ def base_manifest_paths(version: int) -> tuple[str, str]:
 
     By the newer naming scheme, which comes first, versions count down: the newest is listed first.
     """
-    return f"{VERSIONS}/{_LARGEST - version:020d}.manifest", f"{VERSIONS}/{version}.manifest"
+    return f"{VERSIONS}/{_LARGEST - version:0{_DIGITS}d}.manifest", f"{VERSIONS}/{version}.manifest"
+
+
+def base_manifest_version(name: str) -> int | None:
+    """Returns the version of the base table by the name of its manifest; None for drafts and other files."""
+    digits = name.removesuffix(".manifest")
+    if digits == name or not digits.isdecimal():
+        return None
+    return _LARGEST - int(digits) if len(digits) == _DIGITS else int(digits)
 
 
 def region_directory(region_id: str) -> str:
@@ -75,9 +87,24 @@ def version_hint_path(region_id: str) -> str:
     return f"{manifest_directory(region_id)}/version_hint.json"
 
 
+def manifest_version(name: str) -> int | None:
+    """Returns the version of a region's manifest by the name of its file; None for any other file."""
+    return (from_bit_reversed(name.removesuffix(".binpb")) if name.endswith(".binpb") else None) or None
+
+
+def wal_directory(region_id: str) -> str:
+    """Returns the directory of a region's log."""
+    return f"{MEM_WAL}/{region_id}/wal"
+
+
 def wal_entry_path(region_id: str, position: int) -> str:
     """Returns the file of one WAL entry; positions start at 1."""
-    return f"{MEM_WAL}/{region_id}/wal/{bit_reversed(position)}.arrow"
+    return f"{wal_directory(region_id)}/{bit_reversed(position)}.arrow"
+
+
+def wal_entry_position(name: str) -> int | None:
+    """Returns the position of a WAL entry by the name of its file; None for any other file."""
+    return from_bit_reversed(name.removesuffix(".arrow")) if name.endswith(".arrow") else None
 
 
 def extent_path(region_id: str, first: int) -> str:
@@ -303,6 +330,29 @@ class Storage:
 
     def _absolute(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
+
+
+def last_in_sequence(table: Storage, path: Callable[[int], str], after: int) -> int:
+    """Returns the newest number whose file follows `after` without a gap, or `after` when none follows.
+
+    MemWAL specification, "WAL Entry Positions" and "Shard Manifest Versioning": entry N + 1 exists only if
+    entry N does, and the newest manifest is the one behind which a version is missing. Files are probed in
+    batches that grow.
+
+    Args:
+        table: directory of the table.
+        path: file of a number.
+        after: number to begin behind.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    last, batch = after, 1
+    while True:
+        found = table.exists(*map(path, range(last + 1, last + 1 + batch)))
+        if not all(found):
+            return last + found.index(False)
+        last, batch = last + batch, min(batch * 2, _WIDEST_PROBE)
 
 
 def _on_s3(uri: str, place: str, options: Mapping[str, str], committed_by: str) -> Storage:

@@ -15,7 +15,7 @@ from pipeline.jobs.state import NoMemWalError
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What is known of a base table; read after the manifests of regions, whatever it says is merged was.
+    """What is known of a base table; read before the manifests of regions: what it has merged stays merged.
 
     Attributes:
         merged: region id -> newest generation that the newest version contains.

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from memwal.errors import PreconditionError, UnavailableError
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.storage.files import Entry, Storage, from_bit_reversed, manifest_directory, manifest_path
+from memwal.storage.files import Entry, Storage, manifest_directory, manifest_path, manifest_version
 from pipeline.cleaning.past import FOREVER
 
 _ATTEMPTS = 8
@@ -134,6 +134,6 @@ class RegionHistory:
 def _numbered(names: tuple[Entry, ...]) -> Iterator[tuple[int, Entry]]:
     """Manifests that are not emptied."""
     for one in names:
-        version = from_bit_reversed(one.name.removesuffix(".binpb")) if one.name.endswith(".binpb") else None
-        if version and one.size:
+        version = manifest_version(one.name)
+        if version is not None and one.size:
             yield version, one

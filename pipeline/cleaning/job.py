@@ -85,6 +85,7 @@ def look_through(
     now = int((clock or time.time)() * 1e6)
     versions = list_versions(table.dataset())
     gone = expired(versions, policy, now)
+    # The base version before manifests: this order must not change (ADR 33).
     base = read_base(table, past_of(table, [one for one in versions if one not in gone]))
     garbage = list(old_versions(table, versions, gone))
     kept: list[Kept] = []
@@ -131,6 +132,7 @@ def remove(
     if not garbage:
         return ()
     now = int(clock() * 1e6) if clock else storage_time(table.storage)
+    # Versions before what they need: this order must not change (ADR 25).
     removed = list(
         _remove_versions(table, [one for one in garbage if one.kind is Kind.VERSIONS], policy, now)
     )

@@ -53,11 +53,13 @@ class RemoveFromRegion:
             return ()
         policy = replace(self.policy, kinds=kinds)
         storage = self.table.storage
+        # The base version before manifests: this order must not change (ADR 33).
         view = RegionView.of(storage, region_id, self.base.still(self.table), policy, self.now)
         if view is None:
             return ()
         again = tuple(_both(look(view).garbage, found))
         listed = tuple(one for one in again if one.kind is Kind.GENERATIONS)
+        # Out of the manifest before directories go: this order must not change (ADR 25).
         if listed:
             take_out(storage, region_id, frozenset(one.path.rpartition("/")[2] for one in listed))
         others = (one for one in again if one.kind is not Kind.GENERATIONS)

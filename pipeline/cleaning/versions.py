@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memwal.errors import UnavailableError, brief
-from memwal.storage.files import VERSIONS, Storage
+from memwal.storage.files import VERSIONS, Storage, base_manifest_version
 from pipeline.cleaning.garbage import Garbage, Kind
 from pipeline.cleaning.past import Version
 from pipeline.jobs.lake import LakeTable
@@ -105,10 +105,5 @@ def _files_of(dataset: Any) -> set[str]:  # noqa: ANN401 (lance types)
 
 def _manifest_sizes(storage: Storage) -> dict[int, int]:
     """By version; named by either scheme."""
-    found = {}
-    for one in storage.list(VERSIONS):
-        number = one.name.removesuffix(".manifest")
-        if number.isdecimal():
-            version = int(number)
-            found[(1 << 64) - 1 - version if len(number) == 20 else version] = one.size
-    return found
+    files = ((base_manifest_version(one.name), one.size) for one in storage.list(VERSIONS))
+    return {version: size for version, size in files if version is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memwal.regions.manifest import RegionManifest
-from memwal.storage.files import Entry, Storage, region_directory
+from memwal.storage.files import Entry, Storage, region_directory, wal_directory
 from pipeline.cleaning.base import Base
 from pipeline.cleaning.history import RegionHistory
 from pipeline.cleaning.policy import CleanPolicy
@@ -46,12 +46,13 @@ class RegionView:
         Raises:
             LanceGatewayError: it can't be read.
         """
+        # Directories, then manifests, then the log: this order must not change (ADR 25).
         directories = storage.directories(region_directory(region_id))
         history = RegionHistory.of(storage, region_id)
         if history is None:
             return None
         settled = history.at(now - policy.grace)
-        log = storage.list(_log_directory(region_id))
+        log = storage.list(wal_directory(region_id))
         return RegionView(storage, region_id, directories, history, log, settled, base, policy, now)
 
     @property
@@ -72,8 +73,4 @@ class RegionView:
     @property
     def log_directory(self) -> str:
         """Below the table's."""
-        return _log_directory(self.region_id)
-
-
-def _log_directory(region_id: str) -> str:
-    return f"{region_directory(region_id)}/wal"
+        return wal_directory(self.region_id)

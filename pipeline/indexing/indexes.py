@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_index_details
+from memwal.base.index_details import (
+    MEM_WAL_INDEX,
+    MemWalIndexDetails,
+    merged_generations,
+    read_index_details,
+)
 from pipeline.jobs.lake import LakeTable
 
 _VECTOR_TYPES = ("IVF", "HNSW", "VECTOR")
@@ -136,7 +141,7 @@ class TableIndexes:
     @property
     def merged(self) -> Mapping[str, int]:
         """Region id -> newest generation that this version contains."""
-        return {} if self.details is None else self.details.merged_generations
+        return merged_generations(self.details)
 
     def index(self, name: str) -> IndexState | None:
         """The index of a name; None where there is none."""
@@ -167,9 +172,9 @@ def _state(
     # A table without rows lacks nothing in its indexes, and Lance has nothing to record then.
     if details is not None and fragments:
         # What is not recorded is not covered: compaction, for one, makes Lance forget.
-        reached = details.index_catchup.get(index.name, {})
         for region, merged in details.merged_generations.items():
-            if reached.get(region, 0) < merged:
-                behind[region] = reached.get(region, 0)
+            reached = details.newest_covered(index.name, region)
+            if reached < merged:
+                behind[region] = reached
     unindexed = sum(map(rows.__getitem__, uncovered))
     return IndexState(index.name, index.index_type, tuple(segments), uncovered, unindexed, behind)

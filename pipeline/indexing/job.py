@@ -82,6 +82,7 @@ class _Maintenance:
     progress: Progress
 
     def of(self, found: Needs) -> IndexReport:
+        # Indexes, then files, then indexes again: this order must not change (ADR 26).
         done = list(self._optimise(found.upkeep))
         compacted = Compacted()
         if found.compaction:

@@ -42,12 +42,12 @@ class RegionState:
     @property
     def pending(self) -> tuple[FlushedGeneration, ...]:
         """Flushed generations that the base table lacks, oldest first."""
-        return tuple(one for one in self.manifest.flushed_generations if one.generation > self.merged)
+        return self.manifest.unmerged(self.merged)
 
     @property
     def done(self) -> tuple[FlushedGeneration, ...]:
         """Generations that are still listed though the base table contains them, oldest first."""
-        return tuple(one for one in self.manifest.flushed_generations if one.generation <= self.merged)
+        return self.manifest.merged(self.merged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class TableState:
             NoMemWalError: the table has no MemWAL.
             LanceGatewayError: a file can't be read.
         """
+        # Manifests before the base version: this order must not change (ADR 5).
         found = read_latest_manifests(table.storage, list_regions(table.storage), known=known or {})
         version = table.dataset().version
         details = read_index_details(table.storage, version)
@@ -88,9 +89,10 @@ class TableState:
                 f"{table.name} SET (memwal = true, region_by = '..'), or with Lance's initialize_mem_wal()"
             )
             raise NoMemWalError(msg)
-        merged = details.merged_generations
         regions = {
-            one.region_id: RegionState(one, merged.get(one.region_id, 0)) for one in found if one is not None
+            one.region_id: RegionState(one, details.newest_merged(one.region_id))
+            for one in found
+            if one is not None
         }
         return TableState(table, version, details, regions)
 

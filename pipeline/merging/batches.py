@@ -73,6 +73,7 @@ def _cut(
         fits = 1
         while fits < len(rest) and _fits(_weight(region_id, rest[: fits + 1], weights), policy):
             fits += 1
+        # Agreed to before the commit looks at the base table: this order must not change (ADR 24).
         through = agree(table.storage, region_id, rest[0].generation, rest[fits - 1].generation)
         prefix = tuple(one for one in rest if one.generation <= through)
         if prefix[-1].generation != through:

@@ -106,6 +106,7 @@ class _Work:
         """Do what is left; whether that is all."""
         failed: list[LanceGatewayError] = []
         try:
+            # Deletes before upserts, which record the progress: this order must not change (ADR 24).
             if self._deleted is None:
                 self._deleted = self._delete(self._pinned())
             if self._rows:

@@ -10,7 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from memwal.base.index_details import read_index_details
+from memwal.base.index_details import merged_generations, read_index_details
 from memwal.errors import CorruptDataError, InvalidInputError, LanceGatewayError, UnavailableError, brief
 from memwal.regions.manifest import FlushedGeneration
 from memwal.storage.files import generation_directory
@@ -61,8 +61,7 @@ def unreadable(
 
 def recorded(table: LakeTable, base: Any) -> Mapping[str, int]:  # noqa: ANN401 (lance types)
     """Newest generation by region that a version of the base table contains."""
-    details = read_index_details(table.storage, base.version)
-    return {} if details is None else details.merged_generations
+    return merged_generations(read_index_details(table.storage, base.version))
 
 
 @dataclass(frozen=True)

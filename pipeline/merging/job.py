@@ -188,6 +188,7 @@ def _merged(
 
 def _committed(table: LakeTable, batch: Batch, found: Sequence[Winners], policy: MergePolicy) -> MergedBatch:
     manner = Manner(batch.weight.bytes <= policy.batch_bytes, policy.use_key_index)
+    # What mergers agreed to is forgotten after the commit: this order must not change (ADR 24).
     merged = commit(table, found, manner)
     table.storage.each(lambda one: forget(table.storage, one.region_id, one.first), batch.prefixes)
     return merged

@@ -18,11 +18,11 @@ from memwal.base.index_details import MemWalIndexDetails
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import read_wal_entry
 from memwal.storage.files import (
-    MEM_WAL,
     VERSIONS,
     base_manifest_paths,
-    from_bit_reversed,
     generation_directory,
+    wal_directory,
+    wal_entry_position,
 )
 from memwal.stored_fields import TOMBSTONE, fields_of_dataset, fields_of_entry
 from pipeline.jobs.lake import LakeTable
@@ -95,13 +95,12 @@ def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDe
     )
     log = _log(table, region_id)
     versions, pending = _in_log(table, manifest, log, ids, schema)
-    merged = details.merged_generations.get(region_id, 0)
+    merged = details.newest_merged(region_id)
     flushed: dict[Key, Version] = {}
-    for one in manifest.flushed_generations:
-        if one.generation > merged:
-            latest = _flushed_at(table, region_id, one)
-            for row, (key, is_deleted) in enumerate(_rows(keys_of(table, region_id, one, schema))):
-                flushed[key] = Version(0, latest, one, row, is_deleted)
+    for one in manifest.unmerged(merged):
+        latest = _flushed_at(table, region_id, one)
+        for row, (key, is_deleted) in enumerate(_rows(keys_of(table, region_id, one, schema))):
+            flushed[key] = Version(0, latest, one, row, is_deleted)
     for key, version in flushed.items():
         if key not in pending:
             # The row itself comes from the generation: entries of its log may be gone.
@@ -132,9 +131,7 @@ def _in_log(
         if entry.rows is None:
             continue
         latest = written if position >= whole else max(written, since)
-        is_unflushed = position > manifest.replay_after_wal_entry_position and (
-            entry.generation is None or entry.generation >= manifest.current_generation
-        )
+        is_unflushed = manifest.replay_start.is_unflushed(position, entry.generation)
         for row, (key, is_deleted) in enumerate(_entry_keys(entry.rows, ids, schema)):
             versions[key] = Version(written, latest, position, row, is_deleted)
             if is_unflushed:
@@ -179,10 +176,8 @@ def _log(table: LakeTable, region_id: str) -> Sequence[tuple[int, int]]:
     """Position and time of each entry, ascending."""
     found = [
         (position, one.written)
-        for one in table.storage.list(f"{MEM_WAL}/{region_id}/wal")
-        if one.name.endswith(".arrow")
-        and one.size
-        and (position := from_bit_reversed(one.name.removesuffix(".arrow"))) is not None
+        for one in table.storage.list(wal_directory(region_id))
+        if one.size and (position := wal_entry_position(one.name)) is not None
     ]
     return sorted(found)
 

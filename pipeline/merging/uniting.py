@@ -98,6 +98,7 @@ def unite(state: TableState, newer: Collection[str] = ()) -> int:
 
 
 def _united(table: LakeTable, double: Double, newer: Collection[str]) -> None:
+    # Seal, claim, append, then record as merged: this order must not change (ADR 32).
     opened = OpenTable.open(table.name, table.storage)
     own = _sealed(opened, double.own)
     # What can't be decided is found out before LanceDB's writer loses the region.
@@ -284,7 +285,7 @@ def _record(table: LakeTable, own: RegionManifest) -> None:
     """Record a region's generations as merged, with no rows."""
     base = table.dataset()
     merged = recorded(table, base).get(own.region_id, 0)
-    pending = tuple(one for one in own.flushed_generations if one.generation > merged)
+    pending = own.unmerged(merged)
     if not pending:
         return
     fields = {one.name: one for one in fields_of_dataset(base)}

@@ -56,6 +56,7 @@ def commit(state: TableState, now_millis: int) -> CommittedSnapshots | None:
         [_index(str(uuid.uuid4()), state.version, encoded)],
         [_index(found.index_id or str(uuid.uuid4()), state.version, b"")],
     )
+    # On the version that was read, or not at all: Lance would rebase it over others' progress (ADR 27).
     if commit_next(storage, state.version, operation):
         return CommittedSnapshots(state.version + 1, taken, len(rows))
     return None

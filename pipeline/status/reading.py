@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memwal.base.index_details import BaseManifest, read_base_manifest
+from memwal.base.index_details import BaseManifest, MemWalIndexDetails, merged_generations, read_base_manifest
 from memwal.errors import CorruptDataError, LanceGatewayError
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.regions.region_ids import doubles, is_retired
@@ -137,12 +137,13 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
         LanceGatewayError: something can't be read.
     """
     storage = table.storage
+    # Manifests before the base version: this order must not change (ADR 5).
     found = read_latest_manifests(storage, list_regions(storage), known={})
     manifests = [one for one in found if one is not None]
     unflushed = _unflushed(storage, manifests)
     dataset = table.dataset()
     base = read_base_manifest(storage, dataset.version)
-    merged = base.details.merged_generations if base.details else {}
+    merged = merged_generations(base.details)
     regions = [RegionState(one, merged.get(one.region_id, 0)) for one in manifests]
     specs = base.details.region_specs if base.details else ()
     second = {
@@ -213,9 +214,9 @@ def _region_status(
 
 
 def _index_status(name: str, base: BaseManifest) -> IndexStatus:
-    merged: Mapping[str, int] = base.details.merged_generations if base.details else {}
-    covered = base.details.index_catchup.get(name, {}) if base.details else {}
-    behind = [lag for one, newest in merged.items() if (lag := newest - covered.get(one, 0)) > 0]
+    details = base.details or MemWalIndexDetails()
+    lags = (newest - details.newest_covered(name, one) for one, newest in details.merged_generations.items())
+    behind = [lag for lag in lags if lag > 0]
     return IndexStatus(name, sum(behind), len(behind))
 
 
@@ -255,8 +256,6 @@ def _entries(storage: Storage, manifest: RegionManifest) -> int:
             entry = read_wal_entry(storage, region_id, position)
         except (FileNotFoundError, LanceGatewayError):
             return last - position + 1  # Whoever reads the rows says what is wrong.
-        if not entry.is_fence and (
-            entry.generation is None or entry.generation >= manifest.current_generation
-        ):
+        if not entry.is_fence and manifest.replay_start.is_unflushed(position, entry.generation):
             return last - position + 1
     return 0

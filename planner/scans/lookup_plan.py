@@ -102,6 +102,7 @@ def _lookups(
 ) -> Iterator[ExecNode]:
     base = snapshot.base
     regions = [region for region in snapshot.regions.values() if region.region_id in scanned_regions]
+    # Log tails, generations from the newest to the oldest, base table: this order must not change (ADR 2).
     for region in regions:
         if region.tail is not None:
             tail = MemTableScanExec(region.tail.source, needed, with_tombstone=True, by_key=True)

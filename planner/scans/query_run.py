@@ -307,6 +307,7 @@ class TableScan:
         if self.policy.condition is None and above is None and wanted.isdisjoint(self.policy.masks):
             return self._plan_stored(self.columns)
         needed = self.policy.columns_for(wanted)
+        # The policy's filter before the statement's functions: this order must not change (ADR 9).
         return SecurityBarrierExec(
             self._plan_stored(tuple(name for name in self.schema.names if name in needed)),
             PolicedRows(self.table.name, self.policy, wanted),

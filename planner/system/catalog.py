@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec
 from memwal.errors import LanceGatewayError
-from memwal.regions.manifest import FlushedGeneration, RegionManifest
+from memwal.regions.manifest import FlushedGeneration
 from planner.access.visible_catalog import MOMENT, SystemTable, VisibleCatalog
 from planner.predicates.region_fields import field_text, recorded_text
 from planner.system.listing import Indexes, OfTables, Versions, in_full
@@ -75,7 +75,9 @@ class Tables(OfTables):
                 "region_specs": [_described(spec, base) for spec in details.region_specs],
                 "maintained_indexes": list(details.maintained_indexes),
                 "regions": len(manifests),
-                "unmerged_generations": sum(len(_unmerged(one, details)) for one in manifests),
+                "unmerged_generations": sum(
+                    len(one.unmerged(details.newest_merged(one.region_id))) for one in manifests
+                ),
             }
         yield row
 
@@ -132,8 +134,8 @@ class Regions(OfTables):
                 "writer_epoch": manifest.writer_epoch,
                 "manifest_version": manifest.version,
                 "current_generation": manifest.current_generation,
-                "merged_generation": details.merged_generations.get(region_id, 0),
-                "unmerged_generations": len(_unmerged(manifest, details)),
+                "merged_generation": details.newest_merged(region_id),
+                "unmerged_generations": len(manifest.unmerged(details.newest_merged(region_id))),
                 "replay_after_wal_position": manifest.replay_after_wal_entry_position,
                 "last_wal_position": max(last, manifest.wal_entry_position_last_seen),
                 "unflushed_entries": len(entries),
@@ -182,7 +184,7 @@ class Generations(OfTables):
         opened = table.storage.each(lambda one: _opened(table, *one), listed)
         now = datetime.now(UTC)
         for (region_id, flushed), generation in zip(listed, opened, strict=True):
-            merged = flushed.generation <= details.merged_generations.get(region_id, 0)
+            merged = flushed.is_merged(details.newest_merged(region_id))
             row = {
                 "table_name": name,
                 "region_id": region_id,
@@ -215,14 +217,9 @@ def _opened(table: Table, region_id: str, flushed: FlushedGeneration) -> Generat
     return generation
 
 
-def _unmerged(manifest: RegionManifest, details: MemWalIndexDetails) -> list[FlushedGeneration]:
-    merged = details.merged_generations.get(manifest.region_id, 0)
-    return [one for one in manifest.flushed_generations if one.generation > merged]
-
-
 def _catchup(details: MemWalIndexDetails, region_id: str) -> Mapping[str, int]:
     """Index -> newest merged generation of a region that it covers."""
-    return {index: regions.get(region_id, 0) for index, regions in details.index_catchup.items()}
+    return {index: details.newest_covered(index, region_id) for index in details.index_catchup}
 
 
 def _described(spec: RegionSpec, base: BaseTable) -> str:

@@ -209,7 +209,7 @@ def claimed(
     """
     before = read_latest_manifest(table.storage, region_id, known=known)
     if before is not None:
-        check_not_restarted(table.storage, before, table.details.merged_generations.get(region_id, 0))
+        check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
     try:
         writer = table.written.mem_wal_writer(region_id, **settings)
     except (OSError, RuntimeError, ValueError) as error:
@@ -224,6 +224,7 @@ def claimed(
             raise _LogTooLongError(plain(error)) from error
         msg = f"table {table.name!r}: region {region_id} can't be claimed: {plain(error)}"
         raise UnavailableError(msg) from error
+    # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
     after = read_latest_manifest(table.storage, region_id, known=before)
     epoch = 0 if before is None else before.writer_epoch
     if after is None or after.writer_epoch != epoch + 1:

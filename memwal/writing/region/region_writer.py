@@ -133,6 +133,7 @@ class RegionWriter:
         if self.queue.unawaited:
             self.drain(time.monotonic() + self._options.claim_timeout_ms / 1000)
         self.raise_failure()
+        # The request before the log, the log before the tail: this order must not change (ADR 18).
         request, claim = self._in_flight, self._claim
         if claim is None or claim.is_lost:
             return None

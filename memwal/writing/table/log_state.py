@@ -40,7 +40,7 @@ def has_unflushed(storage: Storage, manifest: RegionManifest) -> bool:
         entry = entry_at(storage, region_id, position)
         if entry is None or entry.is_fence:
             continue
-        return entry.generation is None or entry.generation >= manifest.current_generation
+        return manifest.replay_start.is_unflushed(position, entry.generation)
     return False
 
 
@@ -88,9 +88,7 @@ def unflushed(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:
     region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
     for position in range(after + 1, last_wal_position(storage, region_id, after=after) + 1):
         entry = entry_at(storage, region_id, position)
-        if entry is not None and (
-            entry.generation is None or entry.generation >= manifest.current_generation
-        ):
+        if entry is not None and manifest.replay_start.is_unflushed(position, entry.generation):
             yield entry
 
 

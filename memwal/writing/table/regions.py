@@ -308,7 +308,7 @@ class Regions:
         # What is merged is looked up only where it matters.
         if not manifest.sealed:
             return False
-        merged = self._newest().merged_generations.get(manifest.region_id, 0)
+        merged = self._newest().newest_merged(manifest.region_id)
         return is_over(self._storage, manifest, merged)
 
     def _strange(self, unknown: Sequence[RegionManifest]) -> PreconditionError:
@@ -331,7 +331,8 @@ class Regions:
         Raises:
             PreconditionError: the table has no MemWAL any more.
         """
-        # Read now: a region that is not there may have been, and have been merged meanwhile.
+        # The base version is read now, before the manifest is made: this order must not change (ADR 33). A
+        # region that is not there may have been, and have been merged meanwhile.
         details = self._newest()
         for raw in missing:
             region_id = region_id_of(self._spec, raw, self._table_id, self._reading)

@@ -20,16 +20,15 @@ _ATTEMPTS = 16
 
 def merged_generations(view: RegionView) -> Iterator[Garbage | Kept]:
     """Generations that are listed although they are merged."""
-    for one in view.newest.flushed_generations:
-        if one.generation <= view.merged:
-            path = f"{view.directory}/{one.path}"
-            waits_for = _waits_for(view, one)
-            if waits_for is not None:
-                yield Kept(Kind.GENERATIONS, path, f"generation {one.generation} is merged, but {waits_for}")
-                continue
-            reason = f"generation {one.generation} is merged; its files go a grace after it is taken out"
-            size = sum(file.size for file in view.storage.files(path))
-            yield Garbage(Kind.GENERATIONS, path, size, reason, view.region_id)
+    for one in view.newest.merged(view.merged):
+        path = f"{view.directory}/{one.path}"
+        waits_for = _waits_for(view, one)
+        if waits_for is not None:
+            yield Kept(Kind.GENERATIONS, path, f"generation {one.generation} is merged, but {waits_for}")
+            continue
+        reason = f"generation {one.generation} is merged; its files go a grace after it is taken out"
+        size = sum(file.size for file in view.storage.files(path))
+        yield Garbage(Kind.GENERATIONS, path, size, reason, view.region_id)
 
 
 def needed_by_past(view: RegionView, one: FlushedGeneration) -> str | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from memwal.errors import CorruptDataError
 from memwal.regions.wal import read_wal_entry
-from memwal.storage.files import from_bit_reversed
+from memwal.storage.files import wal_entry_position
 from pipeline.cleaning.garbage import Garbage, Kept, Kind
 from pipeline.cleaning.view import RegionView
 
@@ -36,12 +36,7 @@ class _Fence:
 def flushed_entries(view: RegionView) -> Iterator[Garbage | Kept]:
     """Entries that neither readers nor writers need, in stretches between what stays."""
     path = view.log_directory
-    sizes = {
-        position: one.size
-        for one in view.log
-        if one.name.endswith(".arrow")
-        and (position := from_bit_reversed(one.name.removesuffix(".arrow"))) is not None
-    }
+    sizes = {position: one.size for one in view.log if (position := wal_entry_position(one.name)) is not None}
     last = _last_flushed(view)
     if not sizes or not last:
         return

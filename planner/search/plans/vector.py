@@ -59,6 +59,7 @@ def plan_vector(
     if not searches:
         return LimitExec(SortExec(EmptyExec(VECTOR_CANDIDATES), DISTANCE), request.k)
     found = ConcurrentUnionExec(searches, _groups(searches), helpers_for(sources))
+    # Superseded rows leave before the limit: this order must not change (ADR 13).
     if stale is None:
         filtered = FilterStaleExec(found, Staleness.EXACT, request.k)
     else:

@@ -327,7 +327,7 @@ def _caught_up(base: BaseTable, coverage: Coverage, region_id: str) -> int:
     """The newest generation of a region whose rows an index has all; 0 where that is not recorded."""
     if base.details is None or coverage.index is None:
         return 0
-    return base.details.index_catchup.get(coverage.index.name, {}).get(region_id, 0)
+    return base.details.newest_covered(coverage.index.name, region_id)
 
 
 def _moved(

@@ -15,6 +15,7 @@ from execnodes.node import ROW_ADDRESS
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import LanceSource
 from memwal.errors import CorruptDataError, brief
+from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, fields_of_dataset
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, dataset_indexes
 from planner.tables.sources.key_column import key_column
@@ -152,7 +153,7 @@ def open_generation(
     Raises:
         GenerationVanishedError: its directory is gone.
     """
-    relative = f"_mem_wal/{region_id}/{path}"
+    relative = generation_directory(region_id, path)
     storage = base.storage.child(relative)
     try:
         dataset = lance.dataset(

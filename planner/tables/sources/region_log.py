@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from memwal.regions.manifest import RegionManifest
+from memwal.regions.manifest import RegionManifest, ReplayStart
 from memwal.regions.wal import WalEntry
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.log_tail import Tail, TailRows
@@ -32,6 +32,7 @@ class RegionLog:
         self.region_id = region_id
         self.after = after
         self.floor = floor
+        self._replay_start = ReplayStart(after, floor)
         self.last = after
         self._lock = threading.Lock()
         self._listed: list[tuple[int, int | None]] = []
@@ -50,10 +51,7 @@ class RegionLog:
 
     def fits(self, manifest: RegionManifest) -> bool:
         """Whether the log leaves out exactly what the manifest calls flushed."""
-        return (
-            manifest.replay_after_wal_entry_position == self.after
-            and manifest.current_generation == self.floor
-        )
+        return manifest.replay_start == self._replay_start
 
     def is_behind(self, manifest: RegionManifest) -> bool:
         """Whether the manifest says that more is flushed than the log leaves out."""
@@ -76,7 +74,9 @@ class RegionLog:
         """
         with self._lock:
             for entry in entries:
-                if entry.position > self.last and not entry.is_fence and self._is_unflushed(entry.generation):
+                if entry.position <= self.last or entry.is_fence:
+                    continue
+                if self._replay_start.is_unflushed(entry.position, entry.generation):
                     self._listed.append((entry.position, entry.generation))
                     self._waiting.append(entry)
             self.last = max(self.last, last)
@@ -113,7 +113,7 @@ class RegionLog:
             later._listed = [
                 (position, generation)
                 for position, generation in self._listed
-                if position > later.after and later._is_unflushed(generation)
+                if later._replay_start.is_unflushed(position, generation)
             ]
             later.last = max(self.last, later.after)
             kept = later._listed
@@ -131,6 +131,3 @@ class RegionLog:
                 later._rows = rows.since(kept[0][0], base)
                 later._waiting = waiting
         return later
-
-    def _is_unflushed(self, generation: int | None) -> bool:
-        return generation is None or generation >= self.floor

@@ -47,10 +47,7 @@ class RegionSnapshot:
 
         Their indexes may have rows that the base table's indexes don't have yet.
         """
-        if self.manifest is None:
-            return ()
-        flushed = self.manifest.flushed_generations
-        return tuple(one for one in flushed if one.generation <= self.newest_merged)
+        return () if self.manifest is None else self.manifest.merged(self.newest_merged)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from execnodes import KeySet
-from memwal.base.index_details import read_base_manifest
+from memwal.base.index_details import merged_generations, read_base_manifest
 from memwal.errors import PreconditionError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, list_regions
-from memwal.storage.files import from_bit_reversed, manifest_directory, manifest_path
+from memwal.storage.files import manifest_directory, manifest_path, manifest_version
 from planner.predicates.region_assignments import RegionAssignments
 from planner.sql.as_of import moment_text
 from planner.tables.sources.base_table import BaseTable
@@ -79,9 +79,7 @@ class PastTable(Table):
             LanceGatewayError: something can't be read.
         """
         del consistency, max_staleness_ms
-        merged: Mapping[str, int] = {}
-        if self._base.details is not None:
-            merged = self._base.details.merged_generations
+        merged = merged_generations(self._base.details)
         found = {}
         needed_ids = tuple(regions)
         if self._base.details is not None and self._base.primary_key:
@@ -91,9 +89,8 @@ class PastTable(Table):
             manifest = self._manifests.get(region_id)
             if manifest is not None:
                 check_not_restarted(self.storage, manifest, merged.get(region_id, 0))
-            listed = () if manifest is None else manifest.flushed_generations
             newest_merged = merged.get(region_id, 0)
-            needed = [one for one in listed if one.generation > newest_merged]
+            needed = () if manifest is None else manifest.unmerged(newest_merged)
             flushed = range(newest_merged + 1, 1 if manifest is None else manifest.current_generation)
             if len(needed) < len(flushed):
                 # Merged by a version that is gone, and taken out of the manifest before this moment.
@@ -113,7 +110,7 @@ class PastTable(Table):
             PreconditionError: what a region had flushed then is not known.
         """
         details = self._today.base().details
-        merged = {} if details is None else details.merged_generations
+        merged = merged_generations(details)
         ids = sorted({*list_regions(self.storage), *merged})
         found = self.storage.each(lambda one: self._manifest_then(one, merged.get(one, 0)), ids)
         return {one.region_id: one for one in found if one is not None}
@@ -136,9 +133,8 @@ class PastTable(Table):
         versions = sorted(
             version
             for entry in self.storage.list(manifest_directory(region_id))
-            if entry.name.endswith(".binpb")
-            and entry.size  # Of those that were cleaned up, the names are left.
-            and (version := from_bit_reversed(entry.name.removesuffix(".binpb")))
+            if entry.size  # Of those that were cleaned up, the names are left.
+            and (version := manifest_version(entry.name)) is not None
         )
         at = bisect_right(versions, self.moment, key=lambda version: self._written(region_id, version))
         if at and (at == len(versions) or versions[at] == versions[at - 1] + 1):
@@ -161,7 +157,7 @@ class PastTable(Table):
             PreconditionError: it had them in another directory, or its manifests have lost their times.
         """
         details = self._base.details
-        merged = 0 if details is None else details.merged_generations.get(region_id, 0)
+        merged = 0 if details is None else details.newest_merged(region_id)
         flushed = self._manifest(region_id, 1).current_generation - 1 if is_there else merged_today
         if flushed == merged or (flushed < merged and not is_there):
             return
@@ -200,7 +196,7 @@ class PastTable(Table):
 
         def has_merged(version: int) -> bool:
             details = read_base_manifest(self.storage, version).details
-            return details is not None and details.merged_generations.get(region_id, 0) >= generation
+            return details is not None and details.newest_merged(region_id) >= generation
 
         at = bisect_left(later, 1, key=has_merged)
         return later[at] if at < len(later) else None

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import ColumnCache
-from memwal.base.index_details import MemWalIndexDetails
+from memwal.base.index_details import MemWalIndexDetails, merged_generations
 from memwal.errors import (
     LanceGatewayError,
     PreconditionError,
@@ -330,6 +330,7 @@ class Table:
 
         What did not change since the last snapshot is the same object.
         """
+        # Manifests, then logs, then the base version: this order must not change (ADR 5).
         if consistency == "snapshot":
             manifests = self._remembered_manifests(kept, needed)
             logs: Mapping[str, RegionLog] = {}
@@ -343,7 +344,7 @@ class Table:
             base = self.base()
         if base.place != kept.place:
             return None
-        merged = base.details.merged_generations if base.details else {}
+        merged = merged_generations(base.details)
         _, last = kept.last.get(consistency, (0.0, TableSnapshot(base, {})))
         regions = {}
         for region_id in needed:
@@ -365,8 +366,7 @@ class Table:
             ):
                 regions[region_id] = before
                 continue
-            flushed = () if manifest is None else manifest.flushed_generations
-            unmerged = [one for one in flushed if one.generation > newest_merged]
+            unmerged = () if manifest is None else manifest.unmerged(newest_merged)
             try:
                 generations = self.open_generations(base, region_id, unmerged)
             except GenerationVanishedError:

@@ -168,7 +168,7 @@ def check_ids(
         return
     for own_id, lancedb_id in _pairs(kept, details, manifests):
         own = manifests[own_id]
-        merged = details.merged_generations.get(own_id, 0)
+        merged = details.newest_merged(own_id)
         if own is not None and (own_id in unflushed or not is_retired(own, merged)):
             raise PreconditionError(two_ids(f"table {name!r}", own_id, lancedb_id))
 
@@ -302,7 +302,7 @@ class NewestBase:
                 expected = ManifestFile.of(self._storage, before.dataset.latest_version)
         opened = self._open(known)
         if before is not None and not self._is_same(before):
-            # Asked afterwards: what was opened while the old manifest was there is the old table.
+            # Asked afterwards (ADR 33): what was opened while the old manifest was there is the old table.
             known, expected, self._mark = known.made_anew(), None, None
         if expected is None or expected.version != opened.version:
             # The file is looked at before it is read: it may be replaced in between, which is noticed then.

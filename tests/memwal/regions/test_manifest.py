@@ -12,6 +12,7 @@ from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
 from memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
+    ReplayStart,
     commit_manifest,
     list_regions,
     read_latest_manifest,
@@ -377,3 +378,29 @@ def test_numbers_in_file_names_have_their_bits_reversed():
     assert from_bit_reversed("2" * 64) is None
     with pytest.raises(InvalidInputError, match="18446744073709551616 cannot name a file"):
         bit_reversed(2**64)
+
+
+@pytest.mark.parametrize(
+    ("position", "generation", "is_unflushed"),
+    [
+        (5, 3, False),
+        (6, 3, True),
+        (6, 4, True),
+        (6, 2, False),
+        (5, 4, False),
+        (6, None, True),
+        (5, None, False),
+    ],
+)
+def test_entries_behind_the_replay_position_and_of_the_current_generation_are_unflushed(
+    position: int, generation: int | None, is_unflushed: bool
+):
+    assert ReplayStart(5, 3).is_unflushed(position, generation) is is_unflushed
+
+
+def test_generations_up_to_the_newest_merged_one_are_merged():
+    generations = tuple(FlushedGeneration(one, f"gen_{one}") for one in (2, 3, 5))
+    manifest = RegionManifest(str(uuid.uuid4()), 1, 1, 0, 0, 6, generations)
+    for newest_merged, count in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (9, 3)]:
+        assert manifest.merged(newest_merged) == generations[:count]
+        assert manifest.unmerged(newest_merged) == generations[count:]

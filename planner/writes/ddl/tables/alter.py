@@ -72,6 +72,7 @@ class EnableMemWal:
             return
         if left and not self.discards:
             raise _left(table, left)
+        # Regions are sealed before the index records them as merged: this order must not change (ADR 33).
         given_up = give_up_regions(table.storage, left)
 
         def enable(dataset: Any) -> None:  # noqa: ANN401 (lance types)
