@@ -9,8 +9,6 @@ from types import MappingProxyType
 
 from pyarrow import flight
 
-from gateway.protocol.native_threads import THREADS
-
 ALL_METHODS = frozenset(flight.FlightMethod)
 _NAME = "calls"
 _NONE: Mapping[str, flight.ServerMiddleware] = MappingProxyType({})
@@ -54,7 +52,6 @@ class _JoinedFactory(flight.ServerMiddlewareFactory):
     def start_call(
         self, info: flight.CallInfo, headers: Mapping[str, Sequence[str]]
     ) -> flight.ServerMiddleware | None:
-        THREADS.keep()
         parts: dict[str, flight.ServerMiddleware] = {}
         try:
             for name, start_call in self._looking[info.method]:
