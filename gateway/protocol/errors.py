@@ -8,7 +8,6 @@ exceptions raised here refuse it, and carry the name of the status as the name o
 """
 
 import logging
-import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,9 +20,6 @@ from pyarrow import flight
 from memwal.errors import LanceGatewayError
 
 logger = logging.getLogger(__name__)
-
-# What pyarrow and gRPC append to the server's own words.
-_APPENDED = re.compile(r"\. (Detail: |gRPC client debug context: ).*", re.DOTALL)
 
 
 class _Untraceable:
@@ -148,10 +144,3 @@ def status_of(error: BaseException | None) -> str:
     if name in STATUSES:
         return name
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), "UNKNOWN")
-
-
-def error_text(error: Exception) -> str:
-    """Return what a server said, without what the transport added; for its clients."""
-    # str() of a KeyError is the representation of its argument.
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return _APPENDED.sub("", text)

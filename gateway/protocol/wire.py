@@ -6,17 +6,10 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import DecodeError, Message
 
 from memwal.errors import InvalidInputError
+from protos.flight_sql import TYPE_PREFIX, pack
 
+__all__ = ["decode", "pack", "unpack"]
 M = TypeVar("M", bound=Message)
-# What nearly everybody writes before the name of a message's type.
-_PREFIX = "type.googleapis.com/"
-
-
-def pack(message: Message) -> bytes:
-    """Returns the bytes of `message` packed in google.protobuf.Any, as commands and action bodies travel."""
-    # As Any.Pack does, in half of the time.
-    url = _PREFIX + message.DESCRIPTOR.full_name
-    return Any(type_url=url, value=message.SerializeToString()).SerializeToString()
 
 
 def decode(kind: type[M], data: bytes, what: str) -> M:
@@ -41,6 +34,6 @@ def unpack(kind: type[M], data: bytes, what: str) -> M:
     """
     packed = decode(Any, data, what)
     name = kind.DESCRIPTOR.full_name
-    if packed.type_url != _PREFIX + name and packed.TypeName() != name:
+    if packed.type_url != TYPE_PREFIX + name and packed.TypeName() != name:
         raise InvalidInputError(f"{what} holds {packed.TypeName() or 'nothing'}; it must hold a {name}")
     return decode(kind, packed.value, what)
