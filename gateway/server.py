@@ -25,15 +25,14 @@ from gateway.protocol.commands import (
     Call,
     Command,
     Exchange,
-    Registry,
     Ticket,
     Transactions,
     Upload,
-    check_size,
 )
 from gateway.protocol.errors import answer_to, status_of
 from gateway.protocol.limits import Limits
-from gateway.protocol.middleware import CallMiddlewareFactory, joined, parts_of
+from gateway.protocol.middleware import CALLS, NO_PARTS, CallMiddlewareFactory, JoinedMiddleware, joined
+from gateway.protocol.wire import Registry, check_size
 from gateway.sessions import DEFAULTS, SessionMiddleware, SessionMiddlewareFactory, Sessions
 from gateway.statements.ingest import Ingestion
 from gateway.statements.prepared_statements import PreparedStatements
@@ -267,7 +266,8 @@ class GatewayServer(flight.FlightServerBase):
         return answer
 
     def _call(self, context: flight.ServerCallContext) -> Call:
-        middleware = parts_of(context)
+        looked: JoinedMiddleware | None = context.get_middleware(CALLS)
+        middleware = NO_PARTS if looked is None else looked.parts
         identity = self._security.identify(context, middleware)
         session: SessionMiddleware | None = middleware.get(_SESSION)
         session_id, settings = None, DEFAULTS

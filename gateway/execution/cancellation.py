@@ -26,8 +26,7 @@ from google.protobuf.any_pb2 import Any
 from gateway.execution.running_queries import Queries, QueryCancelledError, QueryState
 from gateway.protocol.commands import Action, Call
 from gateway.protocol.wire import decode, pack, unpack
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
+from memwal.errors import InvalidInputError, NotFoundError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -36,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 # Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
 _COMMENTS = r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
-_STARTS = re.compile(rf"{_COMMENTS}KILL\b", re.IGNORECASE | re.DOTALL)
 _KILL = re.compile(
     rf"{_COMMENTS}KILL\s+QUERY\s+'(?P<id>[^']*)'{_COMMENTS};?{_COMMENTS}", re.IGNORECASE | re.DOTALL
 )
@@ -85,39 +83,19 @@ class Kill:
         return pa.RecordBatch.from_pylist([{"query_id": self.query_id, "killed": True}], self.schema)
 
 
-def parse_kill(sql: str) -> Kill | None:
-    """Returns the statement if it is a KILL.
+def parse_kill(sql: str) -> Kill:
+    """Returns a statement whose first word is KILL.
 
     >>> parse_kill("kill query '0af1' ;").query_id
     '0af1'
-    >>> parse_kill("SELECT 1") is None
-    True
 
     Raises:
-        InvalidInputError: it begins like one and does not go on like one.
+        InvalidInputError: it does not go on like one.
     """
-    if _STARTS.match(sql) is None:
-        return None
     found = _KILL.fullmatch(sql)
     if found is None:
         raise InvalidInputError("KILL is written KILL QUERY '<query_id>', with an id of system.queries")
     return Kill(sql, found["id"])
-
-
-def prepare(
-    engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
-) -> PreparedQuery | PreparedWrite | Kill:
-    """Returns the plan of a statement: a `Kill`, or the engine's.
-
-    Raises:
-        LanceGatewayError: see `QueryEngine.prepare_statement`.
-    """
-    kill = parse_kill(sql)
-    if kill is None:
-        return engine.prepare_statement(sql, settings, call.access, promised=promised)
-    if promised is not None and promised != kill.digest:
-        raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
-    return kill
 
 
 _CANCELLED = flight_pb2.CANCEL_STATUS_CANCELLED

@@ -12,10 +12,11 @@ import secrets
 from collections.abc import Iterator
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 from pyarrow import flight
 
 from gateway.execution.bound_parameters import Bindings
-from gateway.execution.cancellation import Kill, prepare
+from gateway.execution.cancellation import Kill, parse_kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.parameters import (
     decode_parameters,
@@ -31,13 +32,13 @@ from gateway.execution.parameters import (
 from gateway.execution.running_queries import Queries, Query
 from gateway.execution.streams import Streams
 from gateway.execution.updates import Updates, executed, not_an_update, not_by_ticket, update_result
-from gateway.protocol.commands import Action, Call, Command, Planned, Ticket, Upload, refuse_transaction
+from gateway.protocol.commands import Action, Call, Command, Planned, Ticket, Upload
 from gateway.protocol.limits import Limits
 from gateway.protocol.sql_types import described, described_message
 from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, prepared_ticket
-from gateway.protocol.wire import decode, pack, unpack
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult
+from gateway.protocol.wire import pack, refuse_transaction, unpack
+from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult, first_word
 from planner.scans.settings import Shortcuts
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -309,6 +310,22 @@ class PreparedStatements:
         return prepare(self._engine, handle.query, settings, call, promised)
 
 
+def prepare(
+    engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
+) -> PreparedQuery | PreparedWrite | Kill:
+    """Returns the plan of a statement: a `Kill`, or the engine's.
+
+    Raises:
+        LanceGatewayError: see `QueryEngine.prepare_statement`.
+    """
+    if first_word(sql) != "kill":
+        return engine.prepare_statement(sql, settings, call.access, promised=promised)
+    kill = parse_kill(sql)
+    if promised is not None and promised != kill.digest:
+        raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
+    return kill
+
+
 def _meant(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
     """The settings that a statement was prepared with, but for shortcuts: these are of the session now."""
     settings = decode_settings(handle.settings)
@@ -318,8 +335,8 @@ def _meant(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
 
 
 def _handle(data: bytes) -> own.PreparedHandle:
-    with contextlib.suppress(InvalidInputError):
-        handle = decode(own.PreparedHandle, data, "the prepared statement handle")
+    with contextlib.suppress(DecodeError):
+        handle = own.PreparedHandle.FromString(data)
         if len(handle.id) == 16 and len(handle.schema_digest) == 8:
             return handle
     raise NotFoundError(
