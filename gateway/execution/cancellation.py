@@ -23,8 +23,9 @@ from types import MappingProxyType
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 
-from gateway.execution.running_queries import Queries, QueryCancelledError, QueryState
+from gateway.execution.running_queries import Queries, QueryState
 from gateway.protocol.commands import Action, Call
+from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.wire import decode, pack, unpack
 from memwal.errors import InvalidInputError, NotFoundError
 from protos import flight_pb2

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import aligned
-from gateway.observability import current
+from gateway.observability.logs import current_statement
 from gateway.peers.once_only import Once
 from gateway.peers.peer_identity import PEER, PeerToken
 from gateway.protocol.commands import Call, Exchange
@@ -146,7 +146,7 @@ class Forwarding:
                 f"the owner of region {region_id} of table {table!r} is at {url}, and rows go to "
                 "gateways with TLS only"
             )
-        query = current.query()
+        query = current_statement()
         upserts, deletes = (
             0 if part is None else part.num_rows for part in (changes.upserts, changes.deletes)
         )

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import pyarrow as pa
 from pyarrow import flight
@@ -90,6 +90,24 @@ STATUSES = frozenset({"OK", "UNKNOWN", *_ANSWERS})
 """Every status that a finished call may have."""
 # Whoever runs the gateway wants to know more of these.
 _OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})
+
+
+class QueryCancelledError(LanceGatewayError):
+    """Somebody who may do so stopped the statement, or its client went away."""
+
+    status: ClassVar[str] = "CANCELLED"
+
+
+class QueryTimeoutError(LanceGatewayError):
+    """The statement took longer than it may."""
+
+    status: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+
+class ResultTooLargeError(LanceGatewayError):
+    """The statement returns more than it may."""
+
+    status: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 def client_error(error: Exception, operation: str) -> Exception:
