@@ -26,7 +26,7 @@ from google.protobuf.any_pb2 import Any
 from gateway.execution.running_queries import Queries, QueryState
 from gateway.protocol.commands import Action, Call
 from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.wire import decode, pack, unpack
+from gateway.protocol.wire import decode, pack
 from memwal.errors import InvalidInputError, NotFoundError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
@@ -114,19 +114,30 @@ class Cancellation:
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
-    def actions(self) -> tuple[Action, ...]:
+    def actions(
+        self,
+    ) -> tuple[Action[flight_pb2.CancelFlightInfoRequest], Action[sql.ActionCancelQueryRequest]]:
         """Returns the actions of this family."""
         return (
-            Action("CancelFlightInfo", "Stop the statement of a FlightInfo.", self._cancel_flight_info),
-            Action("CancelQuery", "Deprecated form of CancelFlightInfo.", self._cancel_query),
+            Action(
+                "CancelFlightInfo",
+                "Stop the statement of a FlightInfo.",
+                flight_pb2.CancelFlightInfoRequest,
+                self._cancel_flight_info,
+                is_bare=True,
+            ),
+            Action(
+                "CancelQuery",
+                "Deprecated form of CancelFlightInfo.",
+                sql.ActionCancelQueryRequest,
+                self._cancel_query,
+            ),
         )
 
-    def _cancel_flight_info(self, body: bytes, call: Call) -> bytes:
-        request = decode(flight_pb2.CancelFlightInfoRequest, body, "the body of CancelFlightInfo")
+    def _cancel_flight_info(self, request: flight_pb2.CancelFlightInfoRequest, call: Call) -> bytes:
         return flight_pb2.CancelFlightInfoResult(status=self._cancel(request.info, call)).SerializeToString()
 
-    def _cancel_query(self, body: bytes, call: Call) -> bytes:
-        request = unpack(sql.ActionCancelQueryRequest, body, "the body of CancelQuery")
+    def _cancel_query(self, request: sql.ActionCancelQueryRequest, call: Call) -> bytes:
         info = decode(flight_pb2.FlightInfo, request.info, "the info of CancelQuery")
         # The two enumerations have the same numbers.
         result = sql.ActionCancelQueryResult.CancelResult.ValueType(self._cancel(info, call))

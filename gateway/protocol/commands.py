@@ -19,7 +19,6 @@ from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.protocol.identity import Identity
-from gateway.protocol.wire import unpack
 from memwal.errors import UnsupportedError
 from planner.access.rights import Access
 from planner.engine import SessionSettings
@@ -104,12 +103,22 @@ class Exchange(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """An action: answers DoAction; takes the body as it came, returns that of its result if it has one."""
+class Action(Generic[M]):
+    """An action: answers DoAction; returns the body of its result if it has one.
+
+    Args:
+        name: of the action.
+        description: what it does, for ListActions.
+        message: that its body holds.
+        run: does it.
+        is_bare: whether the body is the message itself, not packed in google.protobuf.Any.
+    """
 
     name: str
     description: str
-    run: Callable[[bytes, Call], bytes | None]
+    message: type[M]
+    run: Callable[[M, Call], bytes | None]
+    is_bare: bool = False
 
 
 _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
@@ -123,17 +132,16 @@ _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
 class Transactions:
     """The four actions about transactions, refused."""
 
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[Action[Message], ...]:
         """Returns the actions of this family."""
         return tuple(_refusal(name, message, what) for name, message, what in _ACTIONS)
 
 
-def _refusal(name: str, message: type[Message], what: str) -> Action:
-    def run(body: bytes, _call: Call) -> bytes | None:
-        unpack(message, body, f"the body of {name}")
+def _refusal(name: str, message: type[Message], what: str) -> Action[Message]:
+    def run(_request: Message, _call: Call) -> bytes | None:
         raise UnsupportedError(
             f"{name}: the gateway has no {what}s: each statement stands alone, and what it writes stays; "
             "connect with autocommit"
         )
 
-    return Action(name, f"Refused: there are no {what}s.", run)
+    return Action(name, f"Refused: there are no {what}s.", message, run)

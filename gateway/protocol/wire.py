@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from protos.flight_sql import TYPE_PREFIX, pack
 
-__all__ = ["Registry", "check_size", "decode", "pack", "refuse_transaction", "unpack"]
+__all__ = ["Registry", "decode", "pack", "read_body", "refuse_transaction", "unpack"]
 M = TypeVar("M", bound=Message)
 
 
@@ -42,7 +42,7 @@ def unpack(kind: type[M], data: bytes, what: str) -> M:
     return decode(kind, packed.value, what)
 
 
-def check_size(data: bytes, what: str, max_bytes: int) -> None:
+def _check_size(data: bytes, what: str, max_bytes: int) -> None:
     """Refuses a message that is too large.
 
     Raises:
@@ -53,6 +53,23 @@ def check_size(data: bytes, what: str, max_bytes: int) -> None:
             f"{what} has {len(data)} bytes, more than the {max_bytes} that are allowed: send less, or ask "
             "the operator to raise max_message_bytes"
         )
+
+
+def read_body(kind: type[M], data: bytes, what: str, max_bytes: int, *, is_bare: bool) -> M:
+    """Decodes the body of an action.
+
+    Args:
+        kind: of the message that it must hold.
+        data: the body.
+        what: the text of errors calls it so.
+        max_bytes: that it may have.
+        is_bare: whether it is the message itself, not packed in google.protobuf.Any.
+
+    Raises:
+        InvalidInputError: it is something else, or too large.
+    """
+    _check_size(data, what, max_bytes)
+    return decode(kind, data, what) if is_bare else unpack(kind, data, what)
 
 
 class _Entry(Protocol):
@@ -100,7 +117,7 @@ class Registry(Generic[Entry]):
             InvalidInputError: the bytes are not a packed message, or too many.
             UnsupportedError: no entry answers messages of that type.
         """
-        check_size(data, self._what, self._max_bytes)
+        _check_size(data, self._what, self._max_bytes)
         try:
             return self._found(data)
         except LanceGatewayError as error:

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import secrets
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
@@ -36,7 +37,7 @@ from gateway.protocol.commands import Action, Call, Command, Planned, Ticket, Up
 from gateway.protocol.limits import Limits
 from gateway.protocol.sql_types import described, described_message
 from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, prepared_ticket
-from gateway.protocol.wire import pack, refuse_transaction, unpack
+from gateway.protocol.wire import pack, refuse_transaction
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult, first_word
 from planner.scans.settings import Shortcuts
@@ -104,30 +105,35 @@ class PreparedStatements:
             Upload(sql.CommandPreparedStatementUpdate, self._update),
         )
 
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[Action[Any], ...]:
         """Returns the actions of this family."""
         return (
-            Action("CreatePreparedStatement", "Plan a statement and return its handle.", self._create),
+            Action(
+                "CreatePreparedStatement",
+                "Plan a statement and return its handle.",
+                sql.ActionCreatePreparedStatementRequest,
+                self._create,
+            ),
             Action(
                 "CreatePreparedSubstraitPlan",
                 "Check a Substrait plan and return its handle.",
+                sql.ActionCreatePreparedSubstraitPlanRequest,
                 self._create_from_plan,
             ),
-            Action("ClosePreparedStatement", "Forget what is kept of a prepared statement.", self._close),
+            Action(
+                "ClosePreparedStatement",
+                "Forget what is kept of a prepared statement.",
+                sql.ActionClosePreparedStatementRequest,
+                self._close,
+            ),
         )
 
-    def _create(self, body: bytes, call: Call) -> bytes:
-        request = unpack(
-            sql.ActionCreatePreparedStatementRequest, body, "the body of CreatePreparedStatement"
-        )
+    def _create(self, request: sql.ActionCreatePreparedStatementRequest, call: Call) -> bytes:
         refuse_transaction(request)
         query = prepare(self._engine, request.query, call.settings, call)
         return self._created(own.PreparedHandle(query=request.query), query, call)
 
-    def _create_from_plan(self, body: bytes, call: Call) -> bytes:
-        request = unpack(
-            sql.ActionCreatePreparedSubstraitPlanRequest, body, "the body of CreatePreparedSubstraitPlan"
-        )
+    def _create_from_plan(self, request: sql.ActionCreatePreparedSubstraitPlanRequest, call: Call) -> bytes:
         refuse_transaction(request)
         query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
         return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
@@ -154,8 +160,7 @@ class PreparedStatements:
                 created.ClearField("dataset_schema")
         return pack(created)
 
-    def _close(self, body: bytes, _call: Call) -> None:
-        request = unpack(sql.ActionClosePreparedStatementRequest, body, "the body of ClosePreparedStatement")
+    def _close(self, request: sql.ActionClosePreparedStatementRequest, _call: Call) -> None:
         handle = _handle(request.prepared_statement_handle)
         if handle.id != _NOTHING_KEPT:
             # Another gateway may have made it.
