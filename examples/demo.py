@@ -31,7 +31,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gateway.cli.client import GatewayClient
-from gateway.protocol.errors import error_text
+from protos.flight_sql import error_text
 
 TOTALS = "SELECT count(*) AS orders, sum(amount) AS revenue, max(id) AS newest FROM {table}"
 BY_SEGMENT = """\

@@ -22,18 +22,18 @@ from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
 from gateway.peers.peer_identity import PEER
 from gateway.protocol.commands import (
+    Action,
     Call,
     Command,
     Exchange,
-    Registry,
     Ticket,
     Transactions,
     Upload,
-    check_size,
 )
 from gateway.protocol.errors import answer_to, status_of
 from gateway.protocol.limits import Limits
-from gateway.protocol.middleware import CallMiddlewareFactory, joined, parts_of
+from gateway.protocol.middleware import CALLS, NO_PARTS, CallMiddlewareFactory, JoinedMiddleware, joined
+from gateway.protocol.wire import Registry, read_body
 from gateway.sessions import DEFAULTS, SessionMiddleware, SessionMiddlewareFactory, Sessions
 from gateway.statements.ingest import Ingestion
 from gateway.statements.prepared_statements import PreparedStatements
@@ -126,7 +126,9 @@ class GatewayServer(flight.FlightServerBase):
             max_bytes,
         )
         acting = (prepared, endpoints, self.sessions, Transactions(), Cancellation(self.queries))
-        self._actions = {action.name: action for family in acting for action in family.actions()}
+        self._actions: dict[str, Action[Any]] = {
+            action.name: action for family in acting for action in family.actions()
+        }
         address = f"[{host}]" if ":" in host else host
         super().__init__(
             f"grpc{'+tls' if self._security.tls else ''}://{address}:{port}",
@@ -231,8 +233,13 @@ class GatewayServer(flight.FlightServerBase):
             raise UnsupportedError(
                 f"the gateway has no action {action.type!r}; it has " + ", ".join(sorted(self._actions))
             )
-        request = action.body.to_pybytes()
-        check_size(request, f"the body of {action.type}", self._max_message_bytes)
+        request = read_body(
+            entry.message,
+            action.body.to_pybytes(),
+            f"the body of {action.type}",
+            self._max_message_bytes,
+            is_bare=entry.is_bare,
+        )
         body = entry.run(request, call)
         return iter(() if body is None else (body,))
 
@@ -267,7 +274,8 @@ class GatewayServer(flight.FlightServerBase):
         return answer
 
     def _call(self, context: flight.ServerCallContext) -> Call:
-        middleware = parts_of(context)
+        looked: JoinedMiddleware | None = context.get_middleware(CALLS)
+        middleware = NO_PARTS if looked is None else looked.parts
         identity = self._security.identify(context, middleware)
         session: SessionMiddleware | None = middleware.get(_SESSION)
         session_id, settings = None, DEFAULTS

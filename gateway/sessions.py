@@ -24,7 +24,6 @@ from gateway.protocol.commands import Action, Call
 from gateway.protocol.expiring_cache import Keeping
 from gateway.protocol.limits import Limits
 from gateway.protocol.middleware import CallMiddlewareFactory
-from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
 from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
@@ -183,16 +182,33 @@ class Sessions:
             )
         return session.settings
 
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[Action[Any], ...]:
         """Returns the actions of this family."""
         return (
-            Action("SetSessionOptions", "Set options of the session of the cookie.", self._set_options),
-            Action("GetSessionOptions", "Get the options of the session of the cookie.", self._get_options),
-            Action("CloseSession", "Forget the session of the cookie.", self._close),
+            Action(
+                "SetSessionOptions",
+                "Set options of the session of the cookie.",
+                flight_pb2.SetSessionOptionsRequest,
+                self._set_options,
+                is_bare=True,
+            ),
+            Action(
+                "GetSessionOptions",
+                "Get the options of the session of the cookie.",
+                flight_pb2.GetSessionOptionsRequest,
+                self._get_options,
+                is_bare=True,
+            ),
+            Action(
+                "CloseSession",
+                "Forget the session of the cookie.",
+                flight_pb2.CloseSessionRequest,
+                self._close,
+                is_bare=True,
+            ),
         )
 
-    def _set_options(self, body: bytes, call: Call) -> bytes:
-        request = decode(flight_pb2.SetSessionOptionsRequest, body, "the body of SetSessionOptions")
+    def _set_options(self, request: flight_pb2.SetSessionOptionsRequest, call: Call) -> bytes:
         # What this call chose by headers is not the session's.
         settings = self.settings(call.session_id, call.identity.name)
         result = flight_pb2.SetSessionOptionsResult()
@@ -207,8 +223,7 @@ class Sessions:
         self._keep(call, settings)
         return result.SerializeToString()
 
-    def _get_options(self, body: bytes, call: Call) -> bytes:
-        decode(flight_pb2.GetSessionOptionsRequest, body, "the body of GetSessionOptions")
+    def _get_options(self, _request: flight_pb2.GetSessionOptionsRequest, call: Call) -> bytes:
         self._keep(call, self.settings(call.session_id, call.identity.name))
         settings = call.settings
         result = flight_pb2.GetSessionOptionsResult()
@@ -221,8 +236,7 @@ class Sessions:
                 result.session_options[name].string_value = value
         return result.SerializeToString()
 
-    def _close(self, body: bytes, call: Call) -> bytes:
-        decode(flight_pb2.CloseSessionRequest, body, "the body of CloseSession")
+    def _close(self, _request: flight_pb2.CloseSessionRequest, call: Call) -> bytes:
         if call.session_id is not None:
             self._kept.pop(call.session_id)
             call.add_header("set-cookie", f"{COOKIE}=; Max-Age=0")

@@ -44,6 +44,7 @@ __all__ = [
     "SessionSettings",
     "WriteCache",
     "WriteResult",
+    "first_word",
 ]
 
 DDL: Mapping[str, Callable[[QueryPlanner, str, SessionSettings, Access], PreparedDefinition]] = (
@@ -122,6 +123,16 @@ _FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.
 _FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML, **DDL})
 
 
+def first_word(sql: str) -> str:
+    """Return the first word of a statement in lower case; "" where it does not begin with a word.
+
+    >>> first_word("/* all */ SELECT 1")
+    'select'
+    """
+    first = _FIRST_WORD.match(sql)
+    return "" if first is None else first[1].lower()
+
+
 def prepare_write(
     engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
 ) -> PreparedWrite | None:
@@ -130,8 +141,7 @@ def prepare_write(
     Raises:
         LanceGatewayError: what is wrong with it.
     """
-    first = _FIRST_WORD.match(sql)
-    word = "" if first is None else first[1].lower()
+    word = first_word(sql)
     family = _FAMILIES.get(word)
     if family is None:
         return None

@@ -10,10 +10,11 @@ import pyarrow as pa
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.protocol.wire import decode, pack
+from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
+from protos.flight_sql import FlightSqlConnection, bearer, read_tls_files
 
 # The planner knows these names, too; but a client need not wait for the planner's libraries.
 _SCHEMA = "main"
@@ -77,22 +78,16 @@ class GatewayClient:
             )
         if login.needs_tls and not uri.startswith("grpc+tls:"):
             raise InvalidInputError(f"{uri!r} is not encrypted: certificates need grpc+tls://")
+        try:
+            files = read_tls_files(login.ca, login.certificate, login.key)
+        except OSError as error:
+            raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
         self._jar = _CookieJar()
-        # pyarrow takes an absent file for an empty one.
-        files = {
-            name: _read(path)
-            for name, path in (
-                ("tls_root_certs", login.ca),
-                ("cert_chain", login.certificate),
-                ("private_key", login.key),
-            )
-            if path is not None
-        }
-        self._client = flight.FlightClient(uri.rstrip("/"), middleware=[self._jar], **files)
+        self._connection = FlightSqlConnection(uri.rstrip("/"), files, [self._jar])
         try:
             self._options = flight.FlightCallOptions(headers=self._authorization(login))
         except BaseException:
-            self._client.close()
+            self._connection.close()
             raise
 
     def __enter__(self) -> Self:
@@ -103,7 +98,7 @@ class GatewayClient:
 
     def close(self) -> None:
         """Closes the connection."""
-        self._client.close()
+        self._connection.close()
 
     def query(self, statement: str) -> "ResultReader":
         """Runs a statement, one that changes something too, and returns the stream of its result."""
@@ -115,16 +110,10 @@ class GatewayClient:
         Returns:
             How many rows it inserted, updated or deleted; 0 for statements that change no rows.
         """
-        descriptor = flight.FlightDescriptor.for_command(pack(sql.CommandStatementUpdate(query=statement)))
-        writer, reader = self._client.do_put(descriptor, pa.schema([]), self._options)
-        try:
-            writer.done_writing()
-            answer = reader.read()
-        finally:
-            writer.close()  # raises what the server refused with
+        answer = self._connection.update(sql.CommandStatementUpdate(query=statement), self._options)
         if answer is None:
             raise LanceGatewayError("the server did not say what the statement did")
-        return decode(sql.DoPutUpdateResult, answer.to_pybytes(), "the answer to the update").record_count
+        return decode(sql.DoPutUpdateResult, answer, "the answer to the update").record_count
 
     def set_options(self, options: Mapping[str, str]) -> None:
         """Sets session options for the queries that follow.
@@ -173,28 +162,29 @@ class GatewayClient:
 
     def _authorization(self, login: Login) -> list[tuple[bytes, bytes]]:
         if login.token is not None:
-            return [(b"authorization", f"Bearer {login.token}".encode())]
-        if login.user is None:
+            return [bearer(login.token)]
+        if login.user is None or login.password is None:
             return []
-        return [self._client.authenticate_basic_token(login.user, login.password)]
+        return [self._connection.log_in(login.user, login.password)]
 
     def _fetch(self, command: Message) -> "ResultReader":
-        info = self._client.get_flight_info(flight.FlightDescriptor.for_command(pack(command)), self._options)
+        info = self._connection.info(command, self._options)
         tickets = [endpoint.ticket for endpoint in info.endpoints]
         affected = None if len(info.schema) else info.total_records
-        return ResultReader(self._client, tickets, self._options, affected)
+        return ResultReader(self._connection, tickets, self._options, affected)
 
     def _act(self, name: str, request: Message) -> bytes:
-        for result in self._client.do_action(flight.Action(name, request.SerializeToString()), self._options):
-            return bytes(result.body)
-        raise LanceGatewayError(f"the server did not answer {name}")
+        body = self._connection.act(name, request.SerializeToString(), self._options)
+        if body is None:
+            raise LanceGatewayError(f"the server did not answer {name}")
+        return body
 
 
 class ResultReader:
     """All parts of one result, one after the other.
 
     Args:
-        client: that asked.
+        connection: that asked.
         tickets: at least one.
         options: of its calls.
         affected: see the attribute.
@@ -205,16 +195,16 @@ class ResultReader:
 
     def __init__(
         self,
-        client: flight.FlightClient,
+        connection: FlightSqlConnection,
         tickets: Sequence[flight.Ticket],
         options: flight.FlightCallOptions,
         affected: int | None = None,
     ) -> None:
         self.affected = affected
-        self._client = client
+        self._connection = connection
         self._options = options
         self._tickets = tickets[1:]
-        self._reader = client.do_get(tickets[0], options)
+        self._reader = connection.read(tickets[0], options)
 
     @property
     def schema(self) -> pa.Schema:
@@ -225,7 +215,7 @@ class ResultReader:
         for chunk in self._reader:
             yield chunk.data
         for ticket in self._tickets:
-            self._reader = self._client.do_get(ticket, self._options)
+            self._reader = self._connection.read(ticket, self._options)
             for chunk in self._reader:
                 yield chunk.data
 
@@ -237,13 +227,6 @@ class ResultReader:
     def cancel(self) -> None:
         """Tells the server that nobody waits any more."""
         self._reader.cancel()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}") from None
 
 
 class _CookieJar(flight.ClientMiddlewareFactory):

@@ -19,7 +19,7 @@ class failing:  # noqa: N801 - reads as a statement
         if isinstance(error, LanceGatewayError):
             text = str(error)
         elif isinstance(error, pa.ArrowException):
-            from gateway.protocol.errors import error_text  # noqa: PLC0415
+            from protos.flight_sql import error_text  # noqa: PLC0415
 
             text = error_text(error)
         else:

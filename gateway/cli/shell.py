@@ -21,8 +21,8 @@ from pyarrow import flight
 
 from gateway.cli.client import SYSTEM_SCHEMAS, GatewayClient, ResultReader
 from gateway.cli.render import Format, write
-from gateway.protocol.errors import error_text
 from memwal.errors import InvalidInputError, LanceGatewayError
+from protos.flight_sql import error_text
 
 HELP = r"""
 Statements end with a semicolon and may span lines; ctrl-c cancels a running one.

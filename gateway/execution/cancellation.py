@@ -23,11 +23,11 @@ from types import MappingProxyType
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 
-from gateway.execution.running_queries import Queries, QueryCancelledError, QueryState
+from gateway.execution.running_queries import Queries, QueryState
 from gateway.protocol.commands import Action, Call
-from gateway.protocol.wire import decode, pack, unpack
-from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings
+from gateway.protocol.errors import QueryCancelledError
+from gateway.protocol.wire import decode, pack
+from memwal.errors import InvalidInputError, NotFoundError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 # Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
 _COMMENTS = r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
-_STARTS = re.compile(rf"{_COMMENTS}KILL\b", re.IGNORECASE | re.DOTALL)
 _KILL = re.compile(
     rf"{_COMMENTS}KILL\s+QUERY\s+'(?P<id>[^']*)'{_COMMENTS};?{_COMMENTS}", re.IGNORECASE | re.DOTALL
 )
@@ -85,39 +84,19 @@ class Kill:
         return pa.RecordBatch.from_pylist([{"query_id": self.query_id, "killed": True}], self.schema)
 
 
-def parse_kill(sql: str) -> Kill | None:
-    """Returns the statement if it is a KILL.
+def parse_kill(sql: str) -> Kill:
+    """Returns a statement whose first word is KILL.
 
     >>> parse_kill("kill query '0af1' ;").query_id
     '0af1'
-    >>> parse_kill("SELECT 1") is None
-    True
 
     Raises:
-        InvalidInputError: it begins like one and does not go on like one.
+        InvalidInputError: it does not go on like one.
     """
-    if _STARTS.match(sql) is None:
-        return None
     found = _KILL.fullmatch(sql)
     if found is None:
         raise InvalidInputError("KILL is written KILL QUERY '<query_id>', with an id of system.queries")
     return Kill(sql, found["id"])
-
-
-def prepare(
-    engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
-) -> PreparedQuery | PreparedWrite | Kill:
-    """Returns the plan of a statement: a `Kill`, or the engine's.
-
-    Raises:
-        LanceGatewayError: see `QueryEngine.prepare_statement`.
-    """
-    kill = parse_kill(sql)
-    if kill is None:
-        return engine.prepare_statement(sql, settings, call.access, promised=promised)
-    if promised is not None and promised != kill.digest:
-        raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
-    return kill
 
 
 _CANCELLED = flight_pb2.CANCEL_STATUS_CANCELLED
@@ -135,19 +114,30 @@ class Cancellation:
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
-    def actions(self) -> tuple[Action, ...]:
+    def actions(
+        self,
+    ) -> tuple[Action[flight_pb2.CancelFlightInfoRequest], Action[sql.ActionCancelQueryRequest]]:
         """Returns the actions of this family."""
         return (
-            Action("CancelFlightInfo", "Stop the statement of a FlightInfo.", self._cancel_flight_info),
-            Action("CancelQuery", "Deprecated form of CancelFlightInfo.", self._cancel_query),
+            Action(
+                "CancelFlightInfo",
+                "Stop the statement of a FlightInfo.",
+                flight_pb2.CancelFlightInfoRequest,
+                self._cancel_flight_info,
+                is_bare=True,
+            ),
+            Action(
+                "CancelQuery",
+                "Deprecated form of CancelFlightInfo.",
+                sql.ActionCancelQueryRequest,
+                self._cancel_query,
+            ),
         )
 
-    def _cancel_flight_info(self, body: bytes, call: Call) -> bytes:
-        request = decode(flight_pb2.CancelFlightInfoRequest, body, "the body of CancelFlightInfo")
+    def _cancel_flight_info(self, request: flight_pb2.CancelFlightInfoRequest, call: Call) -> bytes:
         return flight_pb2.CancelFlightInfoResult(status=self._cancel(request.info, call)).SerializeToString()
 
-    def _cancel_query(self, body: bytes, call: Call) -> bytes:
-        request = unpack(sql.ActionCancelQueryRequest, body, "the body of CancelQuery")
+    def _cancel_query(self, request: sql.ActionCancelQueryRequest, call: Call) -> bytes:
         info = decode(flight_pb2.FlightInfo, request.info, "the info of CancelQuery")
         # The two enumerations have the same numbers.
         result = sql.ActionCancelQueryResult.CancelResult.ValueType(self._cancel(info, call))

@@ -65,10 +65,16 @@ class Endpoints:
         """Returns the tickets of this family."""
         return (Ticket(own.PartTicket, self._stream),)
 
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[Action[flight_pb2.RenewFlightEndpointRequest], ...]:
         """Returns the actions of this family."""
         return (
-            Action("RenewFlightEndpoint", "Let the ticket of an endpoint be good for longer.", self._renew),
+            Action(
+                "RenewFlightEndpoint",
+                "Let the ticket of an endpoint be good for longer.",
+                flight_pb2.RenewFlightEndpointRequest,
+                self._renew,
+                is_bare=True,
+            ),
         )
 
     def divided(
@@ -132,8 +138,7 @@ class Endpoints:
 
         return self._streams.send(described(plan), query, readers)
 
-    def _renew(self, body: bytes, _call: Call) -> bytes:
-        request = decode(flight_pb2.RenewFlightEndpointRequest, body, "the body of RenewFlightEndpoint")
+    def _renew(self, request: flight_pb2.RenewFlightEndpointRequest, _call: Call) -> bytes:
         endpoint = request.endpoint
         if (
             decode(Any, endpoint.ticket.ticket, "the ticket").TypeName()

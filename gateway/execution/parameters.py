@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.running_queries import Query, QueryCancelledError
+from gateway.execution.running_queries import Query
 from gateway.protocol.commands import Call
+from gateway.protocol.errors import QueryCancelledError
 from memwal.errors import InvalidInputError
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, laid_out

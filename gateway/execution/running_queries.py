@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
-from typing import ClassVar
 
 from gateway.protocol.commands import Call
+from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError, ResultTooLargeError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
 from planner.bridge.run_control import RunControl
@@ -23,24 +23,6 @@ _REMEMBERED_TICKETS = 65_536
 _STALL_SECONDS = 5.0
 # Of the text of a statement that ended.
 _REMEMBERED_CHARACTERS = 65_536
-
-
-class QueryCancelledError(LanceGatewayError):
-    """Somebody who may do so stopped the statement, or its client went away."""
-
-    status: ClassVar[str] = "CANCELLED"
-
-
-class QueryTimeoutError(LanceGatewayError):
-    """The statement took longer than it may."""
-
-    status: ClassVar[str] = "DEADLINE_EXCEEDED"
-
-
-class ResultTooLargeError(LanceGatewayError):
-    """The statement returns more than it may."""
-
-    status: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 class QueryState(Enum):
@@ -70,6 +52,9 @@ class Query:
         started_at: when it left the queue; None while it waits.
         first_batch_at: when its first batch was there; None where there was none.
         finished_at: None while it runs.
+        queue_seconds: from its creation to its start; 0 until it has ended, and where it never started.
+        run_seconds: from its start to its end, likewise.
+        first_batch_seconds: from its start to its first batch, likewise.
         rows: that were sent.
         target: table or view that it changes; None where it does nothing of the kind.
         affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
@@ -93,6 +78,7 @@ class Query:
         self.started_at: datetime | None = None
         self.first_batch_at: datetime | None = None
         self.finished_at: datetime | None = None
+        self.queue_seconds = self.run_seconds = self.first_batch_seconds = 0.0
         self.rows = 0
         self.affected: int | None = None
         self.target: str | None = None
@@ -120,6 +106,9 @@ class Query:
             self._call = None
         self.sql = self.sql[:_REMEMBERED_CHARACTERS]
         self.finished_at = datetime.now(UTC)
+        self.queue_seconds = _seconds(self.created_at, self.started_at)
+        self.run_seconds = _seconds(self.started_at, self.finished_at)
+        self.first_batch_seconds = _seconds(self.started_at, self.first_batch_at)
         self.error = error
         self.state = state
 
@@ -398,6 +387,11 @@ class Queries:
                             "query_timeout_ms as far as the server's own limit allows"
                         )
                     )
+
+
+def _seconds(start: datetime | None, end: datetime | None) -> float:
+    """Returns the seconds from one moment to another; 0 where one of them never came."""
+    return 0.0 if start is None or end is None else max((end - start).total_seconds(), 0.0)
 
 
 def _heard(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:

@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from typing import Any, Literal
 
 from pythonjsonlogger.json import JsonFormatter
 
 from gateway.execution.running_queries import Query, QueryObserver, QueryState
-from gateway.observability import current
-from gateway.observability.current import shown_session
-from gateway.observability.metrics import between
 
 audit_logger = logging.getLogger("gateway.audit")
+
+
+# Which statement a thread serves. A call is served by one thread of gRPC from its first byte to its last.
+# Python did not start that thread, and forgets its thread-local values between two visits: hence maps by id.
+_serving: dict[int, Query] = {}
+_threads: dict[str, int] = {}
+
+
+def enter_statement(query: Query) -> None:
+    """The calling thread begins to serve a statement."""
+    thread = threading.get_ident()
+    _serving[thread] = query
+    _threads[query.id] = thread
+
+
+def leave_statement(query: Query) -> None:
+    """A statement has ended; a stream that nobody read to its end may be dropped by another thread."""
+    thread = _threads.pop(query.id, None)
+    if thread is not None and _serving.get(thread) is query:
+        del _serving[thread]
+
+
+def current_statement() -> Query | None:
+    """Returns the statement that the calling thread serves, if it serves one."""
+    return _serving.get(threading.get_ident())
+
+
+def shown_session(session_id: str | None) -> str | None:
+    """Returns what tells a session apart; all of its id would let whoever reads it take the session over."""
+    return None if session_id is None else session_id[:8]
 
 
 class WriteAudit(QueryObserver):
@@ -42,7 +70,7 @@ class WriteAudit(QueryObserver):
                 "rows_affected": query.affected,
                 "state": query.state.value,
                 "succeeded": succeeded,
-                "duration_seconds": round(between(query.started_at, query.finished_at), 6),
+                "duration_seconds": round(query.run_seconds, 6),
             },
         )
 
@@ -89,18 +117,18 @@ class QueryLog(QueryObserver):
 
     def on_started(self, query: Query) -> None:
         """Lines that this thread logs from now on name the statement."""
-        current.enter(query)
+        enter_statement(query)
 
     def on_finished(self, query: Query) -> None:
         """Logs what became of it."""
         try:
-            seconds = between(query.started_at, query.finished_at)
+            seconds = query.run_seconds
             slow = 0 < self._slow_seconds <= seconds
             failed = query.state is not QueryState.FINISHED
             if self._logged == "all" or (self._logged == "slow" and (slow or failed)):
                 self._write(query, seconds, slow=slow, failed=failed)
         finally:
-            current.leave(query)
+            leave_statement(query)
 
     def _write(self, query: Query, seconds: float, *, slow: bool, failed: bool) -> None:
         level = logging.WARNING if slow else logging.INFO
@@ -120,7 +148,7 @@ class QueryLog(QueryObserver):
                 **_fields(query),
                 "state": query.state.value,
                 "duration_seconds": round(seconds, 6),
-                "queue_seconds": round(between(query.created_at, query.started_at), 6),
+                "queue_seconds": round(query.queue_seconds, 6),
                 "rows": query.rows,
                 "bytes": query.bytes,
                 "error": query.error,
@@ -131,7 +159,7 @@ class QueryLog(QueryObserver):
 
 
 def _with_query(record: logging.LogRecord) -> bool:
-    query = current.query()
+    query = current_statement()
     if query is not None and not hasattr(record, "query_id"):
         vars(record).update(_fields(query))
     return True
@@ -142,7 +170,7 @@ def _fields(query: Query) -> dict[str, str | None]:
         "query_id": query.id,
         "user": query.user,
         "peer": query.peer,
-        "session": current.shown_session(query.session_id),
+        "session": shown_session(query.session_id),
     }
 
 

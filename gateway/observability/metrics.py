@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from importlib.metadata import version
 from itertools import accumulate
 from threading import RLock
@@ -93,19 +92,18 @@ class Metrics(Collector, QueryObserver, RpcObserver):
 
     def on_finished(self, query: Query) -> None:
         """Counts a statement: how long it waited and ran, what it read and sent."""
-        started_at, first_batch_at = query.started_at, query.first_batch_at
         reads = query.control.reads
         with self._lock:
             self._ended[query.state] += 1
             self._rows += query.rows
             self._bytes += query.bytes
             self._affected += query.affected or 0
-            if started_at is None:
+            if query.started_at is None:
                 return
-            self._queue_seconds.add(between(query.created_at, started_at))
-            self._query_seconds.add(between(started_at, query.finished_at))
-            if first_batch_at is not None:
-                self._first_batch_seconds.add(between(started_at, first_batch_at))
+            self._queue_seconds.add(query.queue_seconds)
+            self._query_seconds.add(query.run_seconds)
+            if query.first_batch_at is not None:
+                self._first_batch_seconds.add(query.first_batch_seconds)
             for read in reads:
                 self._regions_kept += read.regions_kept
                 self._regions_pruned += read.regions - read.regions_kept
@@ -172,11 +170,6 @@ class Metrics(Collector, QueryObserver, RpcObserver):
             ("kind",),
             (((kind,), count) for kind, count in self._searches.items()),
         )
-
-
-def between(start: datetime | None, end: datetime | None) -> float:
-    """Returns the seconds from one moment to another; 0 where one of them never came."""
-    return 0.0 if start is None or end is None else max((end - start).total_seconds(), 0.0)
 
 
 def _counter(

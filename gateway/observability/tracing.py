@@ -23,9 +23,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from execnodes import ExecNode, MetricsSet
 from gateway.execution.running_queries import Query, QueryObserver, QueryState
-from gateway.observability import current
-from gateway.observability.current import shown_session
-from gateway.observability.logs import shortened
+from gateway.observability.logs import current_statement, shortened, shown_session
 from gateway.observability.rpcs import RpcObserver
 from planner.access.rights import Access
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
@@ -55,7 +53,7 @@ class Tracing(QueryObserver, RpcObserver):
         exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=_EXPORT_SECONDS)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer(_SERVICE, version(_SERVICE))
-        # By thread: see gateway.observability.current.
+        # By thread: see gateway.observability.logs.
         self._calls: dict[int, Span] = {}
         self._executions: dict[str, Span] = {}
 
@@ -174,7 +172,7 @@ class Tracing(QueryObserver, RpcObserver):
 
     def _past(self, name: str, seconds: float, table: str, region_id: str, **attributes: str | int) -> None:
         """What has just ended, below the statement that this thread serves, if it serves one."""
-        query = current.query()
+        query = current_statement()
         execution = None if query is None else self._executions.get(query.id)
         parent = self._parent() if execution is None else trace.set_span_in_context(execution)
         end = time.time_ns()

@@ -24,11 +24,10 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import aligned
-from gateway.observability import current
+from gateway.observability.logs import current_statement
 from gateway.peers.once_only import Once
 from gateway.peers.peer_identity import PEER, PeerToken
 from gateway.protocol.commands import Call, Exchange
-from gateway.protocol.errors import error_text
 from gateway.protocol.wire import decode, pack
 from memwal.errors import (
     InvalidInputError,
@@ -43,6 +42,7 @@ from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownEr
 from memwal.writing.options import UnreachableError
 from planner.tables.state.catalog import Catalog
 from protos import forwarding_pb2 as wire
+from protos.flight_sql import bearer, error_text, read_tls_files
 
 logger = logging.getLogger(__name__)
 
@@ -91,13 +91,10 @@ class Trust:
             raise InvalidInputError(
                 "the certificate for other gateways and its key belong together: give both"
             )
-        for name, path in (
-            ("tls_root_certs", self.ca),
-            ("cert_chain", self.certificate),
-            ("private_key", self.key),
-        ):
-            if path is not None:
-                self._files[name] = _read(path)
+        try:
+            self._files.update(read_tls_files(self.ca, self.certificate, self.key))
+        except OSError as error:
+            raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
 
     def connect(self, url: str) -> flight.FlightClient:
         """Returns a client of another gateway; it connects when it is first used."""
@@ -111,8 +108,7 @@ class Trust:
 
     def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
         """Returns what a call to an address carries, that may take so long."""
-        token = f"Bearer {self.token.pass_for(url)}".encode()
-        return flight.FlightCallOptions(timeout=seconds, headers=[(b"authorization", token)])
+        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.pass_for(url))])
 
 
 class Forwarding:
@@ -150,7 +146,7 @@ class Forwarding:
                 f"the owner of region {region_id} of table {table!r} is at {url}, and rows go to "
                 "gateways with TLS only"
             )
-        query = current.query()
+        query = current_statement()
         upserts, deletes = (
             0 if part is None else part.num_rows for part in (changes.upserts, changes.deletes)
         )
@@ -380,10 +376,3 @@ def _told(error: LanceGatewayError) -> wire.ForwardOutcome:
 def _error(outcome: wire.ForwardOutcome) -> LanceGatewayError:
     kind = _ERRORS.get(outcome.error) or _STATUSES.get(outcome.status) or LanceGatewayError
     return kind(outcome.message)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{str(path)!r} cannot be read: {error.strerror}") from None

@@ -9,21 +9,17 @@ Each statement reads one state of its tables, and what it writes is there when i
 would promise that several statements see the same state, or that what they wrote can be taken back.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
-from typing import Any as AnyType
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
-from google.protobuf.any_pb2 import Any
 from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.protocol.identity import Identity
-from gateway.protocol.wire import decode, unpack
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.errors import UnsupportedError
 from planner.access.rights import Access
 from planner.engine import SessionSettings
 from protos import flight_sql_pb2 as sql
@@ -107,95 +103,22 @@ class Exchange(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """An action: answers DoAction; takes the body as it came, returns that of its result if it has one."""
+class Action(Generic[M]):
+    """An action: answers DoAction; returns the body of its result if it has one.
+
+    Args:
+        name: of the action.
+        description: what it does, for ListActions.
+        message: that its body holds.
+        run: does it.
+        is_bare: whether the body is the message itself, not packed in google.protobuf.Any.
+    """
 
     name: str
     description: str
-    run: Callable[[bytes, Call], bytes | None]
-
-
-def check_size(data: bytes, what: str, max_bytes: int) -> None:
-    """Refuses a message that is too large.
-
-    Raises:
-        InvalidInputError: it has more than `max_bytes`.
-    """
-    if len(data) > max_bytes:
-        raise InvalidInputError(
-            f"{what} has {len(data)} bytes, more than the {max_bytes} that are allowed: send less, or ask "
-            "the operator to raise max_message_bytes"
-        )
-
-
-class _Entry(Protocol):
-    @property
-    def message(self) -> type[Message]: ...
-
-
-Entry = TypeVar("Entry", bound=_Entry)
-
-
-class Registry(Generic[Entry]):
-    """Which entry answers which message. Never changes after construction.
-
-    Args:
-        what: how a message is called in error texts ("command", "ticket", ...).
-        entries: at most one for each message type.
-        max_bytes: that a message may have.
-        unknown: what is raised for bytes that no entry answers; by default it depends on what they are.
-    """
-
-    def __init__(
-        self,
-        what: str,
-        entries: Iterable[Entry],
-        max_bytes: int,
-        unknown: type[LanceGatewayError] | None = None,
-    ) -> None:
-        self._unknown = unknown
-        self._what = f"the {what}"
-        self._max_bytes = max_bytes
-        by_type: dict[str, Entry] = {}
-        for entry in entries:
-            name = entry.message.DESCRIPTOR.full_name
-            if name in by_type:
-                raise InvalidInputError(f"two families answer the {what} {name}: register one")
-            by_type[name] = entry
-        self._by_type: Mapping[str, Entry] = MappingProxyType(by_type)
-        # What nearly all clients write before the name.
-        self._by_url = {f"type.googleapis.com/{name}": entry for name, entry in by_type.items()}
-
-    def find(self, data: bytes) -> tuple[Entry, AnyType]:
-        """Returns the entry that answers `data` (a message packed in google.protobuf.Any) and the message.
-
-        Raises:
-            InvalidInputError: the bytes are not a packed message, or too many.
-            UnsupportedError: no entry answers messages of that type.
-        """
-        check_size(data, self._what, self._max_bytes)
-        try:
-            return self._found(data)
-        except LanceGatewayError as error:
-            if self._unknown is None:
-                raise
-            raise self._unknown(str(error)) from None
-
-    def _found(self, data: bytes) -> tuple[Entry, AnyType]:
-        packed = decode(Any, data, self._what)
-        entry = self._by_url.get(packed.type_url) or self._named(packed.TypeName())
-        return entry, decode(entry.message, packed.value, self._what)
-
-    def _named(self, name: str) -> Entry:
-        if not name:
-            raise InvalidInputError(f"{self._what} is empty; it must be a Flight SQL message packed in Any")
-        entry = self._by_type.get(name)
-        if entry is None:
-            raise UnsupportedError(
-                f"the gateway does not answer {self._what} {name}; it answers "
-                + ", ".join(sorted(self._by_type))
-            )
-        return entry
+    message: type[M]
+    run: Callable[[M, Call], bytes | None]
+    is_bare: bool = False
 
 
 _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
@@ -209,30 +132,16 @@ _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
 class Transactions:
     """The four actions about transactions, refused."""
 
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[Action[Message], ...]:
         """Returns the actions of this family."""
         return tuple(_refusal(name, message, what) for name, message, what in _ACTIONS)
 
 
-def refuse_transaction(request: Message) -> None:
-    """Lets a request pass that belongs to no transaction.
-
-    Raises:
-        UnsupportedError: the request names a transaction.
-    """
-    if request.HasField("transaction_id"):
-        raise UnsupportedError(
-            f"{request.DESCRIPTOR.name} names a transaction, and the gateway has none: each statement stands "
-            "alone; connect with autocommit, and send no transaction_id"
-        )
-
-
-def _refusal(name: str, message: type[Message], what: str) -> Action:
-    def run(body: bytes, _call: Call) -> bytes | None:
-        unpack(message, body, f"the body of {name}")
+def _refusal(name: str, message: type[Message], what: str) -> Action[Message]:
+    def run(_request: Message, _call: Call) -> bytes | None:
         raise UnsupportedError(
             f"{name}: the gateway has no {what}s: each statement stands alone, and what it writes stays; "
             "connect with autocommit"
         )
 
-    return Action(name, f"Refused: there are no {what}s.", run)
+    return Action(name, f"Refused: there are no {what}s.", message, run)

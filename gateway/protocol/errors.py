@@ -8,12 +8,11 @@ exceptions raised here refuse it, and carry the name of the status as the name o
 """
 
 import logging
-import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import pyarrow as pa
 from pyarrow import flight
@@ -21,9 +20,6 @@ from pyarrow import flight
 from memwal.errors import LanceGatewayError
 
 logger = logging.getLogger(__name__)
-
-# What pyarrow and gRPC append to the server's own words.
-_APPENDED = re.compile(r"\. (Detail: |gRPC client debug context: ).*", re.DOTALL)
 
 
 class _Untraceable:
@@ -96,6 +92,24 @@ STATUSES = frozenset({"OK", "UNKNOWN", *_ANSWERS})
 _OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})
 
 
+class QueryCancelledError(LanceGatewayError):
+    """Somebody who may do so stopped the statement, or its client went away."""
+
+    status: ClassVar[str] = "CANCELLED"
+
+
+class QueryTimeoutError(LanceGatewayError):
+    """The statement took longer than it may."""
+
+    status: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+
+class ResultTooLargeError(LanceGatewayError):
+    """The statement returns more than it may."""
+
+    status: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
 def client_error(error: Exception, operation: str) -> Exception:
     """Returns the exception to raise towards the client for `error`, met while serving `operation`.
 
@@ -148,10 +162,3 @@ def status_of(error: BaseException | None) -> str:
     if name in STATUSES:
         return name
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), "UNKNOWN")
-
-
-def error_text(error: Exception) -> str:
-    """Return what a server said, without what the transport added; for its clients."""
-    # str() of a KeyError is the representation of its argument.
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return _APPENDED.sub("", text)

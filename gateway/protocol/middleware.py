@@ -9,11 +9,10 @@ from types import MappingProxyType
 
 from pyarrow import flight
 
-from gateway.protocol.native_threads import THREADS
-
 ALL_METHODS = frozenset(flight.FlightMethod)
-_NAME = "calls"
-_NONE: Mapping[str, flight.ServerMiddleware] = MappingProxyType({})
+CALLS = "calls"
+"""Name of the one middleware of a call."""
+NO_PARTS: Mapping[str, flight.ServerMiddleware] = MappingProxyType({})
 
 
 class CallMiddlewareFactory(flight.ServerMiddlewareFactory):
@@ -26,19 +25,25 @@ class CallMiddlewareFactory(flight.ServerMiddlewareFactory):
     methods: frozenset[flight.FlightMethod] = ALL_METHODS
 
 
-class _Joined(flight.ServerMiddleware):
-    """The middleware of one call."""
+class JoinedMiddleware(flight.ServerMiddleware):
+    """The middleware of one call.
+
+    Attributes:
+        parts: what the factories made of the headers of the call, by name; without those that made nothing.
+    """
 
     def __init__(self, parts: Mapping[str, flight.ServerMiddleware]) -> None:
         self.parts = parts
 
     def sending_headers(self) -> dict[str, str]:
+        """Returns the headers of the answer, of all parts."""
         headers: dict[str, str] = {}
         for part in self.parts.values():
             headers.update(part.sending_headers() or {})
         return headers
 
     def call_completed(self, exception: Exception | None) -> None:
+        """Tells all parts that the call has ended."""
         for part in self.parts.values():
             part.call_completed(exception)
 
@@ -54,7 +59,6 @@ class _JoinedFactory(flight.ServerMiddlewareFactory):
     def start_call(
         self, info: flight.CallInfo, headers: Mapping[str, Sequence[str]]
     ) -> flight.ServerMiddleware | None:
-        THREADS.keep()
         parts: dict[str, flight.ServerMiddleware] = {}
         try:
             for name, start_call in self._looking[info.method]:
@@ -66,15 +70,9 @@ class _JoinedFactory(flight.ServerMiddlewareFactory):
             for part in parts.values():
                 part.call_completed(error)
             raise
-        return _Joined(parts) if parts else None
+        return JoinedMiddleware(parts) if parts else None
 
 
 def joined(factories: Mapping[str, CallMiddlewareFactory]) -> dict[str, flight.ServerMiddlewareFactory]:
     """Returns the one middleware of a server that asks all of `factories`, in order."""
-    return {_NAME: _JoinedFactory(factories)}
-
-
-def parts_of(context: flight.ServerCallContext) -> Mapping[str, flight.ServerMiddleware]:
-    """Returns what the factories made of the headers of a call, by name; without those that made nothing."""
-    found: _Joined | None = context.get_middleware(_NAME)
-    return _NONE if found is None else found.parts
+    return {CALLS: _JoinedFactory(factories)}

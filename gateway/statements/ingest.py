@@ -17,7 +17,8 @@ from pyarrow import flight
 from gateway.execution.parameters import schema_of, uploaded
 from gateway.execution.running_queries import Query
 from gateway.execution.updates import Updates, update_result
-from gateway.protocol.commands import Call, Upload, refuse_transaction
+from gateway.protocol.commands import Call, Upload
+from gateway.protocol.wire import refuse_transaction
 from memwal.creating import key_columns
 from memwal.errors import (
     AlreadyExistsError,

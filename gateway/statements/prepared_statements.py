@@ -10,12 +10,14 @@ import contextlib
 import dataclasses
 import secrets
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 from pyarrow import flight
 
 from gateway.execution.bound_parameters import Bindings
-from gateway.execution.cancellation import Kill, prepare
+from gateway.execution.cancellation import Kill, parse_kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.parameters import (
     decode_parameters,
@@ -31,13 +33,13 @@ from gateway.execution.parameters import (
 from gateway.execution.running_queries import Queries, Query
 from gateway.execution.streams import Streams
 from gateway.execution.updates import Updates, executed, not_an_update, not_by_ticket, update_result
-from gateway.protocol.commands import Action, Call, Command, Planned, Ticket, Upload, refuse_transaction
+from gateway.protocol.commands import Action, Call, Command, Planned, Ticket, Upload
 from gateway.protocol.limits import Limits
 from gateway.protocol.sql_types import described, described_message
 from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, prepared_ticket
-from gateway.protocol.wire import decode, pack, unpack
-from memwal.errors import InvalidInputError, NotFoundError
-from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult
+from gateway.protocol.wire import pack, refuse_transaction
+from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
+from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult, first_word
 from planner.scans.settings import Shortcuts
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
@@ -103,30 +105,35 @@ class PreparedStatements:
             Upload(sql.CommandPreparedStatementUpdate, self._update),
         )
 
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[Action[Any], ...]:
         """Returns the actions of this family."""
         return (
-            Action("CreatePreparedStatement", "Plan a statement and return its handle.", self._create),
+            Action(
+                "CreatePreparedStatement",
+                "Plan a statement and return its handle.",
+                sql.ActionCreatePreparedStatementRequest,
+                self._create,
+            ),
             Action(
                 "CreatePreparedSubstraitPlan",
                 "Check a Substrait plan and return its handle.",
+                sql.ActionCreatePreparedSubstraitPlanRequest,
                 self._create_from_plan,
             ),
-            Action("ClosePreparedStatement", "Forget what is kept of a prepared statement.", self._close),
+            Action(
+                "ClosePreparedStatement",
+                "Forget what is kept of a prepared statement.",
+                sql.ActionClosePreparedStatementRequest,
+                self._close,
+            ),
         )
 
-    def _create(self, body: bytes, call: Call) -> bytes:
-        request = unpack(
-            sql.ActionCreatePreparedStatementRequest, body, "the body of CreatePreparedStatement"
-        )
+    def _create(self, request: sql.ActionCreatePreparedStatementRequest, call: Call) -> bytes:
         refuse_transaction(request)
         query = prepare(self._engine, request.query, call.settings, call)
         return self._created(own.PreparedHandle(query=request.query), query, call)
 
-    def _create_from_plan(self, body: bytes, call: Call) -> bytes:
-        request = unpack(
-            sql.ActionCreatePreparedSubstraitPlanRequest, body, "the body of CreatePreparedSubstraitPlan"
-        )
+    def _create_from_plan(self, request: sql.ActionCreatePreparedSubstraitPlanRequest, call: Call) -> bytes:
         refuse_transaction(request)
         query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
         return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
@@ -153,8 +160,7 @@ class PreparedStatements:
                 created.ClearField("dataset_schema")
         return pack(created)
 
-    def _close(self, body: bytes, _call: Call) -> None:
-        request = unpack(sql.ActionClosePreparedStatementRequest, body, "the body of ClosePreparedStatement")
+    def _close(self, request: sql.ActionClosePreparedStatementRequest, _call: Call) -> None:
         handle = _handle(request.prepared_statement_handle)
         if handle.id != _NOTHING_KEPT:
             # Another gateway may have made it.
@@ -309,6 +315,22 @@ class PreparedStatements:
         return prepare(self._engine, handle.query, settings, call, promised)
 
 
+def prepare(
+    engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
+) -> PreparedQuery | PreparedWrite | Kill:
+    """Returns the plan of a statement: a `Kill`, or the engine's.
+
+    Raises:
+        LanceGatewayError: see `QueryEngine.prepare_statement`.
+    """
+    if first_word(sql) != "kill":
+        return engine.prepare_statement(sql, settings, call.access, promised=promised)
+    kill = parse_kill(sql)
+    if promised is not None and promised != kill.digest:
+        raise PreconditionError(f"{sql!r} has another result than was promised: prepare it again")
+    return kill
+
+
 def _meant(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
     """The settings that a statement was prepared with, but for shortcuts: these are of the session now."""
     settings = decode_settings(handle.settings)
@@ -318,8 +340,8 @@ def _meant(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
 
 
 def _handle(data: bytes) -> own.PreparedHandle:
-    with contextlib.suppress(InvalidInputError):
-        handle = decode(own.PreparedHandle, data, "the prepared statement handle")
+    with contextlib.suppress(DecodeError):
+        handle = own.PreparedHandle.FromString(data)
         if len(handle.id) == 16 and len(handle.schema_digest) == 8:
             return handle
     raise NotFoundError(

@@ -6,14 +6,16 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.cancellation import Kill, prepare
+from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.running_queries import Queries, Query
 from gateway.execution.streams import Streams
 from gateway.execution.updates import Updates, not_an_update, not_by_ticket, update_result
-from gateway.protocol.commands import Call, Command, Planned, Ticket, Upload, refuse_transaction
+from gateway.protocol.commands import Call, Command, Planned, Ticket, Upload
 from gateway.protocol.sql_types import described
 from gateway.protocol.tickets import check_statement_id, decode_settings, statement_ticket
+from gateway.protocol.wire import refuse_transaction
+from gateway.statements.prepared_statements import prepare
 from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own

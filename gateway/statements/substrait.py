@@ -11,10 +11,10 @@ from pyarrow import flight
 
 from gateway.execution.running_queries import Queries, Query
 from gateway.execution.streams import Streams
-from gateway.protocol.commands import Call, Command, Planned, Ticket, Upload, refuse_transaction
+from gateway.protocol.commands import Call, Command, Planned, Ticket, Upload
 from gateway.protocol.sql_types import described
 from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, new_statement_id
-from gateway.protocol.wire import pack
+from gateway.protocol.wire import pack, refuse_transaction
 from memwal.errors import UnsupportedError
 from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql

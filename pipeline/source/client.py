@@ -21,6 +21,7 @@ from pipeline.source.failing import translated
 from pipeline.source.options import Login, Options
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
+from protos.flight_sql import FlightSqlConnection, bearer, pack, read_tls_files
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -73,23 +74,25 @@ class Gateway:
         self.url = url
         self._retries = options.retries
         login = options.login
-        # pyarrow takes an absent file for an empty one.
-        files = {
-            name: _read(option, path)
-            for name, option, path in (
-                ("tls_root_certs", "tls_ca", login.tls_ca),
-                ("cert_chain", "tls_certificate", login.tls_certificate),
-                ("private_key", "tls_key", login.tls_key),
-            )
-            if path is not None
+        paths = {
+            "tls_ca": login.tls_ca,
+            "tls_certificate": login.tls_certificate,
+            "tls_key": login.tls_key,
         }
+        try:
+            files = read_tls_files(*paths.values())
+        except OSError as error:
+            option = next(name for name, path in paths.items() if path and Path(path) == Path(error.filename))
+            raise InvalidInputError(
+                f"option {option} = {paths[option]!r} can't be read: {error.strerror}"
+            ) from None
         headers = [
             *_authorization(login),
             *((f"{_HEADER}{name}".encode(), text.encode()) for name, text in options.settings.items()),
         ]
         self._headers = headers
         self._timeout = options.timeout_seconds
-        self._client = flight.FlightClient(url, **files)
+        self._connection = FlightSqlConnection(url, files)
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +102,7 @@ class Gateway:
 
     def close(self) -> None:
         """Close the connection."""
-        self._client.close()
+        self._connection.close()
 
     def version(self) -> str:
         """The gateway's version."""
@@ -123,14 +126,14 @@ class Gateway:
             LanceGatewayError: what is wrong with it.
         """
         body = self._act(
-            "CreatePreparedStatement", _pack(sql.ActionCreatePreparedStatementRequest(query=statement))
+            "CreatePreparedStatement", pack(sql.ActionCreatePreparedStatementRequest(query=statement))
         )
         made = sql.ActionCreatePreparedStatementResult()
         _packed(body).Unpack(made)
         close = sql.ActionClosePreparedStatementRequest(
             prepared_statement_handle=made.prepared_statement_handle
         )
-        self._act("ClosePreparedStatement", _pack(close))
+        self._act("ClosePreparedStatement", pack(close))
         return Prepared(_schema(made.dataset_schema), len(_schema(made.parameter_schema)), made.is_update)
 
     def endpoints(self, statement: str, count: int) -> list[Endpoint]:
@@ -141,11 +144,7 @@ class Gateway:
             count: how many parts are wanted; there may be fewer.
         """
         options = self._options((f"{_HEADER}endpoints".encode(), str(count).encode()))
-        info = self._tried(
-            lambda: self._client.get_flight_info(
-                _descriptor(sql.CommandStatementQuery(query=statement)), options
-            )
-        )
+        info = self._tried(lambda: self._connection.info(sql.CommandStatementQuery(query=statement), options))
         return [
             Endpoint(
                 one.ticket.ticket,
@@ -180,7 +179,7 @@ class Gateway:
         """
 
         def opened() -> tuple[Any, Any]:
-            reader = self._client.do_get(flight.Ticket(endpoint.ticket), self._options())
+            reader = self._connection.read(flight.Ticket(endpoint.ticket), self._options())
             return reader, next(reader, None)
 
         reader, chunk = self._tried(opened)
@@ -212,31 +211,20 @@ class Gateway:
         )
         command = sql.CommandStatementIngest(table_definition_options=definition, table=table)
         with self._translating(f"writing to table {table!r}"):
-            writer, reader = self._client.do_put(_descriptor(command), schema, self._options())
-            try:
-                for batch in batches:
-                    writer.write_batch(batch)
-                writer.done_writing()
-                answer = reader.read()
-            finally:
-                writer.close()  # raises what the server refused with
+            answer = self._connection.update(command, self._options(), schema, batches)
         if answer is None:
             raise LanceGatewayError(f"{self.url} did not say how many rows of table {table!r} it wrote")
-        return sql.DoPutUpdateResult.FromString(answer.to_pybytes()).record_count
+        return sql.DoPutUpdateResult.FromString(answer).record_count
 
     def _rows(self, command: Message) -> pa.Table:
         def fetched() -> pa.Table:
-            info = self._client.get_flight_info(_descriptor(command), self._options())
-            return self._client.do_get(info.endpoints[0].ticket, self._options()).read_all()
+            info = self._connection.info(command, self._options())
+            return self._connection.read(info.endpoints[0].ticket, self._options()).read_all()
 
         return self._tried(fetched)
 
     def _act(self, name: str, body: bytes) -> bytes:
-        def answer() -> bytes:
-            results = list(self._client.do_action(flight.Action(name, body), self._options()))
-            return bytes(results[0].body) if results else b""
-
-        return self._tried(answer)
+        return self._tried(lambda: self._connection.act(name, body, self._options())) or b""
 
     def _options(self, *headers: tuple[bytes, bytes]) -> flight.FlightCallOptions:
         return flight.FlightCallOptions(timeout=self._timeout, headers=[*self._headers, *headers])
@@ -298,29 +286,12 @@ def in_turn(urls: Sequence[str], start: int) -> tuple[str, ...]:
 def _authorization(login: Login) -> list[tuple[bytes, bytes]]:
     password, token = login.secret()
     if token is not None:
-        return [(b"authorization", f"Bearer {token}".encode())]
+        return [bearer(token)]
     if password is None:
         return []
     # With every call: a bearer token of one gateway means nothing to another, nor after a restart.
     pair = base64.b64encode(f"{login.user}:{password}".encode()).decode()
     return [(b"authorization", f"Basic {pair}".encode())]
-
-
-def _read(option: str, path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"option {option} = {path!r} can't be read: {error.strerror}") from None
-
-
-def _descriptor(command: Message) -> flight.FlightDescriptor:
-    return flight.FlightDescriptor.for_command(_pack(command))
-
-
-def _pack(message: Message) -> bytes:
-    packed = Packed()
-    packed.Pack(message)
-    return packed.SerializeToString()
 
 
 def _packed(body: bytes) -> Packed:

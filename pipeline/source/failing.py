@@ -6,7 +6,6 @@ the cause of another error, and stand in front.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,9 +20,8 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from protos.flight_sql import error_text
 
-# What pyarrow and gRPC append to the server's own words.
-_APPENDED = re.compile(r"\. (Detail: |gRPC client debug context: ).*", re.DOTALL)
 _BUSY = "RESOURCE_EXHAUSTED"
 
 
@@ -57,9 +55,7 @@ def translated(error: Exception, what: str) -> LanceGatewayError:
         error: as pyarrow's Flight client raised it.
         what: was done, to whom.
     """
-    # str() of a KeyError is the representation of its argument.
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    message = f"{what}: {_APPENDED.sub('', text)}"
+    message = f"{what}: {error_text(error)}"
     if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
         return UnavailableError(message)
     if isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError):
@@ -70,4 +66,4 @@ def translated(error: Exception, what: str) -> LanceGatewayError:
         return UnsupportedError(message)
     if isinstance(error, pa.ArrowInvalid):
         return InvalidInputError(message)
-    return UnavailableError(message) if _BUSY in text else LanceGatewayError(message)
+    return UnavailableError(message) if _BUSY in str(error) else LanceGatewayError(message)

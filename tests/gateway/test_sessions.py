@@ -278,7 +278,7 @@ class _Session:
             lambda: False,
         )
         request = flight_pb2.SetSessionOptionsRequest(session_options=options)
-        body = self._actions["SetSessionOptions"].run(request.SerializeToString(), call)
+        body = self._actions["SetSessionOptions"].run(request, call)
         assert body is not None
         return flight_pb2.SetSessionOptionsResult.FromString(body)
 

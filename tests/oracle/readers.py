@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from gateway.execution.running_queries import QueryCancelledError
+from gateway.protocol.errors import QueryCancelledError
 from memwal.errors import PreconditionError, UnavailableError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings

@@ -237,7 +237,7 @@ class Later:
         (action,) = self.endpoints.actions()
         endpoint = flight_pb2.FlightEndpoint(ticket=flight_pb2.Ticket(ticket=ticket))
         request = flight_pb2.RenewFlightEndpointRequest(endpoint=endpoint)
-        body = action.run(request.SerializeToString(), self.call)
+        body = action.run(request, self.call)
         assert body is not None
         return flight_pb2.FlightEndpoint.FromString(body)
 

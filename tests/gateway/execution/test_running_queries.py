@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.execution.running_queries import Query, QueryCancelledError, QueryState
+from gateway.execution.running_queries import Query, QueryState
+from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
 from memwal.errors import InvalidInputError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.observability import current, logs
+from gateway.observability import logs
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch
 
@@ -122,5 +122,5 @@ def test_long_statements_are_cut() -> None:
 
 
 def test_a_session_is_not_given_away() -> None:
-    assert current.shown_session("secret-cookie-of-a-client") == "secret-c"
-    assert current.shown_session(None) is None
+    assert logs.shown_session("secret-cookie-of-a-client") == "secret-c"
+    assert logs.shown_session(None) is None

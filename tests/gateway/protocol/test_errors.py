@@ -12,7 +12,7 @@ import pytest
 from adbc_driver_manager import AdbcStatusCode
 from pyarrow import flight
 
-from gateway.protocol.errors import answering, client_error, error_text
+from gateway.protocol.errors import answering, client_error
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
 from memwal.errors import (
@@ -25,6 +25,7 @@ from memwal.errors import (
     UnsupportedError,
 )
 from protos import flight_sql_pb2 as sql
+from protos.flight_sql import error_text
 from tests.gateway import rpc
 from tests.gateway.conftest import ORDER_COUNT, serving
 

@@ -215,7 +215,7 @@ class Client:
         self.streams = streams
         self.calls = 0
 
-    def do_get(self, _ticket: Any, _options: Any) -> Breaking:
+    def read(self, _ticket: Any, _options: Any) -> Breaking:
         self.calls += 1
         return self.streams.pop(0)
 
@@ -232,7 +232,7 @@ def reading_from(
     monkeypatch.setattr(module.time, "sleep", lambda _seconds: None)
     gateway = Gateway("grpc://127.0.0.1:1", Options.of({"table": "t"}))
     fake = Client(streams)
-    monkeypatch.setattr(gateway, "_client", fake)
+    monkeypatch.setattr(gateway, "_connection", fake)
     return fake, gateway.read(Endpoint(b"", None))
 
 

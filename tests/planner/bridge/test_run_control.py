@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gateway.execution.running_queries import QueryCancelledError
+from gateway.protocol.errors import QueryCancelledError
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine

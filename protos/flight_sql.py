@@ -1,0 +1,129 @@
+"""Flight SQL as clients of a gateway speak it: packed messages, the calls of a connection, and its errors.
+
+The command line, the gateways that forward rows and the Spark data source share this module. It knows neither
+the gateway nor the format of tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import Message
+from pyarrow import flight
+
+# What nearly everybody writes before the name of a message's type.
+TYPE_PREFIX = "type.googleapis.com/"
+# What pyarrow and gRPC append to the server's own words.
+_APPENDED = re.compile(r"\. (Detail: |gRPC client debug context: ).*", re.DOTALL)
+
+
+def pack(message: Message) -> bytes:
+    """Return the bytes of `message` packed in google.protobuf.Any, as commands and action bodies travel."""
+    # As Any.Pack does, in half of the time.
+    url = TYPE_PREFIX + message.DESCRIPTOR.full_name
+    return Any(type_url=url, value=message.SerializeToString()).SerializeToString()
+
+
+def error_text(error: Exception) -> str:
+    """Return what a server said, without what the transport added; for its clients."""
+    # str() of a KeyError is the representation of its argument.
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return _APPENDED.sub("", text)
+
+
+def bearer(token: str) -> tuple[bytes, bytes]:
+    """Return the header of a call that proves who calls by a token."""
+    return b"authorization", f"Bearer {token}".encode()
+
+
+def read_tls_files(
+    ca: Path | str | None, certificate: Path | str | None, key: Path | str | None
+) -> dict[str, bytes]:
+    """Return the arguments of FlightClient that stand for PEM files.
+
+    Args:
+        ca: of the authorities that may have signed the server's certificate; None trusts those of this
+            machine.
+        certificate: of the client; None where it has none.
+        key: of the certificate.
+
+    Raises:
+        OSError: a file cannot be read; its `filename` says which.
+    """
+    paths = (("tls_root_certs", ca), ("cert_chain", certificate), ("private_key", key))
+    # pyarrow takes an absent file for an empty one.
+    return {name: Path(path).read_bytes() for name, path in paths if path is not None}
+
+
+class FlightSqlConnection:
+    """One connection to a server. Errors are those of pyarrow.
+
+    Args:
+        url: `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`.
+        files: for TLS, see `read_tls_files`.
+        middleware: sees the headers of every call.
+    """
+
+    def __init__(
+        self, url: str, files: Mapping[str, bytes], middleware: Sequence[flight.ClientMiddlewareFactory] = ()
+    ) -> None:
+        self._client = flight.FlightClient(url, middleware=list(middleware), **files)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def log_in(self, user: str, password: str) -> tuple[bytes, bytes]:
+        """Return the header that proves who calls, given by the server for a user and password."""
+        header: tuple[bytes, bytes] = self._client.authenticate_basic_token(user, password)
+        return header
+
+    def info(self, command: Message, options: flight.FlightCallOptions) -> flight.FlightInfo:
+        """Ask where the result of a command can be fetched."""
+        return self._client.get_flight_info(_descriptor(command), options)
+
+    def read(self, ticket: flight.Ticket, options: flight.FlightCallOptions) -> flight.FlightStreamReader:
+        """Open the stream of a ticket."""
+        return self._client.do_get(ticket, options)
+
+    def update(
+        self,
+        command: Message,
+        options: flight.FlightCallOptions,
+        schema: pa.Schema | None = None,
+        batches: Iterable[pa.RecordBatch] = (),
+    ) -> bytes | None:
+        """Run a command that changes something.
+
+        Args:
+            command: what is done.
+            options: of the call.
+            schema: of the batches; None where there are none.
+            batches: rows that go with it.
+
+        Returns:
+            The server's answer, a DoPutUpdateResult; None where it gave none.
+        """
+        schema = pa.schema([]) if schema is None else schema
+        writer, reader = self._client.do_put(_descriptor(command), schema, options)
+        try:
+            for batch in batches:
+                writer.write_batch(batch)
+            writer.done_writing()
+            answer = reader.read()
+        finally:
+            writer.close()  # raises what the server refused with
+        return None if answer is None else bytes(answer.to_pybytes())
+
+    def act(self, name: str, body: bytes, options: flight.FlightCallOptions) -> bytes | None:
+        """Run an action; return the body of its first result, None where it has none."""
+        results = list(self._client.do_action(flight.Action(name, body), options))
+        return bytes(results[0].body) if results else None
+
+
+def _descriptor(command: Message) -> flight.FlightDescriptor:
+    return flight.FlightDescriptor.for_command(pack(command))
