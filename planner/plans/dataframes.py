@@ -62,6 +62,12 @@ _LOSING_RULES = (
 """Rules that leave out what no row needs, and with it parameters, whose types would not be known."""
 _EVERY_ROW = (1 << 63) - 1
 """A LIMIT that DataFusion keeps in its plans; no table has more rows."""
+_EMPTYING_RULE = "eliminate_filter"
+"""Without it, physical plans can't tell from a condition that is never true that there are no rows.
+
+They take it that there are no groups either then, not even the grand total, and count them without a look.
+"""
+_TOTALS = re.compile(r"\b(?:rollup|cube|grouping\s+sets)\b", re.IGNORECASE)
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """What may sort a UNION.
 
@@ -143,6 +149,8 @@ class Frames:
         context = self._context(typing=untyped, sorts_whole=sorts_whole)
         if not moving:
             context.remove_optimizer_rule(MOVING_RULE)
+        if _TOTALS.search(text):
+            context.remove_optimizer_rule(_EMPTYING_RULE)
         leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:
             known = None if typing or untyped else parameters or ()

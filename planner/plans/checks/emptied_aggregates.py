@@ -95,8 +95,10 @@ def empties_aggregates(plan: LogicalPlan, sql: str | None, unmoved: Callable[[],
     stayed = unmoved()
     own = _aggregates(stayed, is_deep=is_deep)
     none = _Below()
-    # Below an aggregate of no rows, a condition leaves no trace.
-    return (_is_empty(stayed) and not _is_empty(plan)) or any(
+    # Below an aggregate of no rows, or one whose values nobody needs, a condition leaves no trace.
+    if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_joins_a_row, every_node(stayed))):
+        return True
+    return any(
         below.empty > own.get(name, none).empty or below.conditions > own.get(name, none).conditions
         for name, below in found.items()
     )
@@ -106,6 +108,16 @@ def _has_one_row(plan: LogicalPlan) -> bool:
     """Whether a row of no table is read: what an aggregate becomes if nothing that it counts is wanted."""
     nodes = (one.to_variant() for one in every_node(plan))
     return any(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
+
+
+def _joins_a_row(plan: LogicalPlan) -> bool:
+    """Whether a node is an anti join with the one row of an aggregate, on what reads no columns."""
+    node = plan.to_variant()
+    if not isinstance(node, Join) or not str(node.join_type()).endswith("Anti") or node.filter() is None:
+        return False
+    if not any(_is_never_true(one) or _reads_nothing(one) for one in conjuncts_of(node.filter())):
+        return False
+    return any(_has_one_row(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
 
 
 def _is_whole(plan: LogicalPlan) -> bool:

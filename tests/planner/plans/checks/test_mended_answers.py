@@ -209,6 +209,19 @@ def test_totals_over_constants_are_refused(engine: QueryEngine, sql: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "condition", ["FALSE", "id > 100", "NULL", "EXISTS (SELECT 1 FROM t WHERE 'a' = 'b')"]
+)
+@pytest.mark.parametrize("groups", ["ROLLUP (g)", "GROUPING SETS ((g, s), ())", "CUBE (g, s)"])
+def test_the_grand_total_of_no_rows_counts(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, groups: str, condition: str
+) -> None:
+    totals = f"SELECT g, count(*) AS n FROM t WHERE {condition} GROUP BY {groups}"
+    assert_judged(engine, judge, totals)
+    assert_judged(engine, judge, f"SELECT count(*) FROM ({totals})")
+    assert_judged(engine, judge, f"SELECT x.n FROM ({totals}) x FULL JOIN t ON x.g = t.g")
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "SELECT g, n, count(*) FROM t WHERE id < 0 GROUP BY ROLLUP (g, n)",
