@@ -96,7 +96,7 @@ def empties_aggregates(plan: LogicalPlan, sql: str | None, unmoved: Callable[[],
     own = _aggregates(stayed, is_deep=is_deep)
     none = _Below()
     # Below an aggregate of no rows, or one whose values nobody needs, a condition leaves no trace.
-    if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_joins_a_row, every_node(stayed))):
+    if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_stands_above_a_row, every_node(stayed))):
         return True
     return any(
         below.empty > own.get(name, none).empty or below.conditions > own.get(name, none).conditions
@@ -110,12 +110,16 @@ def _has_one_row(plan: LogicalPlan) -> bool:
     return any(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
 
 
-def _joins_a_row(plan: LogicalPlan) -> bool:
-    """Whether a node is an anti join with the one row of an aggregate, on what reads no columns."""
-    node = plan.to_variant()
-    if not isinstance(node, Join) or not str(node.join_type()).endswith("Anti") or node.filter() is None:
-        return False
-    if not any(_is_never_true(one) or _reads_nothing(one) for one in conjuncts_of(node.filter())):
+def _stands_above_a_row(plan: LogicalPlan) -> bool:
+    """Whether a filter or an anti join, on what reads no columns, stands above the row of an aggregate."""
+    match node := plan.to_variant():
+        case Filter():
+            condition = node.predicate()
+        case Join() if str(node.join_type()).endswith("Anti") and node.filter() is not None:
+            condition = node.filter()
+        case _:
+            return False
+    if not any(_is_never_true(one) or _reads_nothing(one) for one in conjuncts_of(condition)):
         return False
     return any(_has_one_row(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
 

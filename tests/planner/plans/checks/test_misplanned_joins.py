@@ -236,6 +236,8 @@ def test_keys_are_constant_by_conditions(
         "SELECT n FROM (SELECT count(*) AS n FROM t WHERE random() < 2) WHERE random() > 2",
         "SELECT * FROM (SELECT 7 AS a, count(*) FROM t UNION ALL SELECT 5, count(*) FROM u) WHERE a = 5",
         "SELECT count(*) AS n HAVING (SELECT max(id) FROM u) < 0",
+        "SELECT m FROM (SELECT min(a) AS m FROM t WHERE FALSE) WHERE (SELECT max(id) FROM u) < 0",
+        "SELECT m FROM (SELECT min(a) AS m FROM t WHERE FALSE) WHERE (SELECT max(id) FROM u) IS NULL",
         "SELECT id FROM t WHERE id > (SELECT n FROM (SELECT 7 AS a, count(*) AS n FROM u) WHERE a = 5)",
         "SELECT id FROM t WHERE id > (SELECT count(*) FROM u HAVING NULL > 1 AND count(*) < 99)",
     ],
