@@ -125,9 +125,12 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
 
 
 def _is_whole(plan: LogicalPlan) -> bool:
-    """Whether a node is an aggregate without groups."""
+    """Whether a node is an aggregate without groups, or with totals, which are such."""
     node = plan.to_variant()
-    return isinstance(node, Aggregate) and not node.group_by_exprs()
+    if not isinstance(node, Aggregate):
+        return False
+    keys = node.group_by_exprs()
+    return not keys or any(key.variant_name() == "GroupingSet" for key in keys)
 
 
 def _aggregates(plan: LogicalPlan, *, is_deep: bool) -> Mapping[tuple[str, ...], _Below]:
