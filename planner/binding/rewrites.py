@@ -72,7 +72,9 @@ REWRITES: Final = (
         frozenset({"<", "<->", "<=>", "::", QUOTED, *(name.upper() for name in DISTANCES)}),
         lambda text, names: distance_edits(text, names.vectors, names.keep, names.replaced),
     ),
-    Rewrite(frozenset({"MIN", "MAX"}), lambda text, names: mended_extremes(text, names.numbers)),
+    Rewrite(
+        frozenset({"MIN", "MAX", "COUNT", "SUM"}), lambda text, names: mended_extremes(text, names.numbers)
+    ),
 )
 
 

@@ -4,12 +4,15 @@
 ->  SELECT k, coalesce(max(CASE WHEN isnan(f) THEN f END), max(f)) FROM t GROUP BY k
     SELECT min(n) OVER (ORDER BY id ROWS 2 PRECEDING) FROM t
 ->  SELECT CASE WHEN count(n) OVER (ORDER BY id ROWS 2 PRECEDING) > 0 THEN min(n) OVER (...) END FROM t
+    SELECT count(*) OVER (PARTITION BY k ORDER BY id ROWS 2 PRECEDING) AS n FROM t ORDER BY n
+->  SELECT nullif(count(*) OVER (PARTITION BY k ORDER BY id ROWS 2 PRECEDING), NULL) AS n FROM t ORDER BY n
 
 In DataFusion 54 NaN replaces every extreme of a group and is replaced by everything, so that they depend on
 the order of the rows. It is the greatest number here, as in comparisons and in sorting. Where the frames of a
-window have lost all values but NULL, min(), and both with FILTER, go on telling the last one.
+window have lost all values but NULL, min(), and both with FILTER, go on telling the last one. What counts the
+rows of such a frame is taken for what only grows, and not sorted: of a call, nothing is known.
 
-Both are mends: the columns keep the names that the text gives them.
+All are mends: the columns keep the names that the text gives them.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from planner.sql.tokens import SqlText
 
 __all__ = ["mended_extremes"]
 
+_EXTREMES = frozenset({"MIN", "MAX"})
+_FUNCTIONS = _EXTREMES | {"COUNT", "SUM"}
 _FRAMES = frozenset({"ROWS", "RANGE", "GROUPS"})
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "(", ")", ".", "0"})
 
@@ -37,7 +42,7 @@ def mended_extremes(
     """
     words = text.words
     for i, word in enumerate(words[:-1]):
-        if word not in {"MIN", "MAX"} or words[i + 1] != "(" or words[i - 1] == ".":
+        if word not in _FUNCTIONS or words[i + 1] != "(" or words[i - 1] == ".":
             continue
         last = text.closing(i + 1)
         is_filtered = words[last + 1] == "FILTER" and words[last + 2] == "("
@@ -46,9 +51,15 @@ def mended_extremes(
         if words[last + 1] == "OVER":
             named = words[last + 2] != "("
             end = last + 2 if named else text.closing(last + 2)
-            if (word == "MIN" or is_filtered) and _moves(words if named else words[last + 2 : end]):
-                yield from _of_frames(text, i, end)
-        elif "GROUP" in words and _is_number(text, range(i + 2, text.closing(i + 1)), *numbers()):
+            if not _moves(words if named else words[last + 2 : end]):
+                continue
+            keeps = word == "MIN" or (word == "MAX" and is_filtered)
+            yield from _of_frames(text, i, end) if keeps else _unordered(text, i, end)
+        elif (
+            word in _EXTREMES
+            and "GROUP" in words
+            and _is_number(text, range(i + 2, text.closing(i + 1)), *numbers())
+        ):
             yield from _of_groups(text, i, last)
 
 
@@ -95,6 +106,13 @@ def _of_frames(text: SqlText, function: int, last: int) -> Iterator[Edit]:
     after = text.start(last)
     closed = Piece(ends, after, verbatim=True)
     yield Edit(after, text.end(last), [closed, *_mends([" END"], after)])
+
+
+def _unordered(text: SqlText, function: int, last: int) -> Iterator[Edit]:
+    begin, end = text.start(function), text.end(function)
+    yield Edit(begin, end, [*_mends(["nullif("], begin), Piece(text.sql[begin:end], begin, verbatim=True)])
+    begin, end = text.start(last), text.end(last)
+    yield Edit(begin, end, [Piece(text.sql[begin:end], begin, verbatim=True), *_mends([", NULL)"], begin)])
 
 
 def _mends(texts: list[str | Copy], origin: int) -> list[Piece | Copy]:

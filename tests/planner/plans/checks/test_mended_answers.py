@@ -82,6 +82,18 @@ def test_extremes_of_frames_forget_what_the_frame_has_left(
 
 
 @pytest.mark.parametrize(
+    "call", ["count(*)", "count(n)", "max(n)", "min(n)", "sum(id)", "max(n) FILTER (WHERE id > 2)"]
+)
+@pytest.mark.parametrize("frame", FRAMES[:5])
+def test_rows_are_sorted_by_what_frames_hold(engine: QueryEngine, call: str, frame: str) -> None:
+    window = f"{call} OVER (PARTITION BY g ORDER BY id {frame})"
+    rows = engine.execute(f"SELECT {window} AS m FROM t ORDER BY m NULLS FIRST").read_all()["m"].to_pylist()
+    assert rows == sorted(rows, key=lambda one: (one is not None, one or 0))
+    named = engine.execute(f"SELECT {window} FROM t ORDER BY 1")
+    assert named.schema.names == engine.execute(f"SELECT {window} FROM t").schema.names
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "SELECT g, max(f), min(f), max(f32), min(t.f32) FROM t GROUP BY g",
