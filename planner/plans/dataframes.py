@@ -22,7 +22,7 @@ from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
 from planner.bridge.run_control import RunControl
-from planner.plans.checks.mistaken_plans import MOVING_RULE, must_not_move, refuse_mistaken_plan
+from planner.plans.checks.mistaken_plans import MOVING_RULE, TOTALS, must_not_move, refuse_mistaken_plan
 from planner.plans.results import normalised, streamed, translated
 from planner.plans.system_leaf import SystemLeaf
 from planner.scans.query_run import QueryRun, ReadOptions
@@ -67,7 +67,6 @@ _EMPTYING_RULE = "eliminate_filter"
 
 They take it that there are no groups either then, not even the grand total, and count them without a look.
 """
-_TOTALS = re.compile(r"\b(?:rollup|cube|grouping\s+sets)\b", re.IGNORECASE)
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """What may sort a UNION.
 
@@ -149,7 +148,7 @@ class Frames:
         context = self._context(typing=untyped, sorts_whole=sorts_whole)
         if not moving:
             context.remove_optimizer_rule(MOVING_RULE)
-        if _TOTALS.search(text):
+        if TOTALS.search(text):
             context.remove_optimizer_rule(_EMPTYING_RULE)
         leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:

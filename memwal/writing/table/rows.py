@@ -86,9 +86,19 @@ def gathered(parts: Sequence[pa.Table]) -> pa.Table:
 def exported(rows: pa.Table) -> pa.RecordBatchReader:
     """Rows as Lance takes them over: decimals at the addresses that it demands, no empty batches."""
     batches = [batch for batch in rows.to_batches() if batch.num_rows]
-    if any("decimal" in str(column.type) for column in rows.schema):
+    if any(_has_decimals(column.type) for column in rows.schema):
         batches = [batch if _is_aligned(batch) else _aligned(batch) for batch in batches]
     return pa.RecordBatchReader.from_batches(rows.schema, batches)
+
+
+def _has_decimals(dtype: pa.DataType) -> bool:
+    """Whether values of a type are decimals, or hold some."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _has_decimals(dtype.storage_type)
+    if pa.types.is_dictionary(dtype):
+        return _has_decimals(dtype.value_type)
+    held = (dtype.field(place).type for place in range(dtype.num_fields))
+    return pa.types.is_decimal(dtype) or any(map(_has_decimals, held))
 
 
 def _is_aligned(batch: pa.RecordBatch) -> bool:

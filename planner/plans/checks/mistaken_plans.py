@@ -22,7 +22,7 @@ from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates,
 from planner.plans.checks.grouping_sets import refuse_constant_keys
 from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
 
-__all__ = ["MOVING_RULE", "must_not_move", "refuse_mistaken_plan"]
+__all__ = ["MOVING_RULE", "TOTALS", "must_not_move", "refuse_mistaken_plan"]
 
 MOVING_RULE = "push_down_filter"
 """The rule that moves conditions below other operators."""
@@ -36,6 +36,8 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
+TOTALS: Final = _words(r"\b(?:rollup|cube|grouping\s+sets)\b")
+"""What a text with totals has."""
 _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
     # Optimising makes no other join an outer one, and an aggregate below a join is in a SELECT of its own.
     (
@@ -43,7 +45,7 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         lambda frame, _, __: refuse_misplanned_joins(frame.optimized_logical_plan()),
     ),
     (
-        _words(r"\b(?:rollup|cube|grouping\s+sets)\b"),
+        TOTALS,
         lambda frame, _, __: refuse_constant_keys(frame.optimized_logical_plan()),
     ),
     (
