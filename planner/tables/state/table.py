@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,6 @@ from execnodes.storage.source import ColumnCache
 from memwal.base.index_details import MemWalIndexDetails, merged_generations
 from memwal.errors import (
     LanceGatewayError,
-    PreconditionError,
     UnavailableError,
 )
 from memwal.regions.generation_numbers import check_listed, check_not_restarted, is_given_up, is_restarted
@@ -51,6 +49,7 @@ from planner.tables.state.table_state import (
     check_ids,
     named_values,
 )
+from planner.tables.state.table_writing import TableWriting
 
 SNAPSHOT_ATTEMPTS = 4
 OPEN_GENERATION_BYTES = 1 << 16
@@ -99,11 +98,7 @@ class Table:
         self.columns = columns
         self.places = places
         self._newest = NewestBase(name, storage, session)
-        self._writing = writing
-        self._writer: TableWriter | None = None
-        self._writer_lock = threading.Lock()
-        self._writer_place: Place | None = None
-        self._written_at = -math.inf
+        self._writing = TableWriting(name, storage, writing, self._newest)
         self._logs = LogReader(storage, cache, self.own_tail, lambda: self._newest.last)
 
     @property
@@ -143,22 +138,7 @@ class Table:
         Raises:
             PreconditionError: the gateway only reads.
         """
-        if self._writing is None:
-            msg = f"table {self.name!r} can't be written: this gateway was started read-only"
-            raise PreconditionError(msg)
-        known = self._newest.known
-        with self._writer_lock:
-            if self._writer is not None and self._writer_place != known.place:
-                if self._writer.is_there():  # Readers know a table by less than writers do.
-                    self._writer_place = known.place
-                else:
-                    # Of a table that was dropped: to flush its rows would write them into the new one.
-                    replaced, self._writer = self._writer, None
-                    replaced.abandon()
-            if self._writer is None:
-                self._writer_place = known.place
-                self._writer = TableWriter(self.name, self.storage, self._writing, known.session, self.wrote)
-            return self._writer
+        return self._writing.writer()
 
     def read_by(self, other: Table) -> Table:
         """What this table shows, where `other` reads the table in its directory."""
@@ -167,31 +147,19 @@ class Table:
     @property
     def opened_writer(self) -> TableWriter | None:
         """What `writer` made; None where nothing was written yet."""
-        return self._writer
+        return self._writing.opened
 
     def wrote(self) -> None:
         """Take note that rows may have been written: no older snapshot is taken again."""
-        self._written_at = time.monotonic()
+        self._writing.wrote()
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
-        """Flush what was written.
-
-        Args:
-            timeout_seconds: None as the options of writing say.
-
-        Returns:
-            Ids of regions that were not flushed; what was acknowledged is durable in their logs.
-        """
-        with self._writer_lock:
-            writer, self._writer = self._writer, None
-        return () if writer is None else writer.close(timeout_seconds)
+        """Flush what was written; see `TableWriting.close`."""
+        return self._writing.close(timeout_seconds)
 
     def abandon(self) -> None:
         """Forget what was written and is not in storage: the table is dropped."""
-        with self._writer_lock:
-            writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.abandon()
+        self._writing.abandon()
 
     def base(self) -> BaseTable:
         """The newest version of the base table.
@@ -254,7 +222,7 @@ class Table:
             taken_at, last = self._newest.known.last.get(consistency, (-math.inf, None))
             if (
                 last is not None
-                and taken_at > self._written_at
+                and taken_at > self._writing.written_at
                 and (time.monotonic() - taken_at) * 1000 <= max_staleness_ms
                 and all(region_id in last.regions for region_id in needed)
             ):
@@ -489,10 +457,7 @@ class Table:
 
         Waits for rows that were acknowledged before they are durable.
         """
-        writer = self._writer
-        if writer is None or self._writer_place != self._newest.known.place:
-            return None
-        return writer.tail(region_id)
+        return self._writing.tail(region_id)
 
 
 def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:
