@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from memwal.murmur3 import hash_as_lance, hash_as_published, little_endian
+
+from memwal.transforms.murmur3 import hash_as_lance, hash_as_published, little_endian
 
 
 def whole(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
