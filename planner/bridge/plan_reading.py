@@ -62,6 +62,7 @@ __all__ = [
     "output_name",
     "serialized",
     "subquery_plans",
+    "without_aliases",
 ]
 
 Expression = Any
@@ -257,7 +258,7 @@ def chains_of(plan: LogicalPlan) -> Iterator[Chain]:
 
 def _output(node: Projection, relation: str | None, name: str) -> Expression | None:
     """The expression behind a column that a projection gives; None where several may be meant."""
-    same = [(_relation(one), _without_alias(one)) for one in node.projections() if output_name(one) == name]
+    same = [(_relation(one), without_aliases(one)) for one in node.projections() if output_name(one) == name]
     exact = [one for of, one in same if of == relation]
     if len(exact) == 1:
         return exact[0]
@@ -283,8 +284,11 @@ def _relation(expression: Expression) -> str | None:
     return relation
 
 
-def _without_alias(expression: Expression) -> Expression:
-    return expression.to_variant().expr() if expression.variant_name() == "Alias" else expression
+def without_aliases(expression: Expression) -> Expression:
+    """Return what aliases give a name to."""
+    while expression.variant_name() == "Alias":
+        expression = expression.to_variant().expr()
+    return expression
 
 
 _KEEPS_SUBQUERIES = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from datafusion import DataFrame, lit
 from datafusion import functions as f
 from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
+
+from planner.bridge.plan_reading import without_aliases
 
 __all__ = ["DirectShape", "direct_shape"]
 
@@ -72,7 +73,7 @@ def _shape(scan: TableScan, *, counts: bool) -> DirectShape | None:
 def _is_one_column(node: Projection) -> bool:
     """Whether a projection only names the one column of its input."""
     projections = node.projections()
-    return len(projections) == 1 and _without_aliases(projections[0]).variant_name() == "Column"
+    return len(projections) == 1 and without_aliases(projections[0]).variant_name() == "Column"
 
 
 def _is_row_count(node: Aggregate) -> bool:
@@ -80,14 +81,8 @@ def _is_row_count(node: Aggregate) -> bool:
     return (
         len(aggregates) == 1
         and not node.group_by_exprs()
-        and _without_aliases(aggregates[0]).to_bytes(None) == _row_count()
+        and without_aliases(aggregates[0]).to_bytes(None) == _row_count()
     )
-
-
-def _without_aliases(expression: Any) -> Any:  # noqa: ANN401 - the bindings' own class has no public name
-    while expression.variant_name() == "Alias":
-        (expression,) = expression.rex_call_operands()
-    return expression
 
 
 @cache

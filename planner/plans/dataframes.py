@@ -66,6 +66,7 @@ _EMPTYING_RULE = "eliminate_filter"
 """Without it, physical plans can't tell from a condition that is never true that there are no rows.
 
 They take it that there are no groups either then, not even the grand total, and count them without a look.
+Where conditions stay where they are, it is needed: physical plans would move such a condition all the same.
 """
 _UNITED_ORDER = re.compile(r"\bunion\b.*\border\b", re.IGNORECASE | re.DOTALL)
 """What may sort a UNION.
@@ -148,7 +149,7 @@ class Frames:
         context = self._context(typing=untyped, sorts_whole=sorts_whole)
         if not moving:
             context.remove_optimizer_rule(MOVING_RULE)
-        if TOTALS.search(text):
+        elif TOTALS.search(text):
             context.remove_optimizer_rule(_EMPTYING_RULE)
         leaves: dict[str, TableLeaf] = {}
         for reference in bound.references:

@@ -35,12 +35,14 @@ from datafusion.plan import LogicalPlan
 
 from planner.bridge.plan_reading import (
     Expression,
+    columns_of,
     conjuncts_of,
     every_node,
     literal_value,
     operands,
     output_name,
     subquery_plans,
+    without_aliases,
 )
 
 __all__ = ["EMPTIED", "empties_aggregates", "may_empty_aggregates"]
@@ -79,10 +81,13 @@ def may_empty_aggregates(sql: str, written: LogicalPlan) -> bool:
     return _HAVING.search(sql) is not None and any(map(_is_whole, every_node(written)))
 
 
-def empties_aggregates(plan: LogicalPlan, sql: str | None, unmoved: Callable[[], LogicalPlan]) -> bool:
+def empties_aggregates(
+    written: LogicalPlan, plan: LogicalPlan, sql: str | None, unmoved: Callable[[], LogicalPlan]
+) -> bool:
     """Whether conditions that read no columns have come below an aggregate without groups.
 
     Args:
+        written: the plan as it is written.
         plan: optimised.
         sql: its text; None if there is none.
         unmoved: gives the same plan optimised without the rule that moves conditions.
@@ -98,6 +103,8 @@ def empties_aggregates(plan: LogicalPlan, sql: str | None, unmoved: Callable[[],
     # Below an aggregate of no rows, or one whose values nobody needs, a condition leaves no trace.
     if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_stands_above_a_row, every_node(stayed))):
         return True
+    if _lost_aggregates(written, plan) and _compares_constants(stayed):
+        return True
     return any(
         below.empty > own.get(name, none).empty or below.conditions > own.get(name, none).conditions
         for name, below in found.items()
@@ -108,6 +115,12 @@ def _has_one_row(plan: LogicalPlan) -> bool:
     """Whether a row of no table is read: what an aggregate becomes if nothing that it counts is wanted."""
     nodes = (one.to_variant() for one in every_node(plan))
     return any(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
+
+
+def _lost_aggregates(written: LogicalPlan, plan: LogicalPlan) -> bool:
+    """Whether an aggregate without groups became such a row."""
+    before, after = (sum(map(_is_whole, every_node(one))) for one in (written, plan))
+    return before > after and _has_one_row(plan)
 
 
 def _stands_above_a_row(plan: LogicalPlan) -> bool:
@@ -122,6 +135,29 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
     if not any(_is_never_true(one) or _reads_nothing(one) for one in conjuncts_of(condition)):
         return False
     return any(_has_one_row(one) or any(map(_is_whole, every_node(one))) for one in plan.inputs())
+
+
+def _compares_constants(plan: LogicalPlan) -> bool:
+    """Whether a condition reads no columns but, as far as names tell, literals."""
+    nodes = [one.to_variant() for one in every_node(plan)]
+    literals: set[str] = set()
+    for node in reversed(nodes):
+        for output in node.projections() if isinstance(node, Projection) else ():
+            source = without_aliases(output)
+            if source.variant_name() == "Literal" or output_name(source) in literals:
+                literals.add(output_name(output))
+    if not literals:
+        return False
+    conditions = chain.from_iterable(map(_conditions, nodes))
+    return any(names and names <= literals for names in map(_columns, conditions))
+
+
+def _columns(expression: Expression) -> set[str]:
+    """The names of the columns that a condition reads; none where they can't be told."""
+    try:
+        return {name for _, name in columns_of(expression)}
+    except ValueError:
+        return set()
 
 
 def _is_whole(plan: LogicalPlan) -> bool:

@@ -169,15 +169,20 @@ def _check_membership(join: Join) -> None:
     if join.filter() is None:
         return
     for key, _ in join.on():
-        if key.variant_name() != "ScalarFunction" or key.rex_call_operator() != "nullif":
-            continue
-        of_what = key.rex_call_operands()[-1]
-        if of_what.variant_name() == "Literal" and literal_value(of_what) is None:
+        if _is_kept(key) and _is_kept(key.rex_call_operands()[0]):
             msg = (
                 "NOT IN with a subquery that reads columns of the row around it is offered where they can be "
                 "told: write the relation before the column, as in NOT IN (SELECT k FROM u WHERE g < t.n)"
             )
             raise UnsupportedError(msg)
+
+
+def _is_kept(expression: Expression) -> bool:
+    """Whether it is nullif(.., NULL)."""
+    if expression.variant_name() != "ScalarFunction" or expression.rex_call_operator() != "nullif":
+        return False
+    second = expression.rex_call_operands()[-1]
+    return second.variant_name() == "Literal" and literal_value(second) is None
 
 
 def _check(kind: str, left: LogicalPlan, right: LogicalPlan, above: _Above) -> None:

@@ -90,10 +90,11 @@ def must_not_move(frame: DataFrame, sql: str | None, without: Without, *, is_fix
         UnsupportedError: it is not answered rightly there, either: DataFusion then takes columns of one side
             of a join for those of the other.
     """
-    if sql is not None and not may_empty_aggregates(sql, frame.logical_plan()):
+    written = frame.logical_plan()
+    if sql is not None and not may_empty_aggregates(sql, written):
         return False
     plan = frame.optimized_logical_plan()
-    if not empties_aggregates(plan, sql, lambda: without(MOVING_RULE)):
+    if not empties_aggregates(written, plan, sql, lambda: without(MOVING_RULE)):
         return False
     if is_fixed or any(isinstance(one.to_variant(), Join) for one in every_node(plan)):
         raise UnsupportedError(EMPTIED)

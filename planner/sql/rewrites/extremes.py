@@ -1,16 +1,20 @@
 """min() and max() in words that DataFusion gets right.
 
     SELECT k, max(f) FROM t GROUP BY k
-->  SELECT k, coalesce(max(CASE WHEN isnan(f) THEN f END), max(f)) FROM t GROUP BY k
+->  SELECT k, coalesce(
+        max(CASE WHEN isnan(f) THEN f END), max(CASE WHEN f > CAST('-inf' AS DOUBLE) THEN f END), min(f)
+    ) FROM t GROUP BY k
     SELECT min(n) OVER (ORDER BY id ROWS 2 PRECEDING) FROM t
 ->  SELECT CASE WHEN count(n) OVER (ORDER BY id ROWS 2 PRECEDING) > 0 THEN min(n) OVER (...) END FROM t
     SELECT count(*) OVER (PARTITION BY k ORDER BY id ROWS 2 PRECEDING) AS n FROM t ORDER BY n
 ->  SELECT nullif(count(*) OVER (PARTITION BY k ORDER BY id ROWS 2 PRECEDING), NULL) AS n FROM t ORDER BY n
 
 In DataFusion 54 NaN replaces every extreme of a group and is replaced by everything, so that they depend on
-the order of the rows. It is the greatest number here, as in comparisons and in sorting. Where the frames of a
-window have lost all values but NULL, min(), and both with FILTER, go on telling the last one. What counts the
-rows of such a frame is taken for what only grows, and not sorted: of a call, nothing is known.
+the order of the rows. It is the greatest number here, as in comparisons and in sorting. An extreme of a group
+begins with the greatest or smallest finite number, which stays where nothing but infinity follows; the other
+extreme is right there. Where the frames of a window have lost all values but NULL, min(), and both with
+FILTER, go on telling the last one. What counts the rows of such a frame is taken for what only grows, and not
+sorted: of a call, nothing is known.
 
 All are mends: the columns keep the names that the text gives them.
 """
@@ -84,17 +88,41 @@ def _is_number(text: SqlText, tokens: range, numbers: Collection[str], with_nan:
 
 def _of_groups(text: SqlText, function: int, last: int) -> Iterator[Edit]:
     opening, closing = function + 1, text.closing(function + 1)
-    name = text.words[function].lower()
-    begin, end = text.start(function), text.end(function)
-    argument = Copy(text.start(opening), text.start(closing), mend=True)
-    is_nan = "isnan" if name == "max" else "NOT isnan"
-    first: list[str | Copy] = [f"coalesce({name}(CASE WHEN {is_nan}", argument, ") THEN ", argument, ") END)"]
-    if last != closing:
-        first += [" ", Copy(text.end(closing), text.start(last), mend=True), ")"]
-    called = Piece(text.sql[begin:end], begin, verbatim=True)
-    yield Edit(begin, end, [*_mends([*first, ", "], begin), called])
-    closed = Piece(")", text.start(last), verbatim=True)
-    yield Edit(text.start(last), text.end(last), [closed, *_mends([")"], end)])
+    begin = text.start(function)
+    argument = Copy(text.end(opening), text.start(closing), mend=True)
+    is_filtered = last != closing
+    ends: list[str | Copy] = (
+        [" ", Copy(text.end(closing), text.start(last), mend=True), ")"] if is_filtered else []
+    )
+    called = Piece(text.sql[begin : text.end(function)], begin, verbatim=True)
+    if text.words[function] == "MAX":
+        before: list[str | Copy] = [
+            "coalesce(max(CASE WHEN isnan(",
+            argument,
+            ") THEN ",
+            argument,
+            " END)",
+            *ends,
+            ", ",
+        ]
+        finite, after = " > CAST('-inf' AS DOUBLE)", [", min(", argument, ")", *ends, ")"]
+    else:
+        before = ["coalesce("]
+        finite = " < CAST('inf' AS DOUBLE)"
+        after = [", max(CASE WHEN NOT isnan(", argument, ") THEN ", argument, " END)", *ends]
+        after += [", min(", argument, ")", *ends, ")"]
+    yield Edit(begin, text.end(function), [*_mends(before, begin), called])
+    yield from _around(text, opening, [], ["CASE WHEN (", argument, f"){finite} THEN "])
+    yield from _around(text, closing, [" END"], [] if is_filtered else after)
+    if is_filtered:
+        yield from _around(text, last, [], after)
+
+
+def _around(text: SqlText, token: int, before: list[str | Copy], after: list[str | Copy]) -> Iterator[Edit]:
+    """Yields an edit that leaves a token what it is."""
+    begin, end = text.start(token), text.end(token)
+    kept = Piece(text.sql[begin:end], begin, verbatim=True)
+    yield Edit(begin, end, [*_mends(before, begin), kept, *_mends(after, begin)])
 
 
 def _of_frames(text: SqlText, function: int, last: int) -> Iterator[Edit]:

@@ -3,7 +3,7 @@
     SELECT id FROM orders WHERE n = ANY (SELECT n FROM orders)
 ->  SELECT id FROM orders WHERE n IN (SELECT n FROM orders)
     SELECT id FROM orders WHERE n NOT IN (SELECT n FROM items) AND n > 1
-->  SELECT id FROM orders WHERE nullif(n, NULL) NOT IN (SELECT n FROM items) AND n > 1
+->  SELECT id FROM orders WHERE nullif(nullif(n, NULL), NULL) NOT IN (SELECT n FROM items) AND n > 1
     SELECT id FROM orders WHERE n NOT IN (SELECT n FROM items) OR id = 1
 ->  SELECT id FROM orders WHERE CASE WHEN n IN (SELECT n FROM items) THEN FALSE ELSE CASE (
         SELECT CASE WHEN count(*) = 0 THEN 0 WHEN count(*) = count(n) THEN 1 ELSE 2 END FROM items
@@ -11,13 +11,13 @@
     SELECT id FROM orders WHERE n >= ALL (SELECT n FROM orders)
 ->  SELECT id FROM orders WHERE n >= ALL (SELECT * FROM (SELECT n FROM orders) AS "quantified#1")
 
-DataFusion 54 plans membership as a join that gives true or false, never NULL: enough where only true matters.
-NOT IN as a conjunct is an anti join that knows of NULLs, but takes conditions on the column `n` to the
-subquery, where they drop NULL, and forgets NULL where `n` has none. An expression in place of the column, of
-which DataFusion can't tell that it is never NULL, prevents both. Elsewhere the join tells the members, and
-what others are follows from whether the subquery has rows and NULLs. That reads the subquery twice, so it
-must say the same both times and for every row. A comparison with ALL or ANY is right for all others: slower,
-since it looks at every pair of rows.
+DataFusion 54 plans membership as a join that gives true or false, never NULL: enough where only true
+matters. NOT IN as a conjunct is an anti join that knows of NULLs, but takes conditions on the column `n` to
+the subquery, where they drop NULL, and forgets NULL where `n` has none. An expression in place of the
+column, of which DataFusion can't tell that it is never NULL, prevents both; this one is written by nobody
+else. Elsewhere the join tells the members, and what others are follows from whether the subquery has rows
+and NULLs. That reads the subquery twice, so it must say the same both times and for every row. A comparison
+with ALL or ANY is right for all others: slower, since it looks at every pair of rows.
 
 Those are joins as well, which keep the names: where the subquery reads a relation that is called like one
 around it, `orders.n >= orders.n` would compare a column with itself.
@@ -199,8 +199,8 @@ def _written(text: SqlText, membership: _Membership, subject: int, plan: _Plan) 
         yield Edit(closing, closing, pieces)
         return
     if plan is _Plan.NULL_AWARE_JOIN:
-        yield Edit.insert(begin, "nullif(")
-        yield Edit.insert(end, ", NULL)")
+        yield Edit.insert(begin, "nullif(nullif(")
+        yield Edit.insert(end, ", NULL), NULL)")
     if text.words[membership.first : membership.last + 1] != tuple(operator.split()):
         yield Edit.replace(first, last, f" {operator} ")
 

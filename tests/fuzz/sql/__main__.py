@@ -18,13 +18,19 @@ def main() -> int:
     parser.add_argument("--per-lake", type=int, default=STATEMENTS_PER_LAKE, help="statements of each lake")
     parser.add_argument("--mismatches", type=int, default=5, help="how many end the run")
     chosen = parser.parse_args()
-    fuzzer = Fuzzer(chosen.seed, chosen.per_lake, chosen.mismatches)
+    fuzzer = Fuzzer(chosen.seed, chosen.per_lake, chosen.mismatches, tell=lambda one: write(f"\n{one}"))
     with WriterProcess() as process:
         report = fuzzer.run(
             process, statements=chosen.statements, seconds=chosen.seconds, first_lake=chosen.lake
         )
-    sys.stdout.write(f"{report}\n")
+    write(report.figures())
     return 1 if report.ours else 0
+
+
+def write(text: str) -> None:
+    """Write a text to standard output, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

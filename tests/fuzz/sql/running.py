@@ -4,7 +4,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,8 +72,11 @@ class Report:
         return [one for one in self.mismatches if one.verdict.ours]
 
     def __str__(self) -> str:
-        lines = [f"\n{one}" for one in self.mismatches]
-        lines.append(f"\nseed {self.seed}: {self.statements / max(self.seconds, 1e-9):.0f} statements/s")
+        return "\n".join([*(f"\n{one}" for one in self.mismatches), self.figures()])
+
+    def figures(self) -> str:
+        """Return how many statements each judge has heard."""
+        lines = [f"\nseed {self.seed}: {self.statements / max(self.seconds, 1e-9):.0f} statements/s"]
         tally = self.tally
         lines += [f"{count:10} {judge}" for judge, count in tally.counts.most_common()]
         lines.append(f"refused out of caution: {tally.refused_share:.1%} of the statements")
@@ -94,11 +97,13 @@ class Fuzzer:
         seed: All lakes and statements follow from it.
         per_lake: How many statements are asked of one lake.
         most: Mismatches after which a run ends.
+        tell: What is done with a mismatch as soon as it is found.
     """
 
     seed: int
     per_lake: int = STATEMENTS_PER_LAKE
     most: int = 5
+    tell: Callable[[Mismatch], None] = lambda _: None
 
     def run(
         self, process: WriterProcess, *, statements: int, seconds: float = float("inf"), first_lake: int = 0
@@ -203,9 +208,11 @@ class _Asking:
     def _add(
         self, verdict: Verdict, sql: str, shrunk: str, parameters: tuple[object, ...] = (), tables: str = ""
     ) -> None:
-        self._report.mismatches.append(
-            Mismatch(self._fuzzer.seed, self._number, self._count, verdict, sql, shrunk, parameters, tables)
+        mismatch = Mismatch(
+            self._fuzzer.seed, self._number, self._count, verdict, sql, shrunk, parameters, tables
         )
+        self._report.mismatches.append(mismatch)
+        self._fuzzer.tell(mismatch)
 
     # Writes
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from planner.scans.settings import NO_SHORTCUTS, SessionSettings
 from planner.tables.state.catalog import Catalog
 
 NAN = math.nan
+INF = math.inf
 MOMENT = dt.datetime(2024, 2, 29, 23, 59, 59, 500_000)
 T = pa.table(
     {
@@ -25,6 +27,8 @@ T = pa.table(
         "g": pa.array([0, 0, 0, 1, 1, 1, 2, 2, 3, None], pa.int64()),
         "f": pa.array([1.0, NAN, 0.5, NAN, 2.0, None, NAN, None, None, -1.0]),
         "f32": pa.array([1.0, NAN, 0.5, NAN, 2.0, None, NAN, None, None, -1.0], pa.float32()),
+        "edge": pa.array([INF, INF, INF, -INF, -INF, None, INF, NAN, -sys.float_info.max, None]),
+        "edge32": pa.array([-INF, None, -INF, INF, INF, None, -INF, NAN, INF, None], pa.float32()),
         "whole": pa.array([MOMENT.replace(microsecond=0)] * 10, pa.timestamp("s")),
         "half": pa.array([MOMENT] * 10, pa.timestamp("ms")),
         "fine": pa.array([MOMENT] * 10, pa.timestamp("us")),
@@ -99,6 +103,8 @@ def test_rows_are_sorted_by_what_frames_hold(engine: QueryEngine, call: str, fra
         "SELECT g, max(f), min(f), max(f32), min(t.f32) FROM t GROUP BY g",
         "SELECT g, max(f + id) AS m, min(2 * (f - id)) FROM t GROUP BY g",
         "SELECT g, max(f) FILTER (WHERE id > 1), min(f) FILTER (WHERE id <> 4) FROM t GROUP BY g",
+        "SELECT g, max(edge), min(edge), max(edge32), min(edge32) FROM t GROUP BY g",
+        "SELECT id % 2, min(edge) FILTER (WHERE edge > 0), max(-1 * edge32) FROM t GROUP BY id % 2",
         "SELECT g FROM t GROUP BY g HAVING max(f) > 100 ORDER BY min(f), g",
         "SELECT g, s FROM t GROUP BY g, s HAVING min(f) > 0",
         "SELECT max(n), min(s), max(id), min(f) FROM t GROUP BY g",

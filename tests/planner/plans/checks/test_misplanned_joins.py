@@ -240,6 +240,10 @@ def test_keys_are_constant_by_conditions(
         "SELECT o FROM (SELECT 0 AS o FROM t GROUP BY GROUPING SETS (())) WHERE 'a' = 'b'",
         "SELECT n FROM (SELECT a, 1 AS n FROM t GROUP BY ROLLUP (a)) WHERE (SELECT max(id) FROM u) < 0",
         "SELECT n FROM (SELECT a, count(*) AS n FROM t GROUP BY ROLLUP (a)) WHERE 'a' = 'b'",
+        "SELECT n FROM (SELECT a, max(id) AS n FROM t GROUP BY GROUPING SETS ((a), ())) WHERE FALSE",
+        "SELECT count(*) FROM (SELECT a FROM t GROUP BY ROLLUP (a)) WHERE NULL",
+        "SELECT 1 AS n FROM (SELECT '' AS x, max(id) FROM t) WHERE x LIKE '_'",
+        "SELECT n FROM (SELECT x AS y, 7 AS n FROM (SELECT FALSE AS x, max(id) FROM t WHERE id < 0)) WHERE y",
         "SELECT n FROM (SELECT a, 1 AS n FROM t GROUP BY ROLLUP (a)) WHERE CASE WHEN FALSE THEN 1 END > 0",
         "SELECT m FROM (SELECT min(a) AS m FROM t WHERE FALSE) WHERE (SELECT max(id) FROM u) IS NULL",
         "SELECT id FROM t WHERE id > (SELECT n FROM (SELECT 7 AS a, count(*) AS n FROM u) WHERE a = 5)",
@@ -326,6 +330,8 @@ def test_they_are_refused_beside_joins(answered: Callable[[str], tuple[Rows, Row
         "SELECT v.a FROM (SELECT DISTINCT x.a FROM t x JOIN u y ON x.id = y.id WHERE FALSE) v",
         "SELECT DISTINCT a FROM (SELECT a, count(*) AS n FROM u GROUP BY a)",
         "SELECT count(DISTINCT x.a) FROM t x LEFT JOIN u y ON x.id = y.id",
+        # Resembles what NOT IN is written as.
+        "SELECT x.id FROM t x JOIN u y ON nullif(x.a, NULL) = y.a AND x.id < y.id",
         # Two inputs with known row counts, which would be swapped.
         f"SELECT n, b FROM {COUNTED} x LEFT JOIN (VALUES (39, 1), (40, 2)) y(a, b) ON x.m = y.a WHERE b < 2",
     ],
