@@ -19,6 +19,7 @@ from planner.sql.pieces import Edit
 from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_columns
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.quantified_comparisons import quantified_comparisons
+from planner.sql.rewrites.scalar_totals import scalar_totals
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.tokens import QUOTED, SqlText
 
@@ -72,6 +73,7 @@ REWRITES: Final = (
         frozenset({"<", "<->", "<=>", "::", QUOTED, *(name.upper() for name in DISTANCES)}),
         lambda text, names: distance_edits(text, names.vectors, names.keep, names.replaced),
     ),
+    Rewrite(frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL"}), lambda text, _: scalar_totals(text)),
     Rewrite(
         frozenset({"MIN", "MAX", "COUNT", "SUM"}), lambda text, names: mended_extremes(text, names.numbers)
     ),

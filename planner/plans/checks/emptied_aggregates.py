@@ -138,26 +138,27 @@ def _stands_above_a_row(plan: LogicalPlan) -> bool:
 
 
 def _compares_constants(plan: LogicalPlan) -> bool:
-    """Whether a condition reads no columns but, as far as names tell, literals."""
+    """Whether a condition reads no columns, or none but, as far as names tell, literals."""
     nodes = [one.to_variant() for one in every_node(plan)]
-    literals: set[str] = set()
+    literals: set[str | None] = set()
     for node in reversed(nodes):
         for output in node.projections() if isinstance(node, Projection) else ():
             source = without_aliases(output)
             if source.variant_name() == "Literal" or output_name(source) in literals:
                 literals.add(output_name(output))
-    if not literals:
-        return False
-    conditions = chain.from_iterable(map(_conditions, nodes))
-    return any(names and names <= literals for names in map(_columns, conditions))
+    return any(
+        _is_never_true(one) or _reads_nothing(one) or _columns(one) <= literals
+        for one in chain.from_iterable(map(_conditions, nodes))
+        if one.variant_name() != "Literal" or _is_never_true(one)
+    )
 
 
-def _columns(expression: Expression) -> set[str]:
-    """The names of the columns that a condition reads; none where they can't be told."""
+def _columns(expression: Expression) -> set[str | None]:
+    """The names of the columns that a condition reads; None among them where they can't be told."""
     try:
         return {name for _, name in columns_of(expression)}
     except ValueError:
-        return set()
+        return {None}
 
 
 def _is_whole(plan: LogicalPlan) -> bool:

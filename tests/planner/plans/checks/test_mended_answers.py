@@ -118,6 +118,37 @@ def test_nan_is_the_greatest_number_of_a_group(
     assert_judged(engine, judge, sql)
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        "5 + 0 * count(*)",
+        "count(u.n) * 0 AS one",
+        "count(*) IS NULL",
+        "count(*) = count(*) same",
+        "coalesce(1, count(*))",
+        "CASE WHEN 1 = 1 THEN 4 ELSE max(u.n) END",
+        "coalesce(sum(u.n), -1)",
+        "count(*) FILTER (WHERE u.n > 2) - 0 * count(*)",
+        "0 * count(*) + 7 other",
+        "coalesce(min(u.s), 'none')",
+    ],
+)
+def test_totals_of_no_rows_are_values(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection, item: str
+) -> None:
+    subquery = f"(SELECT {item} FROM t AS u WHERE u.g = t.n)"
+    assert_judged(engine, judge, f"SELECT id, {subquery} AS x FROM t")
+    assert_judged(engine, judge, f"SELECT id FROM t WHERE {subquery} IS NOT NULL")
+
+
+@pytest.mark.parametrize(
+    "end", ["HAVING count(*) > 99", "HAVING count(*) < 99", "LIMIT 0", "LIMIT 1 OFFSET 1"]
+)
+def test_a_total_may_have_no_row(engine: QueryEngine, judge: duckdb.DuckDBPyConnection, end: str) -> None:
+    assert_judged(engine, judge, f"SELECT coalesce((SELECT count(*) FROM t {end}), -1) AS x")
+    assert_judged(engine, judge, f"SELECT id FROM t WHERE (SELECT count(n) FROM t {end}) IS NULL")
+
+
 @pytest.mark.parametrize("call", ["min(n)", "max(n)", "min(s)", "max(s)", "max(f)", "min(whole)"])
 @pytest.mark.parametrize("order", ["", "DESC", "NULLS FIRST", "DESC NULLS LAST"])
 def test_groups_whose_extreme_is_null_are_among_the_first(
