@@ -1,10 +1,12 @@
-"""Totals over keys that are constant, which DataFusion 54 plans wrongly.
+"""Totals over keys that are constant, or have one name, which DataFusion 54 plans wrongly.
 
     SELECT n, s, count(*) FROM (SELECT 5 AS n, s FROM t) GROUP BY ROLLUP (n, s) ORDER BY n
+    SELECT x.s, y.s FROM x JOIN y ON x.id = y.id GROUP BY ROLLUP (x.s, y.s) HAVING x.s = 'a'
 
 What is constant in the rows is taken for constant in their groups, where it is NULL as well: groups are
-closed too early, so that they come several times, and an order by such a key is left out. Such statements are
-refused, with what to write in their place.
+closed too early, so that they come several times, and an order by such a key is left out. A condition on
+groups moves below them by the names of keys alone. Such statements are refused, with what to write in their
+place.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from planner.bridge.plan_reading import (
     output_name,
 )
 
-__all__ = ["refuse_constant_keys"]
+__all__ = ["refuse_mistaken_keys"]
 
 _GROUPING_ID: Final = "__grouping_id"
 _BOUNDS: Final = frozenset({"=", "<", ">", "<=", ">="})
 
 
-def refuse_constant_keys(plan: LogicalPlan) -> None:
-    """Look for totals over keys that are constant.
+def refuse_mistaken_keys(plan: LogicalPlan) -> None:
+    """Look for totals over keys that are constant, or have one name.
 
     Args:
         plan: optimised.
@@ -40,8 +42,11 @@ def refuse_constant_keys(plan: LogicalPlan) -> None:
     Raises:
         UnsupportedError: there are some.
     """
+    filtered: set[str] = set()
     for one in every_node(plan):
         node = one.to_variant()
+        if isinstance(node, Filter):
+            filtered |= _read(node.predicate())
         if not isinstance(node, Aggregate):
             continue
         if not any(key.variant_name() == "GroupingSet" for key in node.group_by_exprs()):
@@ -49,13 +54,20 @@ def refuse_constant_keys(plan: LogicalPlan) -> None:
         (source,) = one.inputs()
         constants = _constants(source)
         names = _names(one)
-        keys = names[: names.index(_GROUPING_ID)]
+        place = names.index(_GROUPING_ID)
+        keys, totals = names[:place], names[place:]
         # A key that is no column is computed of some: it may be constant where one of them is.
         wrong = [key for key in keys if key in constants or (constants and key not in _names(source))]
         if wrong:
             msg = (
                 f"ROLLUP, CUBE and GROUPING SETS over {wrong[0]} are not offered, since it is the same in "
                 "all rows: leave it out of them, and select it beside them"
+            )
+            raise UnsupportedError(msg)
+        if len(set(keys)) < len(keys) and filtered.difference(totals):
+            msg = (
+                "A condition above ROLLUP, CUBE and GROUPING SETS over columns of one name is not offered: "
+                "give the columns different names in subqueries"
             )
             raise UnsupportedError(msg)
 

@@ -19,7 +19,7 @@ from planner.bridge.plan_reading import every_node
 from planner.plans.checks.coarse_instants import may_lose_fractions, refuse_lost_fractions
 from planner.plans.checks.dropped_keys import refuse_dropped_keys
 from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
-from planner.plans.checks.grouping_sets import refuse_constant_keys
+from planner.plans.checks.grouping_sets import refuse_mistaken_keys
 from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
 
 __all__ = ["MOVING_RULE", "TOTALS", "must_not_move", "refuse_mistaken_plan"]
@@ -46,7 +46,7 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
     ),
     (
         TOTALS,
-        lambda frame, _, __: refuse_constant_keys(frame.optimized_logical_plan()),
+        lambda frame, _, __: refuse_mistaken_keys(frame.optimized_logical_plan()),
     ),
     (
         _words(r"\bdistinct\b|\b(?:group\s+by|row_number)\b.*\bgroup\s+by\b|\bgroup\s+by\b.*\brow_number\b"),

@@ -257,6 +257,20 @@ def test_totals_over_constants_are_refused(engine: QueryEngine, sql: str) -> Non
         engine.execute(sql).read_all()
 
 
+def test_conditions_on_keys_of_one_name_are_refused(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection
+) -> None:
+    joined = "FROM t x JOIN t y ON x.id = y.n"
+    with pytest.raises(UnsupportedError, match="give the columns different"):
+        engine.execute(f"SELECT x.s, count(*) {joined} GROUP BY ROLLUP (x.s, y.s) HAVING x.s = 'b'")
+    named = f"SELECT a, b, count(*) FROM (SELECT x.s AS a, y.s AS b {joined}) GROUP BY ROLLUP (a, b)"
+    assert_judged(engine, judge, f"{named} HAVING a = 'b'")
+    assert_judged(engine, judge, f"{named} HAVING b IS NULL OR b > 'a'")
+    assert_judged(
+        engine, judge, f"SELECT x.s, y.s z, count(*) {joined} GROUP BY ROLLUP (x.s, y.s) HAVING count(*) > 1"
+    )
+
+
 @pytest.mark.parametrize(
     "condition", ["FALSE", "id > 100", "NULL", "EXISTS (SELECT 1 FROM t WHERE 'a' = 'b')"]
 )
