@@ -60,6 +60,7 @@ __all__ = [
     "literal_value",
     "operands",
     "output_name",
+    "schema_of",
     "serialized",
     "subquery_plans",
     "without_aliases",
@@ -117,6 +118,11 @@ def serialized(expression: Expression) -> bytes | None:
 def _serializing() -> SessionContext:
     # Otherwise functions in Python would be pickled.
     return SessionContext().with_python_udf_inlining(enabled=False)
+
+
+def schema_of(plan: LogicalPlan) -> pa.Schema:
+    """Return the columns that a plan gives."""
+    return _serializing().create_dataframe_from_logical_plan(plan).schema()
 
 
 def literal_value(expression: Expression) -> object:

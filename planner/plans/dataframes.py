@@ -23,6 +23,7 @@ from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
 from planner.bridge.run_control import RunControl
 from planner.plans.checks.mistaken_plans import MOVING_RULE, TOTALS, must_not_move, refuse_mistaken_plan
+from planner.plans.checks.unordered_extremes import has_unordered_extremes
 from planner.plans.results import normalised, streamed, translated
 from planner.plans.system_leaf import SystemLeaf
 from planner.scans.query_run import QueryRun, ReadOptions
@@ -30,6 +31,7 @@ from planner.scans.settings import SessionSettings, Shortcut
 from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
 from planner.search.nearest_leaf import NearestLeaf, tell_leaves
 from planner.search.search_scan import search_leaf
+from planner.sql.rewrites.extremes import ordered_extremes
 from planner.sql.rewrites.separate_lists import separated
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import quote
@@ -372,22 +374,30 @@ def _read(
         nulls: names of those that are NULL, without "$".
     """
 
-    def planned(statement: BoundStatement) -> DataFrame:
+    def planned(statement: BoundStatement, *, ordered: bool = False) -> DataFrame:
         if parameters is None:
             return context.sql(statement.render())
         text, values = statement.with_values(parameters)
+        text = ordered_extremes(text) if ordered else text
         return context.sql(separated(text, nulls) if nulls else text, param_values=values or None)
 
-    if not bound.is_mended:
-        return planned(bound)
+    chosen = bound
     try:
         frame = planned(bound)
-        frame.optimized_logical_plan()  # finds types that don't fit
-    except Exception as error:  # noqa: BLE001 - whatever it is, the statement as it was written may do
+        if bound.is_mended:
+            frame.optimized_logical_plan()  # finds types that don't fit
+    except Exception as error:
+        if not bound.is_mended:
+            raise
+        chosen = bound.as_written
         try:
-            return planned(bound.as_written)
+            frame = planned(chosen)
         except Exception:  # noqa: BLE001 - the first error knows its place
             raise error from None
+    if parameters is not None and has_unordered_extremes(bound.sql, frame.logical_plan()):
+        frame = planned(chosen, ordered=True)
+    elif chosen is not bound or not bound.is_mended:
+        return frame
     if bound.kind is StatementKind.QUERY:
         names = planned(bound.as_written).schema().names
         for old, new in zip(frame.schema().names, names, strict=True):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from datafusion import SessionContext
 from datafusion.expr import Aggregate, Filter, Join, Projection, TableScan, Union
 from datafusion.plan import LogicalPlan
 
@@ -25,6 +24,7 @@ from planner.bridge.plan_reading import (
     every_node,
     operands,
     output_name,
+    schema_of,
 )
 
 __all__ = ["refuse_mistaken_keys"]
@@ -53,11 +53,13 @@ def refuse_mistaken_keys(plan: LogicalPlan) -> None:
             continue
         (source,) = one.inputs()
         constants = _constants(source)
-        names = _names(one)
+        names = schema_of(one).names
         place = names.index(_GROUPING_ID)
         keys, totals = names[:place], names[place:]
         # A key that is no column is computed of some: it may be constant where one of them is.
-        wrong = [key for key in keys if key in constants or (constants and key not in _names(source))]
+        wrong = [
+            key for key in keys if key in constants or (constants and key not in schema_of(source).names)
+        ]
         if wrong:
             msg = (
                 f"ROLLUP, CUBE and GROUPING SETS over {wrong[0]} are not offered, since it is the same in "
@@ -70,11 +72,6 @@ def refuse_mistaken_keys(plan: LogicalPlan) -> None:
                 "give the columns different names in subqueries"
             )
             raise UnsupportedError(msg)
-
-
-def _names(plan: LogicalPlan) -> list[str]:
-    names: list[str] = SessionContext().create_dataframe_from_logical_plan(plan).schema().names
-    return names
 
 
 def _constants(plan: LogicalPlan) -> frozenset[str]:
@@ -91,12 +88,12 @@ def _constants(plan: LogicalPlan) -> frozenset[str]:
         case TableScan():
             return frozenset()
         case Aggregate() if not node.group_by_exprs():
-            return frozenset(_names(plan))
+            return frozenset(schema_of(plan).names)
         case Union():
             return frozenset(
                 name
-                for place, name in enumerate(_names(plan))
-                if all(_names(one)[place] in _constants(one) for one in plan.inputs())
+                for place, name in enumerate(schema_of(plan).names)
+                if all(schema_of(one).names[place] in _constants(one) for one in plan.inputs())
             )
     return below
 

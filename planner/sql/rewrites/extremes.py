@@ -2,7 +2,8 @@
 
     SELECT k, max(f) FROM t GROUP BY k
 ->  SELECT k, coalesce(
-        max(CASE WHEN isnan(f) THEN f END), max(CASE WHEN f > CAST('-inf' AS DOUBLE) THEN f END), min(f)
+        max(CASE WHEN isnan(f) THEN f END), max(CASE WHEN f > CAST('-inf' AS DOUBLE) THEN f END),
+        min(CASE WHEN NOT isnan(f) THEN f END)
     ) FROM t GROUP BY k
     SELECT min(n) OVER (ORDER BY id ROWS 2 PRECEDING) FROM t
 ->  SELECT CASE WHEN count(n) OVER (ORDER BY id ROWS 2 PRECEDING) > 0 THEN min(n) OVER (...) END FROM t
@@ -21,17 +22,19 @@ All are mends: the columns keep the names that the text gives them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
-from planner.sql.pieces import Copy, Edit, Piece
-from planner.sql.tokens import SqlText
+from planner.sql.pieces import Copy, Edit, Piece, spliced
+from planner.sql.tokens import SqlText, tokenize
 
-__all__ = ["mended_extremes"]
+__all__ = ["mended_extremes", "ordered_extremes"]
 
 _EXTREMES = frozenset({"MIN", "MAX"})
 _FUNCTIONS = _EXTREMES | {"COUNT", "SUM"}
 _FRAMES = frozenset({"ROWS", "RANGE", "GROUPS"})
+_MENDED = re.compile(r"isnan\(|inf' AS DOUBLE\)")
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "(", ")", ".", "0"})
 
 
@@ -65,6 +68,38 @@ def mended_extremes(
             and _is_number(text, range(i + 2, text.closing(i + 1)), *numbers())
         ):
             yield from _of_groups(text, i, last)
+
+
+def ordered_extremes(sql: str) -> str:
+    """Return a statement in which sorting finds the extremes of groups, slowly, whatever their types.
+
+        SELECT k, max(abs(f)) FROM t GROUP BY k
+    ->  SELECT k, first_value(abs(f) ORDER BY abs(f) DESC NULLS LAST) FROM t GROUP BY k
+
+    Args:
+        sql: its text, with `mended_extremes` applied.
+    """
+    text = tokenize(sql)
+    edits = list(_ordered(text))
+    return "".join(piece.text for piece in spliced(sql, edits) if isinstance(piece, Piece))
+
+
+def _ordered(text: SqlText) -> Iterator[Edit]:
+    words = text.words
+    for i, word in enumerate(words[:-1]):
+        if word not in _EXTREMES or words[i + 1] != "(" or words[i - 1] == ".":
+            continue
+        closing = text.closing(i + 1)
+        last = text.closing(closing + 2) if words[closing + 1] == "FILTER" else closing
+        begin, end = text.end(i + 1), text.start(closing)
+        if words[last + 1] == "OVER" or _MENDED.search(text.sql, begin, end):
+            continue
+        first = i + 3 if words[i + 2] in {"DISTINCT", "ALL"} else i + 2
+        yield Edit.replace(text.start(i), text.end(i), "first_value")
+        direction = " DESC" if word == "MAX" else ""
+        before = Piece(" ORDER BY ", end, verbatim=False)
+        behind = Piece(f"{direction} NULLS LAST", end, verbatim=False)
+        yield Edit(end, end, [before, Copy(text.start(first), end), behind])
 
 
 def _moves(words: Collection[str]) -> bool:
@@ -105,12 +140,15 @@ def _of_groups(text: SqlText, function: int, last: int) -> Iterator[Edit]:
             *ends,
             ", ",
         ]
-        finite, after = " > CAST('-inf' AS DOUBLE)", [", min(", argument, ")", *ends, ")"]
+        finite, after = (
+            " > CAST('-inf' AS DOUBLE)",
+            [", min(CASE WHEN NOT isnan(", argument, ") THEN ", argument, " END)", *ends, ")"],
+        )
     else:
         before = ["coalesce("]
         finite = " < CAST('inf' AS DOUBLE)"
         after = [", max(CASE WHEN NOT isnan(", argument, ") THEN ", argument, " END)", *ends]
-        after += [", min(", argument, ")", *ends, ")"]
+        after += [", min(CASE WHEN isnan(", argument, ") THEN ", argument, " END)", *ends, ")"]
     yield Edit(begin, text.end(function), [*_mends(before, begin), called])
     yield from _around(text, opening, [], ["CASE WHEN (", argument, f"){finite} THEN "])
     yield from _around(text, closing, [" END"], [] if is_filtered else after)
