@@ -20,6 +20,7 @@ from planner.plans.checks.coarse_instants import may_lose_fractions, refuse_lost
 from planner.plans.checks.dropped_keys import refuse_dropped_keys
 from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates, may_empty_aggregates
 from planner.plans.checks.grouping_sets import refuse_mistaken_keys
+from planner.plans.checks.misleading_names import refuse_misleading_names
 from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
 
 __all__ = ["MOVING_RULE", "TOTALS", "must_not_move", "refuse_mistaken_plan"]
@@ -52,6 +53,7 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         _words(r"\bdistinct\b|\b(?:group\s+by|row_number)\b.*\bgroup\s+by\b|\bgroup\s+by\b.*\brow_number\b"),
         lambda frame, sql, without: refuse_dropped_keys(frame, sql, lambda: without("optimize_projections")),
     ),
+    (_words(r'"[^"]*\('), lambda frame, _, __: refuse_misleading_names(frame.logical_plan())),
 )
 """What stands in a text that may be planned wrongly, and what looks whether it is."""
 

@@ -266,6 +266,17 @@ def test_totals_over_constants_are_refused(engine: QueryEngine, sql: str) -> Non
         engine.execute(sql).read_all()
 
 
+def test_names_that_datafusion_gives_to_other_columns_are_refused(
+    engine: QueryEngine, judge: duckdb.DuckDBPyConnection
+) -> None:
+    sql = 'SELECT max(n) AS "{}", g, count(1) AS c FROM t GROUP BY CUBE (g) ORDER BY "{}" DESC, g'
+    with pytest.raises(UnsupportedError, match="choose another name"):
+        engine.execute(sql.replace("{}", "count(Int64(1))"))
+    assert_judged(engine, judge, sql.replace("{}", "count(1)"))
+    assert_judged(engine, judge, 'SELECT count(1) AS "count(Int64(1))" FROM t')
+    assert_judged(engine, judge, 'SELECT id AS "max(n)" FROM t')
+
+
 def test_conditions_on_keys_of_one_name_are_refused(
     engine: QueryEngine, judge: duckdb.DuckDBPyConnection
 ) -> None:
