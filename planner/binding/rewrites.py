@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.binding.distance_operators import distance_edits
+from planner.binding.distance_operators import called_distances, distance_edits
 from planner.bridge.distance_functions import DISTANCES
 from planner.sql.pieces import Edit
 from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_columns
@@ -36,6 +36,7 @@ class Names:
         vectors: tells the columns that hold vectors.
         keep: remembers a long vector, and tells what stands for it in the text.
         replaced: ranges of tokens, first and last, that something else is put in place of.
+        distances: takes the names of the distance functions that are called.
     """
 
     relations: Collection[str]
@@ -44,6 +45,7 @@ class Names:
     vectors: Callable[[], frozenset[str]]
     keep: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
+    distances: set[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class Rewrite:
     edits: Callable[[SqlText, Names], Iterator[Edit]]
 
 
+def _distances(text: SqlText, names: Names) -> Iterator[Edit]:
+    names.distances.update(called_distances(text))
+    return distance_edits(text, names.vectors, names.keep, names.replaced)
+
+
 REWRITES: Final = (
     Rewrite(frozenset({"ESCAPE"}), lambda text, _: escaped_likes(text)),
     Rewrite(frozenset({"FETCH"}), lambda text, _: fetched_rows(text)),
@@ -70,7 +77,7 @@ REWRITES: Final = (
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
     Rewrite(
         frozenset({"<", "<->", "<=>", "::", QUOTED, *(name.upper() for name in DISTANCES)}),
-        lambda text, names: distance_edits(text, names.vectors, names.keep, names.replaced),
+        _distances,
     ),
     Rewrite(
         frozenset({"MIN", "MAX", "COUNT", "SUM"}), lambda text, names: mended_extremes(text, names.numbers)
@@ -78,13 +85,17 @@ REWRITES: Final = (
 )
 
 
-def rewrite(text: SqlText, names: Names) -> Iterator[Edit]:
+def rewrite(text: SqlText, words: frozenset[str], names: Names) -> Iterator[Edit]:
     """Yield the edits of all rewrites that a statement needs.
+
+    Args:
+        text: the statement, or a view that it reads.
+        words: of that text.
+        names: what its names stand for.
 
     Raises:
         LanceGatewayError: what a rewrite refuses.
     """
-    words = frozenset(text.words)
     for one in REWRITES:
         if not words.isdisjoint(one.words):
             yield from one.edits(text, names)

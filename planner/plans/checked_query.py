@@ -31,6 +31,7 @@ class CheckedQuery:
     Attributes:
         sql: as given.
         schema: of the result, without view types and dictionaries; exactly what a run streams.
+        catalog: the tables and views that the statement was checked against.
         parameter_schema: one nullable field per parameter, "$1", "$2", ...
 
     Args:
@@ -50,7 +51,7 @@ class CheckedQuery:
         self._frames = frames
         self._bound = bound
         self._settings = settings
-        self._catalog = catalog
+        self.catalog = catalog
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """What preparing has planned already, and when; a run that soon follows uses it up."""
         run = frames.run(settings, RunControl())
@@ -96,13 +97,13 @@ class CheckedQuery:
     @property
     def access(self) -> Access:
         """For whom the statement was prepared; nobody else may run it."""
-        return self._catalog.access
+        return self.catalog.access
 
     @property
     def reads_only_system(self) -> bool:
         """Whether an administrator looks on: the statement reads nothing but the schema `system`."""
         is_about_us = bool(self._bound.system_tables) and not self._bound.references
-        return is_about_us and self._catalog.access.is_admin
+        return is_about_us and self.catalog.access.is_admin
 
     @property
     def is_repeatable(self) -> bool:
@@ -122,14 +123,21 @@ class CheckedQuery:
         """
         query = self._bound.key_query
         values = typed_values(parameters, self.parameter_schema)
-        return None if query is None else query.keys(values, self._catalog.table(query.table).base().schema)
+        if query is None:
+            return None
+        return query.keys(values, self.catalog.anew().table(query.table).base.schema)
 
     def _replanned(
-        self, run: QueryRun, parameters: Sequence[pa.Scalar], *, pushdown: bool = True
+        self,
+        run: QueryRun,
+        parameters: Sequence[pa.Scalar],
+        catalog: VisibleCatalog,
+        *,
+        pushdown: bool = True,
     ) -> DataFrame:
         """The statement over its tables as they are now, which may no longer have its columns."""
         try:
-            frame = self._frames.plan(self._bound, run, parameters, self._catalog, pushdown=pushdown)
+            frame = self._frames.plan(self._bound, run, parameters, catalog, pushdown=pushdown)
         except InvalidInputError as error:
             if all(columns == self._columns.get(one, columns) for one, columns in run.columns.items()):
                 raise

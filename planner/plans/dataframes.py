@@ -161,7 +161,8 @@ class Frames:
             self._add_system_tables(context, run, catalog, pushdown=pushdown)
         if bound.lists_tables:
             self._describe_everything(context, run, catalog)
-        register_distances(context, bound.distances, run)
+        if bound.distances:
+            register_distances(context, bound.distances, run)
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
             frame = _read(context, bound, None if untyped else parameters or (), nulls)
@@ -281,6 +282,7 @@ class Frames:
 
     def _describe_everything(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         """Let DataFusion's information_schema list all tables and views that can be read."""
+        catalog = catalog.anew()  # What is only listed is not kept.
         for name in catalog.table_names():
             try:
                 context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -97,9 +97,9 @@ class PreparedQuery(CheckedQuery):
         Raises:
             LanceGatewayError: what is wrong with the statement or its parameters.
         """
-        task = _Task(typed_values(parameters, self.parameter_schema), settings, RunControl())
+        task = self._task(parameters, settings, None)
         run = self._frames.run(settings, task.control)
-        frame = self._replanned(run, task.parameters)
+        frame = self._replanned(run, task.parameters, task.catalog)
         try:
             control.undisturbed(frame.execution_plan)
         except LanceGatewayError:
@@ -113,8 +113,8 @@ class PreparedQuery(CheckedQuery):
             except Exception as plain:
                 raise translated(plain, self._bound, run.failure) from plain
             # Without pushdown nothing tells regions apart.
-            found = self._catalog.table(table)
-            return frozenset(found.table.assignments(found.base(), settings.consistency).region_ids)
+            found = task.catalog.table(table)
+            return frozenset(found.table.assignments(found.base, settings.consistency).region_ids)
         kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
         return frozenset(region_id for regions in kept for region_id in regions)
 
@@ -138,16 +138,23 @@ class PreparedQuery(CheckedQuery):
             InvalidInputError: too few or too many parameters, or a value of the wrong type.
             PreconditionError: a table changed its columns since the statement was prepared.
         """
-        values = typed_values(parameters, self.parameter_schema)
-        task = _Task(values, settings or self._settings, control or RunControl())
+        task = self._task(parameters, settings, control)
         if self._explains:
             return self._explain(task)
         if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
-        batches = again_if_files_vanish(self._started(task), lambda: self._started(task))
+        batches = again_if_files_vanish(
+            self._started(task), lambda: self._started(replace(task, catalog=self.catalog.anew()))
+        )
         if self._bound.is_constant and task.allows(Shortcut.CONSTANTS):
             batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
+
+    def _task(
+        self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
+    ) -> _Task:
+        values = typed_values(parameters, self.parameter_schema)
+        return _Task(values, settings or self._settings, control or RunControl(), self.catalog.anew())
 
     def _kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches; if it is one small batch, it answers every later run."""
@@ -183,13 +190,13 @@ class PreparedQuery(CheckedQuery):
             return None
         if not isinstance(bound, BoundStatement) or not is_divisible(bound):
             return None
-        table = self._catalog.table(bound.references[0].table)
+        task = self._task(parameters, chosen, None)
+        table = task.catalog.table(bound.references[0].table)
         if not table.access.is_unrestricted:
             return None
-        task = _Task(typed_values(parameters, self.parameter_schema), chosen, RunControl())
         run = self._frames.run(chosen, task.control)
         try:
-            frame = self._replanned(run, task.parameters)
+            frame = self._replanned(run, task.parameters, task.catalog)
             return offered(bound, frame, run, table, count)
         except LanceGatewayError:
             raise
@@ -205,16 +212,16 @@ class PreparedQuery(CheckedQuery):
         Raises:
             UnavailableError: it is no longer there.
         """
-        _, table = self._read_by(part)
+        _, table = self._read_by(part, self.catalog.anew())
         return table.table.reopen(part.snapshot)
 
-    def _read_by(self, part: ScanPart) -> tuple[BoundStatement, SecuredTable]:
+    def _read_by(self, part: ScanPart, catalog: VisibleCatalog) -> tuple[BoundStatement, SecuredTable]:
         bound = self._bound
         tables = [reference.table for reference in bound.references]
         if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
             msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
             raise InvalidInputError(msg)
-        table = self._catalog.table(part.snapshot.table)
+        table = catalog.table(part.snapshot.table)
         if not table.access.is_unrestricted:
             # Anybody can describe a snapshot without the versions in which rows came to be hidden.
             msg = f"an access policy applies to table {table.name!r}, which is not read in parts then"
@@ -241,15 +248,11 @@ class PreparedQuery(CheckedQuery):
         Raises:
             UnavailableError: the snapshot, or what the statement meant, is no longer there.
         """
-        bound, table = self._read_by(part)
-        task = _Task(
-            typed_values(parameters, self.parameter_schema),
-            settings or self._settings,
-            control or RunControl(),
-        )
+        task = self._task(parameters, settings, control)
+        bound, table = self._read_by(part, task.catalog)
         run = self._frames.run(task.settings, task.control)
         run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
-        frame = self._replanned(run, task.parameters)
+        frame = self._replanned(run, task.parameters, task.catalog)
         scan = part_scan(bound, frame, run, table, part)
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -275,8 +278,8 @@ class PreparedQuery(CheckedQuery):
         query = self._bound.key_query
         if query is None or not task.allows(Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS):
             return None
-        table = self._catalog.table(query.table)
-        base = table.base()
+        table = task.catalog.table(query.table)
+        base = table.base
         keys = query.keys(task.parameters, base.schema)
         if keys is None:
             return None
@@ -300,7 +303,7 @@ class PreparedQuery(CheckedQuery):
         if not task.allows(Shortcut.DIRECT_SEARCHES):
             return None
         run = self._frames.run(task.settings, task.control)
-        leaf = search_leaf(run, reference.search, task.parameters, self._catalog)
+        leaf = search_leaf(run, reference.search, task.parameters, task.catalog)
         schema = self._search.schema(leaf.schema)
         if schema is None:
             raise altered(self.sql)
@@ -319,7 +322,7 @@ class PreparedQuery(CheckedQuery):
                     run.belong_to(task.control)
                     return frame, run
         run = self._frames.run(task.settings, task.control)
-        frame = self._replanned(run, task.parameters, pushdown=pushdown)
+        frame = self._replanned(run, task.parameters, task.catalog, pushdown=pushdown)
         return frame, run
 
     def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
@@ -374,7 +377,7 @@ class PreparedQuery(CheckedQuery):
             return streamed(frame, run.control) if told is None else told
         if not task.allows(Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS):
             return streamed(frame, run.control)
-        table = self._catalog.table(reference.table, reference.as_of)
+        table = task.catalog.table(reference.table, reference.as_of)
         return direct_batches(shape, frame, run, table)
 
     def _opened_search(
@@ -408,11 +411,12 @@ class PreparedQuery(CheckedQuery):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What one run was asked for."""
+    """What one run was asked for, and what its names mean."""
 
     parameters: tuple[pa.Scalar, ...]
     settings: SessionSettings
     control: RunControl
+    catalog: VisibleCatalog
 
     def allows(self, *shortcuts: Shortcut) -> bool:
         """Whether its session has all of these on."""

@@ -58,7 +58,7 @@ def direct_batches(
 def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
     """The one scan of such a statement; see `direct_batches`."""
     if not shape.is_filtered:
-        return run.add_scan(table, table.base(), shape.columns)
+        return run.add_scan(table, table.base, shape.columns)
     frame.execution_plan()
     (scan,) = run.scans
     return scan
@@ -199,6 +199,6 @@ def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
 
 def fingerprint(bound: BoundStatement, table: SecuredTable) -> bytes:
     """Of what the statement means now, 16 bytes: its text with views expanded, and the table's columns."""
-    columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base().columns.fields]
+    columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base.columns.fields]
     said = json.dumps([bound.render(), columns])  # a column of another type has another id
     return blake2b(said.encode(), digest_size=16).digest()

@@ -35,8 +35,8 @@ class TableLeaf(pads.Dataset):
         self._run = run
         self._table = table
         self._partitions = partitions
-        self._base = table.base() if base is None else base
-        self._schema = table.visible_schema(self._base)
+        self._base = table.base if base is None else base
+        self._schema = table.visible_schema
         self._columns: tuple[str, ...] = tuple(self._schema.names)
 
     @property
@@ -71,7 +71,7 @@ class DeclaredLeaf(TableLeaf):
     @property
     def schema(self) -> pa.Schema:
         """Visible columns of the table, as it declares them."""
-        required = self._table.required_columns(self._base)
+        required = self._table.required_columns
         return pa.schema([field.with_nullable(field.name not in required) for field in self._schema])
 
 
