@@ -175,7 +175,7 @@ class VisibleCatalog:
         system: tables of the schema `system`, which show each principal the rows that concern it.
     """
 
-    __slots__ = ("_catalog", "_found", "_system", "_views", "access")
+    __slots__ = ("_catalog", "_found", "_system", "access", "views")
 
     def __init__(
         self, catalog: Catalog, access: Access, system: Mapping[str, SystemTable] = MappingProxyType({})
@@ -183,7 +183,8 @@ class VisibleCatalog:
         self._catalog = catalog
         self._system = system
         self._found: dict[tuple[str, AsOf | None], SecuredTable] = {}
-        self._views: dict[str, str] = {}
+        self.views: dict[str, str] = {}
+        """The views that were found, and what they say."""
         self.access = access
 
     def anew(self) -> VisibleCatalog:
@@ -258,10 +259,10 @@ class VisibleCatalog:
             PreconditionError: the policy restricts rows or columns of the view.
         """
         access = self._rights(name)
-        sql = None if access is None else self._views.get(name) or self._catalog.view_sql(name)
+        sql = None if access is None else self.views.get(name) or self._catalog.view_sql(name)
         if access is not None and sql is not None:
             check_view_access(name, access)
-            self._views[name] = sql
+            self.views[name] = sql
         return sql
 
     def holds(self) -> bool:
@@ -271,15 +272,13 @@ class VisibleCatalog:
             LanceGatewayError: a table was dropped, or can't be read.
         """
         now = self.anew()
-        if not self.views_hold(now):
+        if self.views and not self.views_hold(now):
             return False
         for (name, as_of), known in list(self._found.items()):
             found = now.table(name, as_of)
             # A tag may be moved, and what an expression gives may change by itself.
             if not (
-                found.is_like(known)
-                if as_of is None
-                else found.declared_schema.equals(known.declared_schema)
+                found.is_like(known) if as_of is None else found.declared_schema.equals(known.declared_schema)
             ):
                 return False
         # The next comparison begins with the versions of this one.
@@ -292,10 +291,8 @@ class VisibleCatalog:
         Args:
             now: what is found now; None finds it.
         """
-        if not self._views:
-            return True
         now = now or self.anew()
-        return all(now.view_sql(name) == sql and not now.has_table(name) for name, sql in self._views.items())
+        return all(now.view_sql(name) == sql and not now.has_table(name) for name, sql in self.views.items())
 
     def system_tables(self) -> tuple[str, ...]:
         """Tables of the schema `system`, sorted."""

@@ -33,7 +33,7 @@ from planner.sql.limits import check_depth, check_literal_sizes
 from planner.sql.pieces import VECTOR, Edit, Piece, Slot, spliced
 from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
-from planner.sql.search_call import SearchFunction, read_call
+from planner.sql.search_call import SearchFunction, read_call, search_function
 from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
 
 __all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]
@@ -135,7 +135,7 @@ class _Binder:
 
     def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
         """Splices one text; inside a view (a trail of names) the origin of all is where the view is named."""
-        names, words = self.names, frozenset(text.words)
+        names, tokens, words = self.names, text.tokens, frozenset(text.words)
         found = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )
@@ -154,16 +154,15 @@ class _Binder:
         for site in found.tables:
             pieces = self._table(site, text, trail)
             if pieces is not None:
-                edits.append(Edit(text.start(site.first), text.end(site.last), pieces))
-        for call, function in searches:
-            pieces = self._search(call, function, text, trail)
-            edits.append(Edit(text.start(call.first), text.end(call.closing), pieces))
-        called = [(text.start(call.first), text.end(call.closing)) for call, _ in searches]
-        for index, name in found.renamed.items():
-            edits.append(Edit.replace(text.start(index), text.end(index), quote(name)))
+                edits.append(Edit(tokens[site.first].start, tokens[site.last].end + 1, pieces))
+        called: list[tuple[int, int]] = []
+        for call, searched in searches:
+            pieces = self._search(call, searched, text, trail)
+            called.append((tokens[call.first].start, tokens[call.closing].end + 1))
+            edits.append(Edit(*called[-1], pieces))
+        edits.extend(_respelt(found, text))
         if found.chains:
             edits.extend(names.shorten_columns(found, text))
-        edits.extend(_folded_functions(found, text, {call.first for call, _ in searches}))
         tell = Names(
             relations=found.aliases,
             among=lambda tokens: names.among(found, tokens),
@@ -175,7 +174,9 @@ class _Binder:
         )
         edits.extend(rewrite(text, words, tell))
         if not trail.names:
-            edits.extend(self._parameters(text))
+            for i, ordinal in self.slots.items():
+                begin, last = tokens[i].start, tokens[i + (text.words[i] == "$")]
+                edits.append(Edit(begin, last.end + 1, [Slot(ordinal, begin)]))
         if called:
             edits = [
                 one for one in edits if not any(begin < one.begin and one.end <= end for begin, end in called)
@@ -191,7 +192,7 @@ class _Binder:
 
     def _table(self, site: TableSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot] | None:
         """What stands in place of a table's name; None leaves it alone."""
-        origin = text.start(site.first)
+        origin = text.tokens[site.first].start
         alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
         if site.common_table is not None:
             self._check_now(site, text, "a common table expression")
@@ -229,9 +230,7 @@ class _Binder:
         if call.subquery is not None:
             sql, ordinals = subquery_text(text, call.subquery, slots)
             try:
-                asked = bind(
-                    sql, self.names.resolver, catalog=self.names.catalog, schema=self.names.schema
-                )
+                asked = bind(sql, self.names.resolver, catalog=self.names.catalog, schema=self.names.schema)
             except LanceGatewayError as error:
                 msg = f"{function.value}: in its subquery, which is a statement of its own: {error}"
                 raise type(error)(msg) from error
@@ -261,21 +260,16 @@ class _Binder:
         after = "\n)" + (f" AS {quote(view.name)}" if alias else "")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
 
-    # Parameters
 
-    def _parameters(self, text: SqlText) -> list[Edit]:
-        return [
-            Edit(text.start(i), text.end(i + (text.words[i] == "$")), [Slot(ordinal, text.start(i))])
-            for i, ordinal in self.slots.items()
-        ]
-
-
-def _folded_functions(found: References, text: SqlText, searches: set[int]) -> Iterator[Edit]:
-    """Lower-cases table functions, since DataFusion finds them as they are written."""
-    for function in found.functions:
-        begin = text.start(function.first)
-        if function.first not in searches and text.tokens[function.first].text != function.name:
-            yield Edit.replace(begin, text.end(function.first), function.name)
+def _respelt(found: References, text: SqlText) -> Iterator[Edit]:
+    """Common table expressions by the names that they get, and functions as DataFusion finds them."""
+    names = list(found.renamed.items())
+    names += [(one.first, one.name) for one in found.functions if search_function(one.name) is None]
+    for index, name in names:
+        token = text.tokens[index]
+        shown = quote(name) if index in found.renamed else name
+        if token.text != shown:
+            yield Edit.replace(token.start, token.end + 1, shown)
 
 
 def _whole_name(text: SqlText, i: int) -> TableSite:

@@ -22,7 +22,13 @@ from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
 from planner.bridge.run_control import RunControl
-from planner.plans.checks.mistaken_plans import MOVING_RULE, TOTALS, must_not_move, refuse_mistaken_plan
+from planner.plans.checks.mistaken_plans import (
+    MOVED,
+    MOVING_RULE,
+    TOTALS,
+    must_not_move,
+    refuse_mistaken_plan,
+)
 from planner.plans.results import normalised, streamed, translated
 from planner.plans.system_leaf import SystemLeaf
 from planner.scans.query_run import QueryRun, ReadOptions
@@ -144,19 +150,23 @@ class Frames:
             return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
-        sorts_whole = _UNITED_ORDER.search(text) is not None
-        context = self._context(typing=untyped, sorts_whole=sorts_whole)
-        if not moving:
-            context.remove_optimizer_rule(MOVING_RULE)
-        if TOTALS.search(text):
-            context.remove_optimizer_rule(_EMPTYING_RULE)
+        context = self._context(
+            typing=untyped,
+            sorts_whole=_UNITED_ORDER.search(text) is not None,
+            without=(
+                *(() if moving else (MOVING_RULE,)),
+                *((_EMPTYING_RULE,) if TOTALS.search(text) else ()),
+            ),
+        )
         leaves: dict[str, TableLeaf] = {}
+        schemas: list[pa.Schema] = []
         for reference in bound.references:
             known = None if typing or untyped else parameters or ()
             leaf = self._leaf(bound, reference, run, known, catalog)
             _register(context, reference.private_name, leaf, pushdown=pushdown)
             leaves[reference.private_name] = leaf
-            run.columns[bound.sql, reference.private_name] = leaf.schema
+            schemas.append(leaf.schema)
+            run.columns[bound.sql, reference.private_name] = schemas[-1]
         if bound.system_tables or bound.lists_tables:
             self._add_system_tables(context, run, catalog, pushdown=pushdown)
         if bound.lists_tables:
@@ -165,20 +175,21 @@ class Frames:
             register_distances(context, bound.distances, run)
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            frame = _read(context, bound, None if untyped else parameters or (), nulls)
-            if not untyped:
-                schemas = [leaf.schema for leaf in leaves.values()]
-                refuse_mistaken_plan(frame, text, schemas, lambda rule: self._without(rule, frame))
-            if moving and not (typing or untyped):
-                searches = any(reference.search is not None for reference in bound.references)
-                if must_not_move(frame, text, lambda rule: self._without(rule, frame), is_fixed=searches):
-                    return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
-            if not (typing or untyped):
-                tell_leaves(
-                    frame,
-                    leaves,
-                    None if pushdown else lambda: self.plan(bound, run, parameters, catalog),
-                )
+            frame = _read(context, bound, None if untyped else parameters or (), text, values, nulls)
+            if untyped:
+                return frame
+            refuse_mistaken_plan(frame, text, schemas, lambda rule: self._without(rule, frame))
+            if typing:
+                return frame
+            searches = any(reference.search is not None for reference in bound.references)
+            may_move = moving and MOVED.search(text) is not None
+            if may_move and must_not_move(
+                frame, text, lambda rule: self._without(rule, frame), is_fixed=searches
+            ):
+                return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
+            if searches or bound.distances:
+                handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
+                tell_leaves(frame, leaves, handing)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
         return frame
@@ -268,8 +279,7 @@ class Frames:
 
     def _without(self, rule: str, frame: DataFrame) -> LogicalPlan:
         """The optimised plan of a statement, without a rule."""
-        context = self._context(typing=False, sorts_whole=False)
-        context.remove_optimizer_rule(rule)
+        context = self._context(typing=False, sorts_whole=False, without=(rule,))
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _add_system_tables(
@@ -299,12 +309,13 @@ class Frames:
             context.register_view(quote(name), frame)
             context.deregister_table(f"{name}#view")
 
-    def _context(self, *, typing: bool, sorts_whole: bool) -> SessionContext:
+    def _context(self, *, typing: bool, sorts_whole: bool, without: Sequence[str] = ()) -> SessionContext:
         """A context of the statement's own.
 
         Args:
             typing: whether the plan is to tell the types of parameters, those in subqueries too.
             sorts_whole: whether rows are sorted in one partition.
+            without: rules of the optimiser to leave out, besides those that are wrong.
         """
         config = (
             SessionConfig()
@@ -332,7 +343,7 @@ class Frames:
         if self._memory_bytes is not None:
             runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
         context = SessionContext(config, runtime)
-        for rule in (*_WRONG_RULES, *(_LOSING_RULES if typing else ())):
+        for rule in (*_WRONG_RULES, *(_LOSING_RULES if typing else ()), *without):
             context.remove_optimizer_rule(rule)
         return context
 
@@ -362,6 +373,8 @@ def _read(
     context: SessionContext,
     bound: BoundStatement,
     parameters: Sequence[pa.Scalar] | None,
+    text: str,
+    values: Mapping[str, pa.Scalar],
     nulls: Collection[str],
 ) -> DataFrame:
     """The plan of a statement, with the names that columns have in the text as it was written.
@@ -370,27 +383,28 @@ def _read(
         context: with its tables.
         bound: the statement.
         parameters: their values; None leaves placeholders in place.
+        text: of the statement for DataFusion.
+        values: of placeholders in the text.
         nulls: names of those that are NULL, without "$".
     """
 
-    def planned(statement: BoundStatement) -> DataFrame:
-        if parameters is None:
-            return context.sql(statement.render())
-        text, values = statement.with_values(parameters)
-        return context.sql(separated(text, nulls) if nulls else text, param_values=values or None)
+    def plan(sql: str) -> DataFrame:
+        return context.sql(separated(sql, nulls) if nulls else sql, param_values=dict(values) or None)
 
     if not bound.is_mended:
-        return planned(bound)
+        return plan(text)
+    written = bound.as_written
+    text_as_written = written.render() if parameters is None else written.with_values(parameters)[0]
     try:
-        frame = planned(bound)
+        frame = plan(text)
         frame.optimized_logical_plan()  # finds types that don't fit
     except Exception as error:  # noqa: BLE001 - whatever it is, the statement as it was written may do
         try:
-            return planned(bound.as_written)
+            return plan(text_as_written)
         except Exception:  # noqa: BLE001 - the first error knows its place
             raise error from None
     if bound.kind is StatementKind.QUERY:
-        names = planned(bound.as_written).schema().names
+        names = plan(text_as_written).schema().names
         for old, new in zip(frame.schema().names, names, strict=True):
             if old != new:
                 frame = frame.with_column_renamed(quote(old), new)

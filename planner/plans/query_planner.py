@@ -87,7 +87,8 @@ class PlanCache:
         entry.used = next(self._uses)
         try:
             if promised is not None:
-                is_valid = entry.plan.digest == promised and entry.plan.catalog.views_hold()
+                names = entry.plan.catalog
+                is_valid = entry.plan.digest == promised and (not names.views or names.views_hold())
             else:
                 is_valid = entry.plan.is_repeatable and entry.plan.catalog.holds()
         except LanceGatewayError:

@@ -1,6 +1,7 @@
 """What DataFusion 54 plans wrongly: each kind has a module, and all are looked for here.
 
-Most statements can be told by their words to have none of them, and are not looked at any further.
+Most statements can be told by their words, or by the columns of their tables, to have none of them: no module
+is entered for these. The words are those of the text for DataFusion, with views expanded.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from planner.plans.checks.emptied_aggregates import EMPTIED, empties_aggregates,
 from planner.plans.checks.grouping_sets import refuse_constant_keys
 from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
 
-__all__ = ["MOVING_RULE", "TOTALS", "must_not_move", "refuse_mistaken_plan"]
+__all__ = ["MOVED", "MOVING_RULE", "TOTALS", "must_not_move", "refuse_mistaken_plan"]
 
 MOVING_RULE = "push_down_filter"
 """The rule that moves conditions below other operators."""
@@ -38,6 +39,8 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 TOTALS: Final = _words(r"\b(?:rollup|cube|grouping\s+sets)\b")
 """What a text with totals has."""
+MOVED: Final = _words(r"\bhaving\b|\bselect\b.*\bselect\b")
+"""What a text has for which `must_not_move` can hold."""
 _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
     # Optimising makes no other join an outer one, and an aggregate below a join is in a SELECT of its own.
     (
@@ -73,7 +76,8 @@ def refuse_mistaken_plan(
     for words, check in _CHECKS:
         if sql is None or words.search(sql):
             check(frame, sql, without)
-    if may_lose_fractions(sql, schemas):
+    instants = [field for schema in schemas for field in schema if pa.types.is_timestamp(field.type)]
+    if instants and may_lose_fractions(sql, instants):
         refuse_lost_fractions(frame)
 
 
