@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -21,14 +22,9 @@ from planner.binding.search_subquery import check_vectors, query_vectors
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
+from planner.bridge.plan_shape import OptimizedOnce
 from planner.bridge.run_control import RunControl
-from planner.plans.checks.mistaken_plans import (
-    MOVED,
-    MOVING_RULE,
-    TOTALS,
-    must_not_move,
-    refuse_mistaken_plan,
-)
+from planner.plans.checks.mistaken_plans import MOVING_RULE, TOTALS, check_plan
 from planner.plans.results import normalised, streamed, translated
 from planner.plans.system_leaf import SystemLeaf
 from planner.scans.query_run import QueryRun, ReadOptions
@@ -175,19 +171,16 @@ class Frames:
             register_distances(context, bound.distances, run)
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            frame = _read(context, bound, None if untyped else parameters or (), text, values, nulls)
+            frame: DataFrame = OptimizedOnce(
+                _read(context, bound, None if untyped else parameters or (), text, values, nulls).df
+            )
             if untyped:
                 return frame
-            refuse_mistaken_plan(frame, text, schemas, lambda rule: self._without(rule, frame))
-            if typing:
-                return frame
             searches = any(reference.search is not None for reference in bound.references)
-            may_move = moving and MOVED.search(text) is not None
-            if may_move and must_not_move(
-                frame, text, lambda rule: self._without(rule, frame), is_fixed=searches
-            ):
+            may_move, without = moving and not typing, partial(self._without, frame)
+            if check_plan(frame, text, schemas, without, may_move=may_move, is_fixed=searches):
                 return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
-            if searches or bound.distances:
+            if not typing and (searches or bound.distances):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
                 tell_leaves(frame, leaves, handing)
         except Exception as error:
@@ -271,13 +264,12 @@ class Frames:
             for name, statement in bound.relations.items()
         }
         context = self._context(typing=False, sorts_whole=True)
-        frame = bound.frame(context, relations)
+        frame = OptimizedOnce(bound.frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
-        refuse_mistaken_plan(frame, None, schemas, lambda rule: self._without(rule, frame))
-        must_not_move(frame, None, lambda rule: self._without(rule, frame), is_fixed=True)
+        check_plan(frame, None, schemas, partial(self._without, frame), may_move=True, is_fixed=True)
         return frame
 
-    def _without(self, rule: str, frame: DataFrame) -> LogicalPlan:
+    def _without(self, frame: DataFrame, rule: str) -> LogicalPlan:
         """The optimised plan of a statement, without a rule."""
         context = self._context(typing=False, sorts_whole=False, without=(rule,))
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
