@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
@@ -22,7 +23,21 @@ from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.results import altered, normalised
 from planner.scans.query_run import QueryRun
-from planner.scans.settings import SessionSettings
+from planner.scans.settings import SessionSettings, Shortcut
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one run was asked for, and what its names mean."""
+
+    parameters: tuple[pa.Scalar, ...]
+    settings: SessionSettings
+    control: RunControl
+    catalog: VisibleCatalog
+
+    def allows(self, *shortcuts: Shortcut) -> bool:
+        """Whether its session has all of these on."""
+        return self.settings.shortcuts.issuperset(shortcuts)
 
 
 class CheckedQuery:
@@ -126,6 +141,12 @@ class CheckedQuery:
         if query is None:
             return None
         return query.keys(values, self.catalog.anew().table(query.table).base.schema)
+
+    def _task(
+        self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
+    ) -> Task:
+        values = typed_values(parameters, self.parameter_schema)
+        return Task(values, settings or self._settings, control or RunControl(), self.catalog.anew())
 
     def _replanned(
         self,

@@ -146,14 +146,9 @@ class Frames:
             return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
-        context = self._context(
-            typing=untyped,
-            sorts_whole=_UNITED_ORDER.search(text) is not None,
-            without=(
-                *(() if moving else (MOVING_RULE,)),
-                *((_EMPTYING_RULE,) if TOTALS.search(text) else ()),
-            ),
-        )
+        rules = [MOVING_RULE] * (not moving) + [_EMPTYING_RULE] * bool(TOTALS.search(text))
+        united = _UNITED_ORDER.search(text) is not None
+        context = self._context(typing=untyped, sorts_whole=united, without=rules)
         leaves: dict[str, TableLeaf] = {}
         schemas: list[pa.Schema] = []
         for reference in bound.references:
