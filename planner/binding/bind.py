@@ -26,7 +26,7 @@ from planner.binding.bound_statement import (
 from planner.binding.distance_operators import vector_names
 from planner.binding.key_query import KeyQuery, find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
-from planner.binding.rewrites import Names, rewrite
+from planner.binding.rewrites import REWRITES, Names
 from planner.binding.search_subquery import subquery_text, without_subqueries
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import check_depth, check_literal_sizes
@@ -172,7 +172,9 @@ class _Binder:
             replaced=[(call.first, call.closing) for call, _ in searches],
             distances=self.distances,
         )
-        edits.extend(rewrite(text, words, tell))
+        for one in REWRITES:
+            if not words.isdisjoint(one.words):
+                edits.extend(one.edits(text, tell))
         if not trail.names:
             for i, ordinal in self.slots.items():
                 begin, last = tokens[i].start, tokens[i + (text.words[i] == "$")]

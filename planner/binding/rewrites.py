@@ -22,7 +22,7 @@ from planner.sql.rewrites.quantified_comparisons import quantified_comparisons
 from planner.sql.rewrites.separate_lists import separate_lists
 from planner.sql.tokens import QUOTED, SqlText
 
-__all__ = ["REWRITES", "Names", "Rewrite", "rewrite"]
+__all__ = ["REWRITES", "Names", "Rewrite"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Rewrite:
     """A way to say a part of a statement otherwise.
 
     Attributes:
-        words: a text without any of them has no such part.
+        words: a text without any of them has no such part, and is not handed over.
         edits: tells what is said in its place.
     """
 
@@ -83,19 +83,3 @@ REWRITES: Final = (
         frozenset({"MIN", "MAX", "COUNT", "SUM"}), lambda text, names: mended_extremes(text, names.numbers)
     ),
 )
-
-
-def rewrite(text: SqlText, words: frozenset[str], names: Names) -> Iterator[Edit]:
-    """Yield the edits of all rewrites that a statement needs.
-
-    Args:
-        text: the statement, or a view that it reads.
-        words: of that text.
-        names: what its names stand for.
-
-    Raises:
-        LanceGatewayError: what a rewrite refuses.
-    """
-    for one in REWRITES:
-        if not words.isdisjoint(one.words):
-            yield from one.edits(text, names)

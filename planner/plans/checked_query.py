@@ -87,7 +87,8 @@ class CheckedQuery:
             frame = frames.plan(bound, run, nulls, catalog, typing=True)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
             self._planned.append((time.monotonic(), frame, run))
-        self.schema = normalised(frames.schema(frame), settings.type_set)
+        self._types = settings.type_set
+        self.schema = normalised(frames.schema(frame), self._types)
         self.parameter_schema = pa.schema(
             [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         )
@@ -100,8 +101,9 @@ class CheckedQuery:
     @cached_property
     def serialized_parameter_schema(self) -> bytes:
         """`parameter_schema` as an encapsulated IPC message, in the types in which the client binds."""
-        types = self._settings.type_set
-        fields = [pa.field(field.name, bindable_type(field.type, types)) for field in self.parameter_schema]
+        fields = [
+            pa.field(field.name, bindable_type(field.type, self._types)) for field in self.parameter_schema
+        ]
         return bytes(pa.schema(fields).serialize())
 
     @cached_property
@@ -167,5 +169,5 @@ class CheckedQuery:
         return frame
 
     def _check(self, schema: pa.Schema) -> None:
-        if not normalised(schema, self._settings.type_set).equals(self.schema):
+        if not normalised(schema, self._types).equals(self.schema):
             raise altered(self.sql)

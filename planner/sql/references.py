@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.as_of import AsOf, read_as_of
+from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.sql.tokens import STRING, SqlText, at_position
 
 __all__ = ["QUERY_STARTS", "ColumnChain", "FunctionSite", "References", "TableSite", "find_references"]
@@ -243,7 +243,7 @@ class _Walk:
             parts.append(self._names[i])
         if words[i + 1] == "(":  # a table function; its arguments may hold subqueries
             after = self._group(i + 1, scope)
-            if read_as_of(self.text, after) is not None:
+            if words[after] in AS_OF_STARTS and read_as_of(self.text, after) is not None:
                 message = (
                     "Only tables are read as of a version or a time, and functions are not; AS OF stands"
                 )
@@ -255,7 +255,7 @@ class _Walk:
         site = TableSite(first, i, tuple(parts), has_alias=False)
         if len(parts) == 1 and parts[0] in scope:
             site.common_table = scope[parts[0]]
-        as_of = read_as_of(self.text, i + 1)
+        as_of = read_as_of(self.text, i + 1) if words[i + 1] in AS_OF_STARTS else None
         if as_of is not None:
             site.as_of, i = as_of[0], as_of[1] - 1
             site.last = i

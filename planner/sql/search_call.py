@@ -290,7 +290,7 @@ class _Reader:
         if word == "[":
             return self._list(at)
         if word == "(" and words[at + 1] in QUERY_STARTS:
-            end = self._closing(at)
+            end = text.closing(at)
             return Subquery(at + 1, end), end + 1
         if word == "(":
             value, after = self.value(at + 1)
@@ -300,15 +300,6 @@ class _Reader:
         if text.is_name(at):
             expected += "; vectors of other rows are given as a subquery, (SELECT vec FROM ...)"
         raise text.error(at, f"{expected}; this")
-
-    def _closing(self, at: int) -> int:
-        """The token that closes the bracket at another one; brackets match, the walk over tables said so."""
-        depth = 0
-        for i in range(at, len(self._words)):
-            depth += (self._words[i] == "(") - (self._words[i] == ")")
-            if not depth:
-                return i
-        raise self._text.error(at, "The bracket is not closed: it opens")
 
     def _list(self, at: int) -> tuple[Argument, int]:
         values: list[Argument] = []
