@@ -135,7 +135,8 @@ class _Binder:
 
     def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
         """Splices one text; inside a view (a trail of names) the origin of all is where the view is named."""
-        names, tokens, words = self.names, text.tokens, frozenset(text.words)
+        names, tokens = self.names, text.tokens
+        words = frozenset(text.words).union(map(str.upper, text.names.values()))
         found = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )

@@ -20,7 +20,7 @@ from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.quantified_comparisons import quantified_comparisons
 from planner.sql.rewrites.separate_lists import separate_lists
-from planner.sql.tokens import QUOTED, SqlText
+from planner.sql.tokens import SqlText
 
 __all__ = ["REWRITES", "Names", "Rewrite"]
 
@@ -53,7 +53,7 @@ class Rewrite:
     """A way to say a part of a statement otherwise.
 
     Attributes:
-        words: a text without any of them has no such part, and is not handed over.
+        words: a text without any of them, quoted or not, has no such part, and is not handed over.
         edits: tells what is said in its place.
     """
 
@@ -76,7 +76,7 @@ REWRITES: Final = (
     ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
     Rewrite(
-        frozenset({"<", "<->", "<=>", "::", QUOTED, *(name.upper() for name in DISTANCES)}),
+        frozenset({"<", "<->", "<=>", "::", *(name.upper() for name in DISTANCES)}),
         _distances,
     ),
     Rewrite(
