@@ -27,13 +27,18 @@ from planner.binding.distance_operators import vector_names
 from planner.binding.key_query import KeyQuery, find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import REWRITES, Names
-from planner.binding.search_subquery import subquery_text, without_subqueries
 from planner.sql.dialects.names import NamedTable
 from planner.sql.limits import check_depth, check_literal_sizes
 from planner.sql.pieces import VECTOR, Edit, Piece, Slot, spliced
 from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
-from planner.sql.search_call import SearchFunction, read_call, search_function
+from planner.sql.search_call import (
+    SearchFunction,
+    read_call,
+    search_function,
+    subquery_text,
+    without_subqueries,
+)
 from planner.sql.tokens import SqlText, at_position, number_parameters, quote, tokenize
 
 __all__ = ["BoundStatement", "KeyQuery", "NameResolver", "StatementKind", "TableReference", "bind"]

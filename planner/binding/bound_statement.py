@@ -13,15 +13,26 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.determinism import calls_unstable
 from planner.binding.key_query import KeyQuery
+from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import bindable, plain_value, sql_literal
 from planner.sql.as_of import AsOf
 from planner.sql.pieces import VECTOR, Piece, Slot
 from planner.sql.references import QUERY_STARTS
-from planner.sql.search_call import SearchCall
+from planner.sql.search_call import QueryVectors, SearchCall
 from planner.sql.tokens import SqlText, at_position
 
-__all__ = ["BoundStatement", "StatementKind", "TableReference", "VectorsStatement", "statement_kind"]
+__all__ = [
+    "BoundStatement",
+    "StatementKind",
+    "TableReference",
+    "VectorsStatement",
+    "check_vectors",
+    "query_vectors",
+    "statement_kind",
+]
 
+MAX_QUERIES = 10_000
+"""More queries than this are asked by mistake."""
 # Functions may be called without parentheses only if their names begin so.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -55,10 +66,48 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True)
 class VectorsStatement:
-    """A statement whose rows are searched for; `ordinals` are its parameters in the statement around it."""
+    """A statement whose rows are searched for; `ordinals` are its parameters in the statement around it.
+
+        lance_vector_search('items', 'vec', (SELECT vec FROM items WHERE id = $1), k => 10)
+
+    It runs before the search is planned. Each of its rows is a query, numbered by `query_index` in the order
+    of the rows.
+    """
 
     statement: BoundStatement
     ordinals: tuple[int, ...]
+
+
+def check_vectors(function: str, schema: pa.Schema) -> None:
+    """Refuse a subquery whose rows are no vectors.
+
+    Raises:
+        InvalidInputError: it has not one column, of lists of numbers.
+    """
+    if len(schema) != 1 or not is_vector_type(schema.field(0).type):
+        shown = ", ".join(f"{field.name} {field.type}" for field in schema)
+        raise InvalidInputError(
+            f"{function}: the subquery must give one column, of vectors; it gives {shown}"
+        )
+
+
+def query_vectors(function: str, found: pa.Table) -> QueryVectors:
+    """The vectors that a subquery gave, one a row.
+
+    Raises:
+        InvalidInputError: they are no vectors, too many, or one of them is NULL.
+    """
+    check_vectors(function, found.schema)
+    if found.num_rows > MAX_QUERIES:
+        msg = (
+            f"{function}: the subquery gives {found.num_rows} vectors, and at most {MAX_QUERIES} are searched"
+        )
+        raise InvalidInputError(f"{msg} for at a time: add a LIMIT")
+    vectors = found.column(0)
+    if vectors.null_count:
+        msg = f"{function}: the subquery gives a vector that is NULL: leave it out by WHERE vec IS NOT NULL"
+        raise InvalidInputError(msg)
+    return QueryVectors(map(tuple, vectors.to_pylist()))
 
 
 @dataclass(frozen=True)

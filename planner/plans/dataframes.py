@@ -17,8 +17,7 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import LanceGatewayError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.binding.bind import StatementKind, bind
-from planner.binding.bound_statement import BoundStatement, TableReference
-from planner.binding.search_subquery import check_vectors, query_vectors
+from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, query_vectors
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
