@@ -23,7 +23,7 @@ from planner.binding.bound_statement import (
     VectorsStatement,
     statement_kind,
 )
-from planner.binding.distance_operators import vector_names
+from planner.binding.distance_operators import SPLIT_OPERATORS, vector_names
 from planner.binding.key_query import KeyQuery, find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import REWRITES, Names
@@ -141,7 +141,8 @@ class _Binder:
     def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
         """Splices one text; inside a view (a trail of names) the origin of all is where the view is named."""
         names, tokens = self.names, text.tokens
-        words = frozenset(text.words).union(map(str.upper, text.names.values()))
+        split = (one for one in SPLIT_OPERATORS if one in text.sql)
+        words = frozenset(text.words).union(map(str.upper, text.names.values()), split)
         found = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )

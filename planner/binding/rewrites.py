@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.binding.distance_operators import called_distances, distance_edits
-from planner.bridge.distance_functions import DISTANCES
+from planner.binding.distance_operators import DISTANCE_WORDS, called_distances, distance_edits
 from planner.sql.pieces import Edit
 from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_columns
 from planner.sql.rewrites.extremes import mended_extremes
@@ -76,7 +75,7 @@ REWRITES: Final = (
     ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
     Rewrite(
-        frozenset({"<", "<->", "<=>", "::", *(name.upper() for name in DISTANCES)}),
+        DISTANCE_WORDS,
         _distances,
     ),
     Rewrite(
