@@ -236,14 +236,15 @@ class QueryEngine(QueryPlanner):
         Raises:
             LanceGatewayError: what is wrong with it.
         """
-        found = self._plans.get(PreparedFor(sql, settings, access), promised)
+        key = PreparedFor(sql, settings, access)
+        found = self._plans.get(key, promised)
         if found is not None:
             return found
         write = self._writes.get(self, sql, settings, access)
         if write is None:
             write = prepare_write(self, sql, settings, access)
             if write is None:
-                return self._planned(sql, settings, access, promised)
+                return self._planned(key, promised)
             if Shortcut.KEPT_WRITES in settings.shortcuts:
                 self._writes.put(sql, settings, access, write)
         if promised is not None and promised != write.digest:

@@ -60,7 +60,7 @@ class Keys(Listings):
         if not is_named(command, "catalog", CATALOG) or not is_named(command, "db_schema", SCHEMA):
             return []
         try:
-            key = self._engine.visible(call.access).primary_key(command.table)
+            key = self._engine.visible(call.access).table(command.table).primary_key
         except NotFoundError:
             return []
         return [

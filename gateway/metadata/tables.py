@@ -122,10 +122,12 @@ class Metadata(Listings):
     def _table_columns(self, catalog: VisibleCatalog, name: str) -> pa.Schema:
         """As the table declares them: NOT NULL, too, where Lance must be able to store NULL."""
         table = catalog.table(name)
-        required = table.required_columns(table.base())
-        declared = table.declared_schema()
+        required = table.required_columns
         return pa.schema(
-            [field.with_nullable(field.nullable and field.name not in required) for field in declared]
+            [
+                field.with_nullable(field.nullable and field.name not in required)
+                for field in table.declared_schema
+            ]
         )
 
     def _takes_rows(self, catalog: VisibleCatalog, name: str) -> bool:
@@ -133,7 +135,7 @@ class Metadata(Listings):
         if self._engine.catalog.writing is None or not catalog.access.may_write(name):
             return False
         table = catalog.table(name)
-        return table.access.is_unrestricted and table.base().details is not None
+        return table.access.is_unrestricted and table.base.details is not None
 
     def _view_schema(self, name: str, call: Call) -> pa.Schema:
         return self._engine.prepare(f"SELECT * FROM {quote(name)}", access=call.access).schema  # noqa: S608 - quoted

@@ -25,8 +25,8 @@ from execnodes import ExecNode, MetricsSet
 from gateway.execution.running_queries import Query, QueryObserver, QueryState
 from gateway.observability.logs import current_statement, shortened, shown_session
 from gateway.observability.rpcs import RpcObserver
-from planner.access.rights import Access
-from planner.engine import PreparedQuery, QueryEngine, SessionSettings
+from planner.engine import PreparedQuery, QueryEngine
+from planner.plans.query_planner import PreparedFor
 from planner.tables.state.catalog import Catalog
 
 _SERVICE = "lance-gateway"
@@ -228,12 +228,10 @@ class TracedEngine(QueryEngine):
         super().__init__(catalog, partitions=partitions, memory_bytes=memory_bytes)
         self._tracing = tracing
 
-    def _planned(
-        self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
-    ) -> PreparedQuery:
+    def _planned(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
         planned = super()._planned
-        shown = statement if isinstance(statement, str) else "a Substrait plan"
-        return self._tracing.planned(shown, lambda: planned(statement, settings, access, promised))
+        shown = key.statement if isinstance(key.statement, str) else "a Substrait plan"
+        return self._tracing.planned(shown, lambda: planned(key, promised))
 
 
 def _nanoseconds(moment: datetime | None) -> int | None:

@@ -23,22 +23,22 @@ class TableAccess:
             shows all rows.
         masks: column -> SQL expression over the row's true values that stands in for the column.
         hidden_columns: columns that do not exist for the principal.
+        is_unrestricted: whether all rows and columns are shown as they are.
     """
 
     row_filter: str | None = None
     masks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     hidden_columns: frozenset[str] = frozenset()
+    is_unrestricted: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "is_unrestricted", self.row_filter is None and not self.masks and not self.hidden_columns
+        )
         for column in self.masks:
             if column in self.hidden_columns:
                 msg = f"column {column!r} is both masked and hidden: choose one"
                 raise InvalidInputError(msg)
-
-    @property
-    def is_unrestricted(self) -> bool:
-        """Whether all rows and columns are shown as they are."""
-        return self.row_filter is None and not self.masks and not self.hidden_columns
 
 
 UNRESTRICTED = TableAccess()

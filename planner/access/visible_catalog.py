@@ -6,6 +6,7 @@ import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Protocol
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from memwal.creating import not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
-from planner.access.rights import Access, TableAccess
+from planner.access.rights import UNRESTRICTED, Access, FullAccess, TableAccess
 from planner.access.table_policy import TablePolicy, plan_policy
 from planner.sql.as_of import AsOf
 from planner.sql.tokens import fold
@@ -52,9 +53,11 @@ class SystemTable(Protocol):
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class SecuredTable:
     """A table handle that can't be used without its restrictions.
+
+    It keeps the version that it finds; a newer one is found with a handle of a later catalog.
 
     Args:
         table: in the catalog.
@@ -69,8 +72,9 @@ class SecuredTable:
         """In the catalog."""
         return self.table.name
 
+    @cached_property
     def base(self) -> BaseTable:
-        """The newest version of the base table; see `Table.base`."""
+        """The version of the base table that was the newest when this was first asked for."""
         return self.table.base()
 
     def policy(self, base: BaseTable) -> TablePolicy | None:
@@ -88,42 +92,54 @@ class SecuredTable:
             logger.error("the access policy of table %r can't be applied: %s", self.name, error)  # noqa: TRY400
             raise misfit(self.name) from None
 
-    def visible_schema(self, base: BaseTable) -> pa.Schema:
-        """Columns of this version that exist for the principal.
+    @cached_property
+    def visible_schema(self) -> pa.Schema:
+        """Columns that exist for the principal.
 
         Raises:
             PreconditionError: see `policy`.
         """
-        policy = self.policy(base)
-        return base.schema if policy is None else policy.schema
+        policy = self.policy(self.base)
+        return self.base.schema if policy is None else policy.schema
 
+    @cached_property
     def declared_schema(self) -> pa.Schema:
-        """Visible columns of the newest version, as the table declares them.
+        """Visible columns, as the table declares them.
 
         Raises:
             PreconditionError: see `policy`.
         """
-        base = self.base()
-        declared: pa.Schema = base.dataset.schema
-        policy = self.policy(base)
+        declared: pa.Schema = self.base.dataset.schema
+        policy = self.policy(self.base)
         if policy is None:
             return declared
-        keyed = self.primary_key() == base.primary_key
+        keyed = self.primary_key == self.base.primary_key
         fields = [declared.field(name) for name in policy.schema.names]
         # What is not a key to the principal is not declared as part of one either.
         return pa.schema(fields if keyed else [field.remove_metadata() for field in fields])
 
-    def required_columns(self, base: BaseTable) -> frozenset[str]:
-        """Columns of this version in which NULL is refused; none where a policy restricts what is shown."""
+    @property
+    def required_columns(self) -> frozenset[str]:
+        """Columns in which NULL is refused; none where a policy restricts what is shown."""
         if not self.access.is_unrestricted:
             return frozenset()
-        return frozenset(not_null_columns(base.dataset.schema))
+        return frozenset(not_null_columns(self.base.dataset.schema))
 
+    @property
     def primary_key(self) -> tuple[str, ...]:
         """Key columns, in key order; () unless all of them are shown, with their true values."""
-        key = self.base().primary_key
+        key = self.base.primary_key
         concealed = self.access.hidden_columns | self.access.masks.keys()
         return () if concealed.intersection(key) else key
+
+    def is_like(self, other: SecuredTable) -> bool:
+        """Whether a statement that was prepared with the other handle would be prepared alike with this."""
+        one, another = self.base, other.base
+        return one is another or (
+            one.place == another.place
+            and one.schema.equals(another.schema)
+            and one.primary_key == another.primary_key
+        )
 
 
 def check_table_access(table: Table, access: TableAccess) -> None:
@@ -150,7 +166,8 @@ class VisibleCatalog:
     """What a principal's statements and metadata requests resolve their names with.
 
     A table or view without a grant is absent in every respect; a table with one is handed out together with
-    what may be seen of it.
+    what may be seen of it. What was found stays found: a statement is prepared with one catalog, and each of
+    its runs has another one.
 
     Args:
         catalog: tables and views.
@@ -158,14 +175,21 @@ class VisibleCatalog:
         system: tables of the schema `system`, which show each principal the rows that concern it.
     """
 
-    __slots__ = ("_catalog", "_system", "access")
+    __slots__ = ("_catalog", "_found", "_system", "access", "views")
 
     def __init__(
         self, catalog: Catalog, access: Access, system: Mapping[str, SystemTable] = MappingProxyType({})
     ) -> None:
         self._catalog = catalog
         self._system = system
+        self._found: dict[tuple[str, AsOf | None], SecuredTable] = {}
+        self.views: dict[str, str] = {}
+        """The views that were found, and what they say."""
         self.access = access
+
+    def anew(self) -> VisibleCatalog:
+        """The same catalog for the same principal, of which nothing was found yet."""
+        return VisibleCatalog(self._catalog, self.access, self._system)
 
     def table_names(self) -> tuple[str, ...]:
         """Tables with a grant, sorted."""
@@ -180,8 +204,23 @@ class VisibleCatalog:
         return self._granted(self._catalog.names())
 
     def has_table(self, name: str) -> bool:
-        """Whether a table of that name exists for the principal."""
-        return self.access.of(name) is not None and self._catalog.has_table(name)
+        """Whether a table of that name exists for the principal; it need not be one that can be read."""
+        return self._rights(name) is not None and self._catalog.has_table(name)
+
+    def find(self, name: str) -> SecuredTable | None:
+        """The table of that name in its newest version; None where there is none for the principal.
+
+        Raises:
+            LanceGatewayError: it can't be read.
+        """
+        found = self._found.get((name, None))
+        if found is None:
+            access = self._rights(name)
+            if access is None or not self._catalog.has_table(name):
+                return None
+            found = self._found[name, None] = SecuredTable(self._catalog.table(name), access)
+        _ = found.base
+        return found
 
     def table(self, name: str, as_of: AsOf | None = None) -> SecuredTable:
         """The table of that name.
@@ -195,41 +234,23 @@ class VisibleCatalog:
                 past of it.
             PreconditionError: a policy applies that does not fit the past.
         """
-        access = self.access.of(name)
+        known = self._found.get((name, as_of))
+        if known is not None:
+            return known
+        access = self._rights(name)
         try:
             found = None if access is None else self._catalog.table(name)
         except NotFoundError:  # it lists tables without a grant
             found = None
         if access is None or found is None:
             raise unknown_table(name, self.names())
-        if as_of is None:
-            return SecuredTable(found, access)
-        past = self._catalog.past.find(found, as_of)
-        if not access.is_unrestricted:
-            check_past_access(found.base(), past.base())
-        return SecuredTable(past, access)
-
-    def past_schema(self, name: str, as_of: AsOf) -> pa.Schema:
-        """Visible columns that a table had, as it declared them.
-
-        Raises:
-            NotFoundError: there is no such table for this principal, or no such past of it.
-            PreconditionError: a policy applies that does not fit the past.
-        """
-        return self.table(name, as_of).declared_schema()
-
-    def table_schema(self, name: str) -> pa.Schema:
-        """Visible columns of a table, as it declares them.
-
-        Raises:
-            NotFoundError: there is no such table for this principal.
-            PreconditionError: the policy does not fit the table.
-        """
-        return self.table(name).declared_schema()
-
-    def primary_key(self, name: str) -> tuple[str, ...]:
-        """Key columns in key order; () unless all of them are shown, with their true values."""
-        return self.table(name).primary_key()
+        if as_of is not None:
+            past = self._catalog.past.find(found, as_of)
+            if not access.is_unrestricted:
+                check_past_access(found.base(), past.base())
+            found = past
+        secured = self._found[name, as_of] = SecuredTable(found, access)
+        return secured
 
     def view_sql(self, name: str) -> str | None:
         """The SELECT behind a view; None where there is no view of that name for the principal.
@@ -237,13 +258,41 @@ class VisibleCatalog:
         Raises:
             PreconditionError: the policy restricts rows or columns of the view.
         """
-        access = self.access.of(name)
-        if access is None:
-            return None
-        sql = self._catalog.view_sql(name)
-        if sql is not None:
+        access = self._rights(name)
+        sql = None if access is None else self.views.get(name) or self._catalog.view_sql(name)
+        if access is not None and sql is not None:
             check_view_access(name, access)
+            self.views[name] = sql
         return sql
+
+    def holds(self) -> bool:
+        """Whether every name that was found still means the same, and every table has the columns it had.
+
+        Raises:
+            LanceGatewayError: a table was dropped, or can't be read.
+        """
+        now = self.anew()
+        if self.views and not self.views_hold(now):
+            return False
+        for (name, as_of), known in list(self._found.items()):
+            found = now.table(name, as_of)
+            # A tag may be moved, and what an expression gives may change by itself.
+            if not (
+                found.is_like(known) if as_of is None else found.declared_schema.equals(known.declared_schema)
+            ):
+                return False
+        # The next comparison begins with the versions of this one.
+        self._found = now._found  # noqa: SLF001 - of the same class
+        return True
+
+    def views_hold(self, now: VisibleCatalog | None = None) -> bool:
+        """Whether every view that was found says what it said.
+
+        Args:
+            now: what is found now; None finds it.
+        """
+        now = now or self.anew()
+        return all(now.view_sql(name) == sql and not now.has_table(name) for name, sql in self.views.items())
 
     def system_tables(self) -> tuple[str, ...]:
         """Tables of the schema `system`, sorted."""
@@ -254,7 +303,10 @@ class VisibleCatalog:
         return self._system[name]
 
     def _granted(self, names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if self.access.of(name) is not None)
+        return tuple(name for name in names if self._rights(name) is not None)
+
+    def _rights(self, name: str) -> TableAccess | None:
+        return UNRESTRICTED if type(self.access) is FullAccess else self.access.of(name)
 
 
 def check_view_access(name: str, access: TableAccess) -> None:

@@ -6,21 +6,33 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.transforms.determinism import calls_unstable
 from planner.binding.key_query import KeyQuery
+from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.parameter_types import bindable, plain_value, sql_literal
 from planner.sql.as_of import AsOf
 from planner.sql.pieces import VECTOR, Piece, Slot
 from planner.sql.references import QUERY_STARTS
-from planner.sql.search_call import SearchCall
+from planner.sql.search_call import QueryVectors, SearchCall
 from planner.sql.tokens import SqlText, at_position
 
-__all__ = ["BoundStatement", "StatementKind", "TableReference", "VectorsStatement", "statement_kind"]
+__all__ = [
+    "BoundStatement",
+    "StatementKind",
+    "TableReference",
+    "VectorsStatement",
+    "check_vectors",
+    "query_vectors",
+    "statement_kind",
+]
 
+MAX_QUERIES = 10_000
+"""More queries than this are asked by mistake."""
 # Functions may be called without parentheses only if their names begin so.
 _CALL = re.compile(r"\(|\b(?:current|local|session|user)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -54,13 +66,51 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True)
 class VectorsStatement:
-    """A statement whose rows are searched for; `ordinals` are its parameters in the statement around it."""
+    """A statement whose rows are searched for; `ordinals` are its parameters in the statement around it.
+
+        lance_vector_search('items', 'vec', (SELECT vec FROM items WHERE id = $1), k => 10)
+
+    It runs before the search is planned. Each of its rows is a query, numbered by `query_index` in the order
+    of the rows.
+    """
 
     statement: BoundStatement
     ordinals: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+def check_vectors(function: str, schema: pa.Schema) -> None:
+    """Refuse a subquery whose rows are no vectors.
+
+    Raises:
+        InvalidInputError: it has not one column, of lists of numbers.
+    """
+    if len(schema) != 1 or not is_vector_type(schema.field(0).type):
+        shown = ", ".join(f"{field.name} {field.type}" for field in schema)
+        raise InvalidInputError(
+            f"{function}: the subquery must give one column, of vectors; it gives {shown}"
+        )
+
+
+def query_vectors(function: str, found: pa.Table) -> QueryVectors:
+    """The vectors that a subquery gave, one a row.
+
+    Raises:
+        InvalidInputError: they are no vectors, too many, or one of them is NULL.
+    """
+    check_vectors(function, found.schema)
+    if found.num_rows > MAX_QUERIES:
+        msg = (
+            f"{function}: the subquery gives {found.num_rows} vectors, and at most {MAX_QUERIES} are searched"
+        )
+        raise InvalidInputError(f"{msg} for at a time: add a LIMIT")
+    vectors = found.column(0)
+    if vectors.null_count:
+        msg = f"{function}: the subquery gives a vector that is NULL: leave it out by WHERE vec IS NOT NULL"
+        raise InvalidInputError(msg)
+    return QueryVectors(map(tuple, vectors.to_pylist()))
+
+
+@dataclass(frozen=True)
 class BoundStatement:
     """A statement whose names are resolved.
 
@@ -68,6 +118,10 @@ class BoundStatement:
     number of values that `render` needs, `key_query` the same statement as a point lookup where it is one,
     `system_tables` those of the schema `system` that it names, `distances` the distance functions that it
     calls, `vectors` long constants that do not stand in its text: $vector_1 is the first one.
+
+    `lists_tables` tells whether it reads what DataFusion knows of all tables and views, `asks_first` whether
+    other statements run before it is planned, since they give it vectors to search for, and `is_mended`
+    whether the text for DataFusion says something in other words, which name columns otherwise.
     """
 
     sql: str
@@ -79,8 +133,18 @@ class BoundStatement:
     system_tables: frozenset[str] = frozenset()
     distances: frozenset[str] = frozenset()
     vectors: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    lists_tables: bool = field(init=False, repr=False)
+    asks_first: bool = field(init=False, repr=False)
+    is_mended: bool = field(init=False, repr=False)
 
-    @property
+    def __post_init__(self) -> None:
+        texts = (piece.text.lower() for piece in self._pieces if isinstance(piece, Piece))
+        lists = self.kind is StatementKind.SHOW or any("information_schema" in text for text in texts)
+        object.__setattr__(self, "lists_tables", lists)
+        object.__setattr__(self, "asks_first", any(one.vectors is not None for one in self.references))
+        object.__setattr__(self, "is_mended", any(piece.mend for piece in self._pieces))
+
+    @cached_property
     def is_constant(self) -> bool:
         """Whether every run certainly gives the same rows: no table is read and nothing is called."""
         return (
@@ -90,29 +154,17 @@ class BoundStatement:
             and not self.changes_by_itself
         )
 
-    @property
-    def lists_tables(self) -> bool:
-        """Whether the statement reads what DataFusion knows of all tables and views."""
-        return self.kind is StatementKind.SHOW or any(
-            "information_schema" in piece.text.lower() for piece in self._pieces if isinstance(piece, Piece)
-        )
-
-    @property
+    @cached_property
     def is_fixed(self) -> bool:
         """Whether the text for DataFusion is the same for every run, and means the same at any time."""
         if any(isinstance(piece, Slot) for piece in self._pieces):
             return False
         return not self.changes_by_itself
 
-    @property
+    @cached_property
     def changes_by_itself(self) -> bool:
         """Whether the statement calls what differs from run to run; a column of such a name counts, too."""
         return calls_unstable(_WORD.findall(self.render()))
-
-    @property
-    def asks_first(self) -> bool:
-        """Whether other statements run before it is planned, since they give it vectors to search for."""
-        return any(reference.vectors is not None for reference in self.references)
 
     def argument_types(self, types: Sequence[pa.DataType]) -> tuple[pa.DataType, ...]:
         """The types of parameters, where some are arguments of search functions.
@@ -139,7 +191,7 @@ class BoundStatement:
         """
         return "".join(text for text, _ in self._render(parameters))
 
-    @property
+    @cached_property
     def constants(self) -> dict[str, pa.Scalar]:
         """The values of `vectors` by their names."""
         kind = pa.list_(pa.float64())
@@ -147,11 +199,6 @@ class BoundStatement:
             f"{VECTOR}{number}": pa.scalar(vector, kind)
             for number, vector in enumerate(self.vectors, start=1)
         }
-
-    @property
-    def is_mended(self) -> bool:
-        """Whether the text for DataFusion says something in other words, which name columns otherwise."""
-        return any(piece.mend for piece in self._pieces)
 
     @property
     def as_written(self) -> BoundStatement:

@@ -12,7 +12,6 @@ equal, or both NULL.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 
 from memwal.errors import InvalidInputError
@@ -21,7 +20,7 @@ from planner.sql.pieces import Edit
 from planner.sql.tokens import STRING, SqlText
 from planner.sql.vector_text import array_text, read_vector
 
-__all__ = ["called_distances", "distance_edits", "vector_names"]
+__all__ = ["DISTANCE_WORDS", "SPLIT_OPERATORS", "called_distances", "distance_edits", "vector_names"]
 
 _OPERATORS = {
     "<->": Distance.L2,
@@ -31,15 +30,17 @@ _OPERATORS = {
     "<~>": Distance.HAMMING,
 }
 _WHOLE = frozenset({"<->", "<=>"})
-"""Those that are one token; the others are three."""
+"""Those that are one token."""
+SPLIT_OPERATORS = frozenset(_OPERATORS) - _WHOLE
+"""Those that are three tokens."""
 _NULL_SAFE = "<=>"
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _VECTOR_TYPES = frozenset({"VECTOR", "HALFVEC"})
+DISTANCE_WORDS = frozenset(_OPERATORS) | _VECTOR_TYPES | {name.upper() for name in DISTANCES}
+"""A statement without any of these has nothing for us."""
 _TYPED_PARAMETER = ("CAST(", " AS DOUBLE[])")
 _LONG = 16
 """So long vectors don't stand in the text for DataFusion, which is slow to read them and names columns so."""
-# Statements without any of these have nothing for us.
-_HINT = re.compile(r"<->|<=>|<#>|<\+>|<~>|distance|product|similarity|\bvector\b|halfvec", re.IGNORECASE)
 # What may stand before an operand: words behind which an expression begins, and marks.
 _BEFORE = frozenset(
     {"", "(", "[", ",", "=", "<", ">", "<=", ">=", "<>", "!=", "=>", ":=", ":"}
@@ -55,8 +56,6 @@ _NOT_BEHIND = frozenset(
 
 def called_distances(text: SqlText) -> Iterator[str]:
     """The names of distance functions that a statement calls, and those of its operators."""
-    if _HINT.search(text.sql) is None:
-        return
     for i, word in enumerate(text.words):
         operator = _operator(text, i)
         if operator is not None:
@@ -124,8 +123,6 @@ class _Rewriting:
 
     def edits(self) -> Iterator[Edit]:
         words = self._words
-        if _HINT.search(self._text.sql) is None:
-            return
         operators = [
             (i, operator)
             for i in range(len(words))

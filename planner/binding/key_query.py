@@ -169,7 +169,7 @@ class _Reader:
             after += self._words[after] == "AS"
             if after not in self._names:
                 return None
-            self._qualifiers = {(), (self._text.name(after),)}
+            self._qualifiers = {(), (self._names[after],)}
         selected: list[tuple[str, str]] = []
         while True:
             if self.take("*"):
@@ -228,18 +228,18 @@ class _Reader:
         if self.at not in self._names or (not explicit and self._words[self.at] in _CLAUSE_STARTS):
             return None
         self.at += 1
-        return self._text.name(self.at - 1)
+        return self._names[self.at - 1]
 
     def _column(self, *, star: bool = False) -> str | None:
         """A possibly qualified column of the table; "*" for `t.*` where that is allowed."""
-        text, words = self._text, self._words
+        words = self._words
         if self.at not in self._names:
             return None
-        parts = [text.name(self.at)]
+        parts = [self._names[self.at]]
         i = self.at
         while words[i + 1] == "." and (i + 2 in self._names or (star and words[i + 2] == "*")):
             i += 2
-            parts.append("*" if words[i] == "*" else text.name(i))
+            parts.append("*" if words[i] == "*" else self._names[i])
         *qualifiers, name = parts
         if tuple(qualifiers) not in self._qualifiers or (name not in self._columns and words[i] != "*"):
             return None

@@ -13,17 +13,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.binding.distance_operators import distance_edits
-from planner.bridge.distance_functions import DISTANCES
+from planner.binding.distance_operators import DISTANCE_WORDS, called_distances, distance_edits
 from planner.sql.pieces import Edit
 from planner.sql.rewrites.clauses import escaped_likes, fetched_rows, recursive_columns
 from planner.sql.rewrites.extremes import mended_extremes
 from planner.sql.rewrites.quantified_comparisons import quantified_comparisons
 from planner.sql.rewrites.scalar_totals import scalar_totals
 from planner.sql.rewrites.separate_lists import separate_lists
-from planner.sql.tokens import QUOTED, SqlText
+from planner.sql.tokens import SqlText
 
-__all__ = ["REWRITES", "Names", "Rewrite", "rewrite"]
+__all__ = ["REWRITES", "Names", "Rewrite"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,7 @@ class Names:
         vectors: tells the columns that hold vectors.
         keep: remembers a long vector, and tells what stands for it in the text.
         replaced: ranges of tokens, first and last, that something else is put in place of.
+        distances: takes the names of the distance functions that are called.
     """
 
     relations: Collection[str]
@@ -45,6 +45,7 @@ class Names:
     vectors: Callable[[], frozenset[str]]
     keep: Callable[[list[float]], str]
     replaced: Sequence[tuple[int, int]]
+    distances: set[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,17 @@ class Rewrite:
     """A way to say a part of a statement otherwise.
 
     Attributes:
-        words: a text without any of them has no such part.
+        words: a text without any of them, quoted or not, has no such part, and is not handed over.
         edits: tells what is said in its place.
     """
 
     words: frozenset[str]
     edits: Callable[[SqlText, Names], Iterator[Edit]]
+
+
+def _distances(text: SqlText, names: Names) -> Iterator[Edit]:
+    names.distances.update(called_distances(text))
+    return distance_edits(text, names.vectors, names.keep, names.replaced)
 
 
 REWRITES: Final = (
@@ -70,23 +76,11 @@ REWRITES: Final = (
     ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
     Rewrite(
-        frozenset({"<", "<->", "<=>", "::", QUOTED, *(name.upper() for name in DISTANCES)}),
-        lambda text, names: distance_edits(text, names.vectors, names.keep, names.replaced),
+        DISTANCE_WORDS,
+        _distances,
     ),
     Rewrite(frozenset({"COUNT", "CASE", "COALESCE", "NVL", "IFNULL"}), lambda text, _: scalar_totals(text)),
     Rewrite(
         frozenset({"MIN", "MAX", "COUNT", "SUM"}), lambda text, names: mended_extremes(text, names.numbers)
     ),
 )
-
-
-def rewrite(text: SqlText, names: Names) -> Iterator[Edit]:
-    """Yield the edits of all rewrites that a statement needs.
-
-    Raises:
-        LanceGatewayError: what a rewrite refuses.
-    """
-    words = frozenset(text.words)
-    for one in REWRITES:
-        if not words.isdisjoint(one.words):
-            yield from one.edits(text, names)

@@ -17,10 +17,23 @@ from functools import cache
 from datafusion import DataFrame, lit
 from datafusion import functions as f
 from datafusion.expr import Aggregate, Projection, SubqueryAlias, TableScan
+from datafusion.plan import LogicalPlan
 
 from planner.bridge.plan_reading import without_aliases
 
-__all__ = ["DirectShape", "direct_shape"]
+__all__ = ["DirectShape", "OptimizedOnce", "direct_shape"]
+
+
+class OptimizedOnce(DataFrame):
+    """A planned statement that all who look at its optimised plan look at in the same state."""
+
+    _optimized: LogicalPlan | None = None
+
+    def optimized_logical_plan(self) -> LogicalPlan:
+        """See `DataFrame.optimized_logical_plan`."""
+        if self._optimized is None:
+            self._optimized = super().optimized_logical_plan()
+        return self._optimized
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
@@ -22,7 +23,21 @@ from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.results import altered, normalised
 from planner.scans.query_run import QueryRun
-from planner.scans.settings import SessionSettings
+from planner.scans.settings import SessionSettings, Shortcut
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one run was asked for, and what its names mean."""
+
+    parameters: tuple[pa.Scalar, ...]
+    settings: SessionSettings
+    control: RunControl
+    catalog: VisibleCatalog
+
+    def allows(self, *shortcuts: Shortcut) -> bool:
+        """Whether its session has all of these on."""
+        return self.settings.shortcuts.issuperset(shortcuts)
 
 
 class CheckedQuery:
@@ -31,6 +46,7 @@ class CheckedQuery:
     Attributes:
         sql: as given.
         schema: of the result, without view types and dictionaries; exactly what a run streams.
+        catalog: the tables and views that the statement was checked against.
         parameter_schema: one nullable field per parameter, "$1", "$2", ...
 
     Args:
@@ -50,7 +66,7 @@ class CheckedQuery:
         self._frames = frames
         self._bound = bound
         self._settings = settings
-        self._catalog = catalog
+        self.catalog = catalog
         self._planned: list[tuple[float, DataFrame, QueryRun]] = []
         """What preparing has planned already, and when; a run that soon follows uses it up."""
         run = frames.run(settings, RunControl())
@@ -71,7 +87,8 @@ class CheckedQuery:
             frame = frames.plan(bound, run, nulls, catalog, typing=True)
         elif bound.kind is not StatementKind.EXPLAIN_ANALYZE and not asks_first:
             self._planned.append((time.monotonic(), frame, run))
-        self.schema = normalised(frames.schema(frame), settings.type_set)
+        self._types = settings.type_set
+        self.schema = normalised(frames.schema(frame), self._types)
         self.parameter_schema = pa.schema(
             [pa.field(f"${index}", kind) for index, kind in enumerate(types, start=1)]
         )
@@ -84,8 +101,9 @@ class CheckedQuery:
     @cached_property
     def serialized_parameter_schema(self) -> bytes:
         """`parameter_schema` as an encapsulated IPC message, in the types in which the client binds."""
-        types = self._settings.type_set
-        fields = [pa.field(field.name, bindable_type(field.type, types)) for field in self.parameter_schema]
+        fields = [
+            pa.field(field.name, bindable_type(field.type, self._types)) for field in self.parameter_schema
+        ]
         return bytes(pa.schema(fields).serialize())
 
     @cached_property
@@ -96,13 +114,13 @@ class CheckedQuery:
     @property
     def access(self) -> Access:
         """For whom the statement was prepared; nobody else may run it."""
-        return self._catalog.access
+        return self.catalog.access
 
     @property
     def reads_only_system(self) -> bool:
         """Whether an administrator looks on: the statement reads nothing but the schema `system`."""
         is_about_us = bool(self._bound.system_tables) and not self._bound.references
-        return is_about_us and self._catalog.access.is_admin
+        return is_about_us and self.catalog.access.is_admin
 
     @property
     def is_repeatable(self) -> bool:
@@ -122,14 +140,27 @@ class CheckedQuery:
         """
         query = self._bound.key_query
         values = typed_values(parameters, self.parameter_schema)
-        return None if query is None else query.keys(values, self._catalog.table(query.table).base().schema)
+        if query is None:
+            return None
+        return query.keys(values, self.catalog.anew().table(query.table).base.schema)
+
+    def _task(
+        self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
+    ) -> Task:
+        values = typed_values(parameters, self.parameter_schema)
+        return Task(values, settings or self._settings, control or RunControl(), self.catalog.anew())
 
     def _replanned(
-        self, run: QueryRun, parameters: Sequence[pa.Scalar], *, pushdown: bool = True
+        self,
+        run: QueryRun,
+        parameters: Sequence[pa.Scalar],
+        catalog: VisibleCatalog,
+        *,
+        pushdown: bool = True,
     ) -> DataFrame:
         """The statement over its tables as they are now, which may no longer have its columns."""
         try:
-            frame = self._frames.plan(self._bound, run, parameters, self._catalog, pushdown=pushdown)
+            frame = self._frames.plan(self._bound, run, parameters, catalog, pushdown=pushdown)
         except InvalidInputError as error:
             if all(columns == self._columns.get(one, columns) for one, columns in run.columns.items()):
                 raise
@@ -138,5 +169,5 @@ class CheckedQuery:
         return frame
 
     def _check(self, schema: pa.Schema) -> None:
-        if not normalised(schema, self._settings.type_set).equals(self.schema):
+        if not normalised(schema, self._types).equals(self.schema):
             raise altered(self.sql)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -16,23 +17,21 @@ from datafusion.plan import LogicalPlan
 from memwal.errors import LanceGatewayError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.binding.bind import StatementKind, bind
-from planner.binding.bound_statement import BoundStatement, TableReference
-from planner.binding.search_subquery import check_vectors, query_vectors
+from planner.binding.bound_statement import BoundStatement, TableReference, check_vectors, query_vectors
 from planner.binding.substrait import Bound, BoundPlan
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
+from planner.bridge.plan_shape import OptimizedOnce
 from planner.bridge.run_control import RunControl
-from planner.plans.checks.mistaken_plans import MOVING_RULE, TOTALS, must_not_move, refuse_mistaken_plan
-from planner.plans.checks.unordered_extremes import has_unordered_extremes
+from planner.plans.checks.mistaken_plans import MOVING_RULE, TOTALS, check_plan
 from planner.plans.results import normalised, streamed, translated
 from planner.plans.system_leaf import SystemLeaf
+from planner.plans.text_plan import plan_text
 from planner.scans.query_run import QueryRun, ReadOptions
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.scans.table_leaf import DeclaredLeaf, TableLeaf
 from planner.search.nearest_leaf import NearestLeaf, tell_leaves
 from planner.search.search_scan import search_leaf
-from planner.sql.rewrites.extremes import ordered_extremes
-from planner.sql.rewrites.separate_lists import separated
 from planner.sql.search_call import SearchCall
 from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA, Catalog
@@ -147,40 +146,40 @@ class Frames:
             return self._plan_of_relations(bound, run, catalog, pushdown=pushdown)
         untyped = parameters is None and bound.parameter_count > 0
         text, values = (bound.render(), {}) if untyped else bound.with_values(parameters or ())
-        sorts_whole = _UNITED_ORDER.search(text) is not None
-        context = self._context(typing=untyped, sorts_whole=sorts_whole)
-        if not moving:
-            context.remove_optimizer_rule(MOVING_RULE)
-        elif TOTALS.search(text):
-            context.remove_optimizer_rule(_EMPTYING_RULE)
+        rules = [] if moving else [MOVING_RULE]
+        if moving and TOTALS.search(text):
+            rules = [_EMPTYING_RULE]
+        united = _UNITED_ORDER.search(text) is not None
+        context = self._context(typing=untyped, sorts_whole=united, without=rules)
         leaves: dict[str, TableLeaf] = {}
+        schemas: list[pa.Schema] = []
         for reference in bound.references:
             known = None if typing or untyped else parameters or ()
             leaf = self._leaf(bound, reference, run, known, catalog)
             _register(context, reference.private_name, leaf, pushdown=pushdown)
             leaves[reference.private_name] = leaf
-            run.columns[bound.sql, reference.private_name] = leaf.schema
+            schemas.append(leaf.schema)
+            run.columns[bound.sql, reference.private_name] = schemas[-1]
         if bound.system_tables or bound.lists_tables:
             self._add_system_tables(context, run, catalog, pushdown=pushdown)
         if bound.lists_tables:
             self._describe_everything(context, run, catalog)
-        register_distances(context, bound.distances, run)
+        if bound.distances:
+            register_distances(context, bound.distances, run)
         try:
             nulls = () if typing else [name for name, value in values.items() if not value.is_valid]
-            frame = _read(context, bound, None if untyped else parameters or (), nulls)
-            if not untyped:
-                schemas = [leaf.schema for leaf in leaves.values()]
-                refuse_mistaken_plan(frame, text, schemas, lambda rule: self._without(rule, frame))
-            if moving and not (typing or untyped):
-                searches = any(reference.search is not None for reference in bound.references)
-                if must_not_move(frame, text, lambda rule: self._without(rule, frame), is_fixed=searches):
-                    return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
-            if not (typing or untyped):
-                tell_leaves(
-                    frame,
-                    leaves,
-                    None if pushdown else lambda: self.plan(bound, run, parameters, catalog),
-                )
+            frame: DataFrame = OptimizedOnce(
+                plan_text(context, bound, None if untyped else parameters or (), text, values, nulls).df
+            )
+            if untyped:
+                return frame
+            searches = any(reference.search is not None for reference in bound.references)
+            may_move, without = moving and not typing, partial(self._without, frame)
+            if check_plan(frame, text, schemas, without, may_move=may_move, is_fixed=searches):
+                return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
+            if not typing and (searches or bound.distances):
+                handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)
+                tell_leaves(frame, leaves, handing)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
         return frame
@@ -262,16 +261,14 @@ class Frames:
             for name, statement in bound.relations.items()
         }
         context = self._context(typing=False, sorts_whole=True)
-        frame = bound.frame(context, relations)
+        frame = OptimizedOnce(bound.frame(context, relations).df)
         schemas = [relation.schema() for relation in relations.values()]
-        refuse_mistaken_plan(frame, None, schemas, lambda rule: self._without(rule, frame))
-        must_not_move(frame, None, lambda rule: self._without(rule, frame), is_fixed=True)
+        check_plan(frame, None, schemas, partial(self._without, frame), may_move=True, is_fixed=True)
         return frame
 
-    def _without(self, rule: str, frame: DataFrame) -> LogicalPlan:
+    def _without(self, frame: DataFrame, rule: str) -> LogicalPlan:
         """The optimised plan of a statement, without a rule."""
-        context = self._context(typing=False, sorts_whole=False)
-        context.remove_optimizer_rule(rule)
+        context = self._context(typing=False, sorts_whole=False, without=(rule,))
         return context.create_dataframe_from_logical_plan(frame.logical_plan()).optimized_logical_plan()
 
     def _add_system_tables(
@@ -284,6 +281,7 @@ class Frames:
 
     def _describe_everything(self, context: SessionContext, run: QueryRun, catalog: VisibleCatalog) -> None:
         """Let DataFusion's information_schema list all tables and views that can be read."""
+        catalog = catalog.anew()  # What is only listed is not kept.
         for name in catalog.table_names():
             try:
                 context.register_dataset(quote(name), DeclaredLeaf(run, catalog.table(name), 1))
@@ -300,12 +298,13 @@ class Frames:
             context.register_view(quote(name), frame)
             context.deregister_table(f"{name}#view")
 
-    def _context(self, *, typing: bool, sorts_whole: bool) -> SessionContext:
+    def _context(self, *, typing: bool, sorts_whole: bool, without: Sequence[str] = ()) -> SessionContext:
         """A context of the statement's own.
 
         Args:
             typing: whether the plan is to tell the types of parameters, those in subqueries too.
             sorts_whole: whether rows are sorted in one partition.
+            without: rules of the optimiser to leave out, besides those that are wrong.
         """
         config = (
             SessionConfig()
@@ -333,7 +332,7 @@ class Frames:
         if self._memory_bytes is not None:
             runtime = RuntimeEnvBuilder().with_fair_spill_pool(self._memory_bytes)
         context = SessionContext(config, runtime)
-        for rule in (*_WRONG_RULES, *(_LOSING_RULES if typing else ())):
+        for rule in (*_WRONG_RULES, *(_LOSING_RULES if typing else ()), *without):
             context.remove_optimizer_rule(rule)
         return context
 
@@ -357,50 +356,3 @@ def _register(context: SessionContext, name: str, leaf: pads.Dataset, *, pushdow
     rows = context.sql(f"SELECT * FROM {name} LIMIT {_EVERY_ROW}")  # noqa: S608 (a name of our own)
     context.deregister_table(name)
     context.register_view(name, rows)
-
-
-def _read(
-    context: SessionContext,
-    bound: BoundStatement,
-    parameters: Sequence[pa.Scalar] | None,
-    nulls: Collection[str],
-) -> DataFrame:
-    """The plan of a statement, with the names that columns have in the text as it was written.
-
-    Args:
-        context: with its tables.
-        bound: the statement.
-        parameters: their values; None leaves placeholders in place.
-        nulls: names of those that are NULL, without "$".
-    """
-
-    def planned(statement: BoundStatement, *, ordered: bool = False) -> DataFrame:
-        if parameters is None:
-            return context.sql(statement.render())
-        text, values = statement.with_values(parameters)
-        text = ordered_extremes(text) if ordered else text
-        return context.sql(separated(text, nulls) if nulls else text, param_values=values or None)
-
-    chosen = bound
-    try:
-        frame = planned(bound)
-        if bound.is_mended:
-            frame.optimized_logical_plan()  # finds types that don't fit
-    except Exception as error:
-        if not bound.is_mended:
-            raise
-        chosen = bound.as_written
-        try:
-            frame = planned(chosen)
-        except Exception:  # noqa: BLE001 - the first error knows its place
-            raise error from None
-    if parameters is not None and has_unordered_extremes(bound.sql, frame.logical_plan()):
-        frame = planned(chosen, ordered=True)
-    elif chosen is not bound or not bound.is_mended:
-        return frame
-    if bound.kind is StatementKind.QUERY:
-        names = planned(bound.as_written).schema().names
-        for old, new in zip(frame.schema().names, names, strict=True):
-            if old != new:
-                frame = frame.with_column_renamed(quote(old), new)
-    return frame

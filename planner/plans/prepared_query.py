@@ -5,34 +5,32 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from datafusion import DataFrame
 
 from execnodes import KeySet, MetricsSet
-from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
-from planner.access.visible_catalog import SecuredTable, VisibleCatalog
+from memwal.errors import LanceGatewayError
+from planner.access.visible_catalog import VisibleCatalog
 from planner.binding.bind import StatementKind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
-from planner.bridge.plain_types import conform, typed_values
+from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import direct_shape
 from planner.bridge.run_control import RunControl
-from planner.plans.checked_query import CheckedQuery
+from planner.plans.checked_query import Task
 from planner.plans.dataframes import Frames
 from planner.plans.results import again_if_files_vanish, altered, streamed, translated
-from planner.plans.scan_parts import OfferedParts, ScanPart, direct_batches, is_divisible, offered, part_scan
+from planner.plans.scan_parts import DividedQuery, direct_batches
 from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explained
 from planner.scans.query_run import QueryRun
-from planner.scans.scan_plan import Division
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.search.direct_search import DirectSearch, direct_search
 from planner.search.search_scan import search_leaf
 from planner.sql.search_call import SearchCall
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.snapshot import TableSnapshot
 
 MAX_CONSTANT_BYTES = 1 << 16
 MAX_PLAN_SECONDS = 1.0
@@ -58,7 +56,7 @@ class Constant:
     nbytes: int
 
 
-class PreparedQuery(CheckedQuery):
+class PreparedQuery(DividedQuery):
     """A checked statement that can run any number of times.
 
     Attributes:
@@ -97,9 +95,9 @@ class PreparedQuery(CheckedQuery):
         Raises:
             LanceGatewayError: what is wrong with the statement or its parameters.
         """
-        task = _Task(typed_values(parameters, self.parameter_schema), settings, RunControl())
+        task = self._task(parameters, settings, None)
         run = self._frames.run(settings, task.control)
-        frame = self._replanned(run, task.parameters)
+        frame = self._replanned(run, task.parameters, task.catalog)
         try:
             control.undisturbed(frame.execution_plan)
         except LanceGatewayError:
@@ -113,8 +111,8 @@ class PreparedQuery(CheckedQuery):
             except Exception as plain:
                 raise translated(plain, self._bound, run.failure) from plain
             # Without pushdown nothing tells regions apart.
-            found = self._catalog.table(table)
-            return frozenset(found.table.assignments(found.base(), settings.consistency).region_ids)
+            found = task.catalog.table(table)
+            return frozenset(found.table.assignments(found.base, settings.consistency).region_ids)
         kept = (scan.pruning.kept for scan in run.scans if scan.table.name == table)
         return frozenset(region_id for regions in kept for region_id in regions)
 
@@ -138,13 +136,14 @@ class PreparedQuery(CheckedQuery):
             InvalidInputError: too few or too many parameters, or a value of the wrong type.
             PreconditionError: a table changed its columns since the statement was prepared.
         """
-        values = typed_values(parameters, self.parameter_schema)
-        task = _Task(values, settings or self._settings, control or RunControl())
+        task = self._task(parameters, settings, control)
         if self._explains:
             return self._explain(task)
         if self.constant is not None and _CONSTANTS in task.settings.shortcuts:
             return self.constant.table.to_reader()
-        batches = again_if_files_vanish(self._started(task), lambda: self._started(task))
+        batches = again_if_files_vanish(
+            self._started(task), lambda: self._started(replace(task, catalog=self.catalog.anew()))
+        )
         if self._bound.is_constant and task.allows(Shortcut.CONSTANTS):
             batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
@@ -163,105 +162,7 @@ class PreparedQuery(CheckedQuery):
         elif first.nbytes <= MAX_CONSTANT_BYTES:
             self.constant = Constant(pa.Table.from_batches([first]), first.nbytes)
 
-    def parts(
-        self, count: int, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
-    ) -> OfferedParts | None:
-        """Divide the result, as it is now, among several readers; see `planner.plans.scan_parts`.
-
-        Args:
-            count: how many parts are wanted.
-            parameters: one value per parameter.
-            settings: of the session that asks; by default those it was prepared with.
-
-        Returns:
-            None where the statement is more than the scan of a table, or an access policy applies: it is
-            executed as a whole.
-        """
-        bound = self._bound
-        chosen = settings or self._settings
-        if count < 2 or not chosen.shortcuts.issuperset((Shortcut.PARTS, Shortcut.PUSHDOWN)):
-            return None
-        if not isinstance(bound, BoundStatement) or not is_divisible(bound):
-            return None
-        table = self._catalog.table(bound.references[0].table)
-        if not table.access.is_unrestricted:
-            return None
-        task = _Task(typed_values(parameters, self.parameter_schema), chosen, RunControl())
-        run = self._frames.run(chosen, task.control)
-        try:
-            frame = self._replanned(run, task.parameters)
-            return offered(bound, frame, run, table, count)
-        except LanceGatewayError:
-            raise
-        except Exception as error:
-            if run.failure is not None:
-                raise run.failure from error
-            # Executed as a whole, it may do without pushdown, or tell what is wrong with it.
-            return None
-
-    def reopen(self, part: ScanPart) -> TableSnapshot:
-        """Open what a part describes, for `execute_part`.
-
-        Raises:
-            UnavailableError: it is no longer there.
-        """
-        _, table = self._read_by(part)
-        return table.table.reopen(part.snapshot)
-
-    def _read_by(self, part: ScanPart) -> tuple[BoundStatement, SecuredTable]:
-        bound = self._bound
-        tables = [reference.table for reference in bound.references]
-        if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
-            msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
-            raise InvalidInputError(msg)
-        table = self._catalog.table(part.snapshot.table)
-        if not table.access.is_unrestricted:
-            # Anybody can describe a snapshot without the versions in which rows came to be hidden.
-            msg = f"an access policy applies to table {table.name!r}, which is not read in parts then"
-            raise PreconditionError(f"{msg}: run the query again")
-        return bound, table
-
-    def execute_part(
-        self,
-        part: ScanPart,
-        parameters: Sequence[pa.Scalar] = (),
-        settings: SessionSettings | None = None,
-        control: RunControl | None = None,
-        snapshot: TableSnapshot | None = None,
-    ) -> pa.RecordBatchReader:
-        """Read one part of the result; the same rows every time.
-
-        Args:
-            part: as `parts` of the same statement, with the same parameters, offered it.
-            parameters: one value per parameter.
-            settings: of this run; by default those it was prepared with.
-            control: stops the run, and tells what it reads.
-            snapshot: that the part describes, where it is still open.
-
-        Raises:
-            UnavailableError: the snapshot, or what the statement meant, is no longer there.
-        """
-        bound, table = self._read_by(part)
-        task = _Task(
-            typed_values(parameters, self.parameter_schema),
-            settings or self._settings,
-            control or RunControl(),
-        )
-        run = self._frames.run(task.settings, task.control)
-        run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
-        frame = self._replanned(run, task.parameters)
-        scan = part_scan(bound, frame, run, table, part)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            try:
-                for batch in scan.batches(part.number):
-                    yield conform(batch, self.schema)
-            except Exception as error:
-                raise translated(error, bound, run.control.error or run.failure) from error
-
-        return pa.RecordBatchReader.from_batches(self.schema, batches())
-
-    def _started(self, task: _Task) -> Iterator[pa.RecordBatch]:
+    def _started(self, task: Task) -> Iterator[pa.RecordBatch]:
         """Planned, and read lazily."""
         batches = self._lookup(task)
         if batches is None:
@@ -270,13 +171,13 @@ class PreparedQuery(CheckedQuery):
             batches = self._batches(*self._plan(task), task)
         return batches
 
-    def _lookup(self, task: _Task) -> Iterator[pa.RecordBatch] | None:
+    def _lookup(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
         query = self._bound.key_query
         if query is None or not task.allows(Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS):
             return None
-        table = self._catalog.table(query.table)
-        base = table.base()
+        table = task.catalog.table(query.table)
+        base = table.base
         keys = query.keys(task.parameters, base.schema)
         if keys is None:
             return None
@@ -292,7 +193,7 @@ class PreparedQuery(CheckedQuery):
         scan = run.add_scan(table, base, columns, keys=KeySet(keys))
         return (conform(batch, self.schema) for batch in scan.batches(0))
 
-    def _searched(self, task: _Task) -> Iterator[pa.RecordBatch] | None:
+    def _searched(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where an earlier run has told that the statement is but a search."""
         (reference, *_) = self._bound.references or (None,)
         if self._search is None or reference is None or reference.search is None:
@@ -300,14 +201,14 @@ class PreparedQuery(CheckedQuery):
         if not task.allows(Shortcut.DIRECT_SEARCHES):
             return None
         run = self._frames.run(task.settings, task.control)
-        leaf = search_leaf(run, reference.search, task.parameters, self._catalog)
+        leaf = search_leaf(run, reference.search, task.parameters, task.catalog)
         schema = self._search.schema(leaf.schema)
         if schema is None:
             raise altered(self.sql)
         self._check(schema)
         return (conform(batch, self.schema) for batch in self._search.batches(leaf))
 
-    def _plan(self, task: _Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
+    def _plan(self, task: Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
         searches = any(reference.search is not None for reference in self._bound.references)
         # Conditions that are handed to a search decide what is ranked, and so what is answered.
         pushdown = pushdown and (searches or task.allows(Shortcut.PUSHDOWN))
@@ -319,10 +220,10 @@ class PreparedQuery(CheckedQuery):
                     run.belong_to(task.control)
                     return frame, run
         run = self._frames.run(task.settings, task.control)
-        frame = self._replanned(run, task.parameters, pushdown=pushdown)
+        frame = self._replanned(run, task.parameters, task.catalog, pushdown=pushdown)
         return frame, run
 
-    def _batches(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
+    def _batches(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         try:
             batches, run = self._opened_either_way(frame, run, task)
             for batch in batches:
@@ -335,7 +236,7 @@ class PreparedQuery(CheckedQuery):
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
     def _opened_either_way(
-        self, frame: DataFrame, run: QueryRun, task: _Task
+        self, frame: DataFrame, run: QueryRun, task: Task
     ) -> tuple[Iterator[pa.RecordBatch], QueryRun]:
         """Physically planned, without pushdown where it fails otherwise, and the run that reads.
 
@@ -356,7 +257,7 @@ class PreparedQuery(CheckedQuery):
         except Exception as error:
             raise translated(error, self._bound, run.control.error or run.failure) from error
 
-    def _opened(self, frame: DataFrame, run: QueryRun, task: _Task) -> Iterator[pa.RecordBatch]:
+    def _opened(self, frame: DataFrame, run: QueryRun, task: Task) -> Iterator[pa.RecordBatch]:
         """Physically planned, not yet read."""
         shape = None
         if len(self._bound.references) == 1:
@@ -374,11 +275,11 @@ class PreparedQuery(CheckedQuery):
             return streamed(frame, run.control) if told is None else told
         if not task.allows(Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS):
             return streamed(frame, run.control)
-        table = self._catalog.table(reference.table, reference.as_of)
+        table = task.catalog.table(reference.table, reference.as_of)
         return direct_batches(shape, frame, run, table)
 
     def _opened_search(
-        self, search: SearchCall, frame: DataFrame, run: QueryRun, task: _Task
+        self, search: SearchCall, frame: DataFrame, run: QueryRun, task: Task
     ) -> Iterator[pa.RecordBatch]:
         """The statement's only reference is a search; if that is all, later runs need no plan."""
         batches = streamed(frame, run.control)
@@ -390,7 +291,7 @@ class PreparedQuery(CheckedQuery):
     def _collected(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches([conform(batch, self.schema) for batch in batches], self.schema)
 
-    def _explain(self, task: _Task) -> pa.RecordBatchReader:
+    def _explain(self, task: Task) -> pa.RecordBatchReader:
         if self._bound.kind is StatementKind.EXPLAIN_ANALYZE and task.control.metrics is None:
             task.control.metrics = MetricsSet()
         frame, run = self._plan(task)
@@ -404,16 +305,3 @@ class PreparedQuery(CheckedQuery):
             raise translated(error, self._bound, run.control.error or run.failure) from error
         table = explained(plans, run, self._frames.partitions)
         return pa.RecordBatchReader.from_batches(self.schema, table.to_batches())
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What one run was asked for."""
-
-    parameters: tuple[pa.Scalar, ...]
-    settings: SessionSettings
-    control: RunControl
-
-    def allows(self, *shortcuts: Shortcut) -> bool:
-        """Whether its session has all of these on."""
-        return self.settings.shortcuts.issuperset(shortcuts)

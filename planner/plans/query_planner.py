@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from execnodes import KeySet
-from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
+from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access
 from planner.access.visible_catalog import SystemTable, VisibleCatalog
-from planner.binding.bind import NameResolver, PastResolver, bind
+from planner.binding.bind import bind
 from planner.binding.substrait import Bound, bind_plan
 from planner.bridge import compatibility
 from planner.bridge.run_control import RunControl
@@ -21,10 +22,8 @@ from planner.plans.dataframes import Frames
 from planner.plans.prepared_query import PreparedQuery
 from planner.plans.results import again_if_files_vanish, altered
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
-from planner.sql.as_of import AsOf
-from planner.sql.dialects.translate import telling_of_translation, to_native
+from planner.sql.dialects.translate import NATIVE, telling_of_translation, to_native
 from planner.system.catalog import catalog_tables
-from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import Catalog
 
 __all__ = ["MAX_PLANS", "QueryPlanner"]
@@ -47,96 +46,9 @@ class PreparedFor:
     access: Access
 
 
-@dataclass(eq=False)
-class Dependencies:
-    """Resolves names and remembers what the answers were.
-
-    Args:
-        catalog: of tables.
-        resolver: what names mean to the principal.
-    """
-
-    catalog: Catalog
-    resolver: NameResolver
-    _tables: dict[str, BaseTable] = field(default_factory=dict)
-    _views: dict[str, str] = field(default_factory=dict)
-    _pasts: dict[tuple[str, AsOf], pa.Schema] = field(default_factory=dict)
-
-    def has_table(self, name: str) -> bool:
-        """See `NameResolver`."""
-        found = self.resolver.has_table(name)
-        if found:
-            self._tables[name] = self.catalog.table(name).base()
-        return found
-
-    def view_sql(self, name: str) -> str | None:
-        """See `NameResolver`."""
-        found = self.resolver.view_sql(name)
-        if found is not None:
-            self._views[name] = found
-        return found
-
-    def table_schema(self, name: str) -> pa.Schema:
-        """See `NameResolver`."""
-        return self.resolver.table_schema(name)
-
-    def past_schema(self, name: str, as_of: AsOf) -> pa.Schema:
-        """See `PastResolver`."""
-        if not isinstance(self.resolver, PastResolver):
-            raise UnsupportedError(f"Table {name!r} is read as it is here, and not as of a version or a time")
-        found = self._pasts[name, as_of] = self.resolver.past_schema(name, as_of)
-        return found
-
-    def primary_key(self, name: str) -> tuple[str, ...]:
-        """See `NameResolver`."""
-        return self.resolver.primary_key(name)
-
-    def names(self) -> tuple[str, ...]:
-        """See `NameResolver`."""
-        return self.resolver.names()
-
-    def system_tables(self) -> tuple[str, ...]:
-        """See `NameResolver`."""
-        return self.resolver.system_tables()
-
-    def hold(self) -> bool:
-        """Whether every name still means the same, and every table has the columns that it had.
-
-        Raises:
-            LanceGatewayError: a table was dropped, or can't be read.
-        """
-        return (
-            self.views_hold()
-            and all(self._is_same(name, known) for name, known in self._tables.items())
-            # A tag may be moved, and what an expression gives may change by itself.
-            and all(self.past_schema(*past).equals(known) for past, known in list(self._pasts.items()))
-        )
-
-    def views_hold(self) -> bool:
-        """Whether every view says what it said."""
-        return not self._views or all(
-            self.resolver.view_sql(name) == known and not self.resolver.has_table(name)
-            for name, known in self._views.items()
-        )
-
-    def _is_same(self, name: str, known: BaseTable) -> bool:
-        newest = self.catalog.table(name).base()
-        if newest is known:
-            return True
-        same = (
-            newest.place == known.place
-            and newest.schema.equals(known.schema)
-            and newest.primary_key == known.primary_key
-        )
-        if same:
-            self._tables[name] = newest
-        return same
-
-
 @dataclass(slots=True)
 class _Entry:
     plan: PreparedQuery
-    dependencies: Dependencies
     weight: int
     used: int
 
@@ -175,24 +87,18 @@ class PlanCache:
         entry.used = next(self._uses)
         try:
             if promised is not None:
-                is_valid = entry.plan.digest == promised and entry.dependencies.views_hold()
+                names = entry.plan.catalog
+                is_valid = entry.plan.digest == promised and (not names.views or names.views_hold())
             else:
-                is_valid = entry.plan.is_repeatable and entry.dependencies.hold()
+                is_valid = entry.plan.is_repeatable and entry.plan.catalog.holds()
         except LanceGatewayError:
             # Preparing it anew tells the client what is wrong.
             return None
         return entry.plan if is_valid else None
 
-    def put(self, key: PreparedFor, plan: PreparedQuery, dependencies: Dependencies, length: int) -> None:
-        """Keep a plan in place of the one that the key had, unless its statement is too long to be kept.
-
-        Args:
-            key: as for `get`.
-            plan: of the statement.
-            dependencies: of the plan.
-            length: of the statement.
-        """
-        entry = _Entry(plan, dependencies, 1 + length // USUAL_LENGTH, next(self._uses))
+    def put(self, key: PreparedFor, plan: PreparedQuery) -> None:
+        """Keep a plan in place of the one that the key had, unless its statement is too long to be kept."""
+        entry = _Entry(plan, 1 + len(key.statement) // USUAL_LENGTH, next(self._uses))
         with self._lock:
             self._remove(key)
             if entry.weight > self._capacity:
@@ -255,8 +161,8 @@ class QueryPlanner:
             UnsupportedError: a statement that is not a query.
             PreconditionError: the result has other columns than were promised.
         """
-        found = self._plans.get(PreparedFor(sql, settings, access), promised)
-        return self._planned(sql, settings, access, promised) if found is None else found
+        key = PreparedFor(sql, settings, access)
+        return self._plans.get(key, promised) or self._planned(key, promised)
 
     def prepare_plan(
         self,
@@ -280,31 +186,31 @@ class QueryPlanner:
             UnsupportedError: the plan has something in it that DataFusion does not know.
             PreconditionError: the result has other columns than were promised.
         """
-        found = self._plans.get(PreparedFor(plan, settings, access), promised)
-        return self._planned(plan, settings, access, promised) if found is None else found
+        key = PreparedFor(plan, settings, access)
+        return self._plans.get(key, promised) or self._planned(key, promised)
 
-    def _planned(
-        self, statement: str | bytes, settings: SessionSettings, access: Access, promised: bytes | None
-    ) -> PreparedQuery:
-        visible = self.visible(access)
-        dependencies = Dependencies(self.catalog, visible)
-        bound: Bound
-        if isinstance(statement, bytes):
-            bound = bind_plan(statement, dependencies)
-        else:
-            text = to_native(statement, settings.dialect, dependencies)
-            with telling_of_translation(settings.dialect):
-                bound = bind(text, dependencies, catalog=settings.catalog, schema=settings.schema)
-        try:
-            with telling_of_translation(settings.dialect):
+    def _planned(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
+        statement, settings = key.statement, key.settings
+        visible = self.visible(key.access)
+        telling: AbstractContextManager[None] = nullcontext()
+        if isinstance(statement, str) and settings.dialect != NATIVE:
+            statement = to_native(statement, settings.dialect, visible)
+            telling = telling_of_translation(settings.dialect)
+        with telling:
+            bound: Bound
+            if isinstance(statement, bytes):
+                bound = bind_plan(statement, visible)
+            else:
+                bound = bind(statement, visible, catalog=settings.catalog, schema=settings.schema)
+            try:
                 plan = PreparedQuery(self._frames, bound, settings, visible)
-        except InvalidInputError as error:
-            if promised is None:
-                raise
-            # It fitted its tables when the promise was made.
-            raise altered(bound.sql) from error
+            except InvalidInputError as error:
+                if promised is None:
+                    raise
+                # It fitted its tables when the promise was made.
+                raise altered(bound.sql) from error
         if Shortcut.KEPT_PLANS in settings.shortcuts:  # They are part of the key: without it none is found.
-            self._plans.put(PreparedFor(statement, settings, access), plan, dependencies, len(statement))
+            self._plans.put(key, plan)
         if promised is not None and promised != plan.digest:
             raise altered(plan.sql)
         return plan
@@ -340,11 +246,11 @@ class QueryPlanner:
         Raises:
             LanceGatewayError: the table can't be read.
         """
-        secured = self.visible(access).table(table)
 
         def looked_up() -> Iterator[pa.RecordBatch]:
+            secured = self.visible(access).table(table)
             run = self._frames.run(settings, control)
-            return run.add_scan(secured, secured.base(), list(columns), keys=keys).batches(0)
+            return run.add_scan(secured, secured.base, list(columns), keys=keys).batches(0)
 
         return list(again_if_files_vanish(looked_up(), looked_up))
 

@@ -20,19 +20,24 @@ conjuncts included.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 import pyarrow as pa
 from datafusion import DataFrame
 
-from memwal.errors import InvalidInputError, UnavailableError
-from planner.access.visible_catalog import SecuredTable
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
+from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.binding.bound_statement import BoundStatement, StatementKind
+from planner.bridge.plain_types import conform
 from planner.bridge.plan_shape import DirectShape, direct_shape
+from planner.bridge.run_control import RunControl
+from planner.plans.checked_query import CheckedQuery
+from planner.plans.results import translated
 from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.scan_plan import Division
+from planner.scans.settings import SessionSettings, Shortcut
 from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
 from protos import snapshot_pb2
 
@@ -58,7 +63,7 @@ def direct_batches(
 def direct_scan(shape: DirectShape, frame: DataFrame, run: QueryRun, table: SecuredTable) -> TableScan:
     """The one scan of such a statement; see `direct_batches`."""
     if not shape.is_filtered:
-        return run.add_scan(table, table.base(), shape.columns)
+        return run.add_scan(table, table.base, shape.columns)
     frame.execution_plan()
     (scan,) = run.scans
     return scan
@@ -133,6 +138,104 @@ class OfferedParts:
     rows: int | None
 
 
+class DividedQuery(CheckedQuery):
+    """A checked statement whose result several readers may share."""
+
+    def parts(
+        self, count: int, parameters: Sequence[pa.Scalar] = (), settings: SessionSettings | None = None
+    ) -> OfferedParts | None:
+        """Divide the result, as it is now, among several readers; see `planner.plans.scan_parts`.
+
+        Args:
+            count: how many parts are wanted.
+            parameters: one value per parameter.
+            settings: of the session that asks; by default those it was prepared with.
+
+        Returns:
+            None where the statement is more than the scan of a table, or an access policy applies: it is
+            executed as a whole.
+        """
+        bound = self._bound
+        chosen = settings or self._settings
+        if count < 2 or not chosen.shortcuts.issuperset((Shortcut.PARTS, Shortcut.PUSHDOWN)):
+            return None
+        if not isinstance(bound, BoundStatement) or not is_divisible(bound):
+            return None
+        task = self._task(parameters, chosen, None)
+        table = task.catalog.table(bound.references[0].table)
+        if not table.access.is_unrestricted:
+            return None
+        run = self._frames.run(chosen, task.control)
+        try:
+            frame = self._replanned(run, task.parameters, task.catalog)
+            return offered(bound, frame, run, table, count)
+        except LanceGatewayError:
+            raise
+        except Exception as error:
+            if run.failure is not None:
+                raise run.failure from error
+            # Executed as a whole, it may do without pushdown, or tell what is wrong with it.
+            return None
+
+    def reopen(self, part: ScanPart) -> TableSnapshot:
+        """Open what a part describes, for `execute_part`.
+
+        Raises:
+            UnavailableError: it is no longer there.
+        """
+        _, table = self._read_by(part, self.catalog.anew())
+        return table.table.reopen(part.snapshot)
+
+    def _read_by(self, part: ScanPart, catalog: VisibleCatalog) -> tuple[BoundStatement, SecuredTable]:
+        bound = self._bound
+        tables = [reference.table for reference in bound.references]
+        if not isinstance(bound, BoundStatement) or tables != [part.snapshot.table]:
+            msg = f"the part is of table {part.snapshot.table!r}, which the statement does not read alone"
+            raise InvalidInputError(msg)
+        table = catalog.table(part.snapshot.table)
+        if not table.access.is_unrestricted:
+            # Anybody can describe a snapshot without the versions in which rows came to be hidden.
+            msg = f"an access policy applies to table {table.name!r}, which is not read in parts then"
+            raise PreconditionError(f"{msg}: run the query again")
+        return bound, table
+
+    def execute_part(
+        self,
+        part: ScanPart,
+        parameters: Sequence[pa.Scalar] = (),
+        settings: SessionSettings | None = None,
+        control: RunControl | None = None,
+        snapshot: TableSnapshot | None = None,
+    ) -> pa.RecordBatchReader:
+        """Read one part of the result; the same rows every time.
+
+        Args:
+            part: as `parts` of the same statement, with the same parameters, offered it.
+            parameters: one value per parameter.
+            settings: of this run; by default those it was prepared with.
+            control: stops the run, and tells what it reads.
+            snapshot: that the part describes, where it is still open.
+
+        Raises:
+            UnavailableError: the snapshot, or what the statement meant, is no longer there.
+        """
+        task = self._task(parameters, settings, control)
+        bound, table = self._read_by(part, task.catalog)
+        run = self._frames.run(task.settings, task.control)
+        run.division = Division(snapshot or self.reopen(part), part.snapshot.scanned_regions, part.count)
+        frame = self._replanned(run, task.parameters, task.catalog)
+        scan = part_scan(bound, frame, run, table, part)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                for batch in scan.batches(part.number):
+                    yield conform(batch, self.schema)
+            except Exception as error:
+                raise translated(error, bound, run.control.error or run.failure) from error
+
+        return pa.RecordBatchReader.from_batches(self.schema, batches())
+
+
 def is_divisible(bound: BoundStatement) -> bool:
     """Whether a statement may be no more than a scan, and asks for the same rows whenever it is planned."""
     if bound.kind is not StatementKind.QUERY or len(bound.references) != 1:
@@ -199,6 +302,6 @@ def _is_scan(shape: DirectShape, bound: BoundStatement) -> bool:
 
 def fingerprint(bound: BoundStatement, table: SecuredTable) -> bytes:
     """Of what the statement means now, 16 bytes: its text with views expanded, and the table's columns."""
-    columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base().columns.fields]
+    columns = [(field_id, name, str(kind)) for field_id, name, kind in table.base.columns.fields]
     said = json.dumps([bound.render(), columns])  # a column of another type has another id
     return blake2b(said.encode(), digest_size=16).digest()

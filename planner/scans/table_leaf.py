@@ -8,6 +8,7 @@ docs/adr/0001-datasetexec-bridge.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -35,11 +36,11 @@ class TableLeaf(pads.Dataset):
         self._run = run
         self._table = table
         self._partitions = partitions
-        self._base = table.base() if base is None else base
-        self._schema = table.visible_schema(self._base)
+        self._base = table.base if base is None else base
+        self._schema = table.visible_schema
         self._columns: tuple[str, ...] = tuple(self._schema.names)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Visible columns of the table when the statement was planned."""
         return self._schema
@@ -68,10 +69,10 @@ class TableLeaf(pads.Dataset):
 class DeclaredLeaf(TableLeaf):
     """A table that is described and not read: its columns take NULL where they are declared to."""
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Visible columns of the table, as it declares them."""
-        required = self._table.required_columns(self._base)
+        required = self._table.required_columns
         return pa.schema([field.with_nullable(field.name not in required) for field in self._schema])
 
 

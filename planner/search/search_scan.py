@@ -216,6 +216,6 @@ def search_leaf(
     """
     table = catalog.table(call.table)
     values = None if parameters is None else [value.as_py() for value in parameters]
-    base = table.base()
-    search = read_search(call, table.visible_schema(base), values, table.access.masks.keys())
+    base = table.base
+    search = read_search(call, table.visible_schema, values, table.access.masks.keys())
     return SearchLeaf(run, table, call, search, base)

@@ -17,8 +17,10 @@ from datafusion import SessionContext
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = ["AsOf", "moment_text", "read_as_of"]
+__all__ = ["AS_OF_STARTS", "AsOf", "moment_text", "read_as_of"]
 
+AS_OF_STARTS = frozenset({"FOR", "VERSION", "TIMESTAMP"})
+"""The words with which a past begins."""
 _VERSIONS = frozenset({"VERSION", "SYSTEM_VERSION"})
 _MOMENTS = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
 _TYPED = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "DATE"})

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.as_of import AsOf, read_as_of
+from planner.sql.as_of import AS_OF_STARTS, AsOf, read_as_of
 from planner.sql.tokens import STRING, SqlText, at_position
 
 __all__ = ["QUERY_STARTS", "ColumnChain", "FunctionSite", "References", "TableSite", "find_references"]
@@ -210,14 +210,14 @@ class _Walk:
 
     def _chain(self, i: int) -> None:
         """Records a dotted name, for uses like main.orders.id or lance.main.orders.*."""
-        text, words = self.text, self.words
+        words = self.words
         if i not in self._names:
             return
-        parts = [text.name(i)]
+        parts = [self._names[i]]
         j = i
         while words[j + 1] == "." and (j + 2 in self._names or words[j + 2] == "*"):
             j += 2
-            parts.append("*" if words[j] == "*" else text.name(j))
+            parts.append("*" if words[j] == "*" else self._names[j])
         if len(parts) > 2:
             self.found.chains.append(ColumnChain(i, tuple(parts)))
 
@@ -237,13 +237,13 @@ class _Walk:
             return self._alias(i)[0]
         if i not in self._names or words[i] in _NO_TABLE_NAMES:
             return i  # no table name: DataFusion says what is wrong
-        first, parts = i, [self.text.name(i)]
+        first, parts = i, [self._names[i]]
         while words[i + 1] == "." and i + 2 in self._names:
             i += 2
-            parts.append(self.text.name(i))
+            parts.append(self._names[i])
         if words[i + 1] == "(":  # a table function; its arguments may hold subqueries
             after = self._group(i + 1, scope)
-            if read_as_of(self.text, after) is not None:
+            if words[after] in AS_OF_STARTS and read_as_of(self.text, after) is not None:
                 message = (
                     "Only tables are read as of a version or a time, and functions are not; AS OF stands"
                 )
@@ -255,7 +255,7 @@ class _Walk:
         site = TableSite(first, i, tuple(parts), has_alias=False)
         if len(parts) == 1 and parts[0] in scope:
             site.common_table = scope[parts[0]]
-        as_of = read_as_of(self.text, i + 1)
+        as_of = read_as_of(self.text, i + 1) if words[i + 1] in AS_OF_STARTS else None
         if as_of is not None:
             site.as_of, i = as_of[0], as_of[1] - 1
             site.last = i
@@ -266,11 +266,11 @@ class _Walk:
 
     def _alias(self, i: int) -> tuple[int, bool]:
         """Steps over `AS alias` or `alias` and says whether one stood there."""
-        words, text = self.words, self.text
+        words = self.words
         explicit = words[i] == "AS"
         name = i + 1 if explicit else i
         if name in self._names and (explicit or words[name] not in _NO_IMPLICIT_ALIAS):
-            self.found.aliases.add(text.name(name))
+            self.found.aliases.add(self._names[name])
             return name + 1, True
         if words[name] == STRING:
             return name + 1, True
@@ -303,7 +303,7 @@ class _Walk:
         while True:
             if i not in self._names:
                 raise text.error(i, "WITH needs the name of a common table expression")
-            name = text.name(i)
+            name = self._names[i]
             shown = name
             if name in outer:
                 shown = self._fresh(name, outer)

@@ -9,7 +9,7 @@ Arguments are constants or parameters: what they mean is decided per run, since 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from execnodes.text.query.syntax import TEXT_OPTIONS
-from planner.sql.references import QUERY_STARTS
+from planner.sql.references import QUERY_STARTS, FunctionSite, References
 from planner.sql.tokens import STRING, SqlText, fold
 
 __all__ = [
@@ -31,6 +31,8 @@ __all__ = [
     "Value",
     "read_call",
     "search_function",
+    "subquery_text",
+    "without_subqueries",
 ]
 
 
@@ -113,6 +115,43 @@ _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 def search_function(name: str) -> SearchFunction | None:
     """The search function of that name; None where it is another."""
     return next((one for one in SearchFunction if one.value == name), None)
+
+
+def without_subqueries(found: References) -> tuple[References, list[tuple[FunctionSite, SearchFunction]]]:
+    """What stands outside of calls of search functions, whose subqueries are statements of their own."""
+    searches = [
+        (call, function) for call in found.functions if (function := search_function(call.name)) is not None
+    ]
+
+    def is_outside(token: int) -> bool:
+        return not any(call.opening < token < call.closing for call, _ in searches)
+
+    outside = replace(found, tables=[site for site in found.tables if is_outside(site.first)])
+    return outside, [(call, function) for call, function in searches if is_outside(call.first)]
+
+
+def subquery_text(text: SqlText, subquery: Subquery, slots: Mapping[int, int]) -> tuple[str, tuple[int, ...]]:
+    """A subquery as a statement of its own.
+
+    Args:
+        text: the statement around it.
+        subquery: in that text.
+        slots: token -> ordinal of the parameter that stands there.
+
+    Returns:
+        The statement, with parameters $1, $2, ..., and their ordinals in the statement around it.
+    """
+    begin = text.start(subquery.first)
+    pieces, ordinals = [], []
+    for token, ordinal in sorted(slots.items()):
+        if subquery.first <= token < subquery.end:
+            pieces.append(text.sql[begin : text.start(token)])
+            if ordinal not in ordinals:
+                ordinals.append(ordinal)
+            pieces.append(f"${ordinals.index(ordinal) + 1}")
+            begin = text.end(token + (text.words[token] == "$"))
+    pieces.append(text.sql[begin : text.start(subquery.end)])
+    return "".join(pieces), tuple(ordinals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +329,7 @@ class _Reader:
         if word == "[":
             return self._list(at)
         if word == "(" and words[at + 1] in QUERY_STARTS:
-            end = self._closing(at)
+            end = text.closing(at)
             return Subquery(at + 1, end), end + 1
         if word == "(":
             value, after = self.value(at + 1)
@@ -300,15 +339,6 @@ class _Reader:
         if text.is_name(at):
             expected += "; vectors of other rows are given as a subquery, (SELECT vec FROM ...)"
         raise text.error(at, f"{expected}; this")
-
-    def _closing(self, at: int) -> int:
-        """The token that closes the bracket at another one; brackets match, the walk over tables said so."""
-        depth = 0
-        for i in range(at, len(self._words)):
-            depth += (self._words[i] == "(") - (self._words[i] == ")")
-            if not depth:
-                return i
-        raise self._text.error(at, "The bracket is not closed: it opens")
 
     def _list(self, at: int) -> tuple[Argument, int]:
         values: list[Argument] = []

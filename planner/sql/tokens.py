@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -85,25 +86,23 @@ class SqlText:
 
     A word is upper-cased text for bare words, `QUOTED` for quoted identifiers, `STRING` for string literals,
     "0" for numbers, and the text itself for punctuation. One empty word ends the list.
+
+    `names` has the tokens that can name something, quoted identifiers and bare words, each with the
+    identifier as DataFusion reads it: bare words are lower-cased.
     """
 
     sql: str
     tokens: tuple[Token, ...]
     words: tuple[str, ...]
-
-    @property
-    def names(self) -> frozenset[int]:
-        """The tokens for which `is_name` is true, for those who ask for many."""
-        return frozenset(i for i, token in enumerate(self.tokens) if token.token_type in _NAMES)
+    names: Mapping[int, str]
 
     def is_name(self, index: int) -> bool:
-        """Whether the token can name something: a quoted identifier or a bare word."""
-        return index < len(self.tokens) and self.tokens[index].token_type in _NAMES
+        """Whether the token is among `names`."""
+        return index in self.names
 
     def name(self, index: int) -> str:
-        """The identifier at a token as DataFusion reads it: bare words are lower-cased."""
-        token = self.tokens[index]
-        return token.text if token.token_type is TokenType.IDENTIFIER else fold(token.text)
+        """The identifier at a token, or what else stands there."""
+        return self.names.get(index) or fold(self.tokens[index].text)
 
     def start(self, index: int) -> int:
         """Character position of a token, or the end of the text past the last one."""
@@ -125,9 +124,6 @@ class SqlText:
     def error(self, index: int, message: str) -> InvalidInputError:
         """A syntax error at a token, with an excerpt."""
         return InvalidInputError(at_position(self.sql, self.start(index), message))
-
-
-_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 def fold(name: str) -> str:
@@ -168,11 +164,13 @@ def tokenize(sql: str) -> SqlText:
     except TokenError as error:
         raise InvalidInputError(_unterminated(sql, error)) from error
     words: list[str] = []
+    names: dict[int, str] = {}
     for index, token in enumerate(tokens):
         token.text = token.text.replace(_PARAMETER, "$")
         kind = token.token_type
         if kind is TokenType.VAR:
             words.append(token.text.upper())
+            names[index] = fold(token.text)
         elif kind is TokenType.SEMICOLON:
             rest = [later for later in tokens[index:] if later.token_type is not TokenType.SEMICOLON]
             if rest:
@@ -184,12 +182,14 @@ def tokenize(sql: str) -> SqlText:
         else:
             word = _KINDS.get(kind, token.text)
             words.append(word)
+            if kind is TokenType.IDENTIFIER:
+                names[index] = token.text
             if word in (STRING, QUOTED) and index and words[-2] in _STRING_PREFIXES:
                 _refuse_prefix(sql, tokens[index - 1], token)
     if not tokens:
         raise InvalidInputError("The statement is empty; send one statement")
     words.append("")
-    return SqlText(sql, tuple(tokens), tuple(words))
+    return SqlText(sql, tuple(tokens), tuple(words), names)
 
 
 def _refuse_prefix(sql: str, prefix: Token, token: Token) -> None:

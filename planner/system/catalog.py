@@ -60,11 +60,11 @@ class Tables(OfTables):
 
     def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         secured = visible.table(name)
-        base = secured.base()
+        base = secured.base
         row = {
             "table_name": name,
             "base_version": base.version,
-            "primary_key": list(visible.primary_key(name)),
+            "primary_key": list(secured.primary_key),
         }
         if in_full(visible, name):
             manifests = () if base.details is None else secured.table.manifests()

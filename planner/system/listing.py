@@ -79,7 +79,7 @@ class Indexes(OfTables):
     def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
         if not in_full(visible, name):
             return
-        base = visible.table(name).base()
+        base = visible.table(name).base
         fragments = {one.fragment_id for one in base.fragments}
         details = base.details
         for index in base.indexes:
@@ -123,7 +123,7 @@ class Versions(OfTables):
         )
 
     def _rows(self, name: str, visible: VisibleCatalog) -> Iterator[dict[str, Any]]:
-        base = visible.table(name).base()
+        base = visible.table(name).base
         tags = tags_of(base)
         shows_all = in_full(visible, name)
         for one in self.catalog.past.versions(base):

@@ -8,6 +8,7 @@ import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
 from planner.binding.bind import BoundStatement, bind
+from planner.binding.names import TableColumns
 from planner.sql.tokens import quote
 
 ORDERS = pa.table(
@@ -39,22 +40,16 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class Names:
-    """Satisfies planner.binding.bind.NameResolver."""
+    """Satisfies planner.binding.names.NameResolver."""
 
     tables: Mapping[str, pa.Table] = field(default_factory=lambda: TABLES)
     views: Mapping[str, str] = field(default_factory=lambda: VIEWS)
 
-    def has_table(self, name: str) -> bool:
-        return name in self.tables
+    def find(self, name: str) -> TableColumns | None:
+        return TableColumns(self.tables[name].schema, KEYS.get(name, ())) if name in self.tables else None
 
     def view_sql(self, name: str) -> str | None:
         return self.views.get(name)
-
-    def table_schema(self, name: str) -> pa.Schema:
-        return self.tables[name].schema
-
-    def primary_key(self, name: str) -> tuple[str, ...]:
-        return KEYS.get(name, ())
 
     def names(self) -> tuple[str, ...]:
         return (*self.tables, *self.views)

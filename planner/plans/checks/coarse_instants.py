@@ -12,7 +12,7 @@ loses nothing is not, nor is one of the time that it is now.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Final
 
@@ -36,14 +36,13 @@ _COMPARISONS: Final = frozenset({"=", "!=", "<", ">", "<=", ">=", "IS DISTINCT F
 _WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}
 
 
-def may_lose_fractions(sql: str | None, schemas: Iterable[pa.Schema]) -> bool:
+def may_lose_fractions(sql: str | None, columns: Collection[pa.Field]) -> bool:
     """Whether a statement can have timestamps of two units, or constants that microseconds can't tell.
 
     Args:
         sql: its text; None if there is none.
-        schemas: of the tables that it reads.
+        columns: of timestamps, of the tables that it reads.
     """
-    columns = [field for schema in schemas for field in schema if pa.types.is_timestamp(field.type)]
     units = {field.type.unit for field in columns}
     if not (units - {"us", "ns"} or len(units) > 1 or ("us" in units and _NANOSECONDS.search(sql or ""))):
         return False

@@ -1,6 +1,7 @@
 """What DataFusion 54 plans wrongly: each kind has a module, and all are looked for here.
 
-Most statements can be told by their words to have none of them, and are not looked at any further.
+Most statements can be told by their words, or by the columns of their tables, to have none of them: no module
+is entered for these. The words are those of the text for DataFusion, with views expanded.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from planner.plans.checks.grouping_sets import refuse_mistaken_keys
 from planner.plans.checks.misleading_names import refuse_misleading_names
 from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
 
-__all__ = ["MOVING_RULE", "TOTALS", "must_not_move", "refuse_mistaken_plan"]
+__all__ = ["MOVING_RULE", "TOTALS", "check_plan"]
 
 MOVING_RULE = "push_down_filter"
 """The rule that moves conditions below other operators."""
@@ -39,6 +40,8 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 TOTALS: Final = _words(r"\b(?:rollup|cube|grouping\s+sets)\b")
 """What a text with totals has."""
+_MOVED: Final = _words(r"\bhaving\b|\bselect\b.*\bselect\b")
+"""What a text has whose conditions may empty aggregates where they are moved."""
 _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
     # Optimising makes no other join an outer one, and an aggregate below a join is in a SELECT of its own.
     (
@@ -58,9 +61,15 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
 """What stands in a text that may be planned wrongly, and what looks whether it is."""
 
 
-def refuse_mistaken_plan(
-    frame: DataFrame, sql: str | None, schemas: Iterable[pa.Schema], without: Without
-) -> None:
+def check_plan(
+    frame: DataFrame,
+    sql: str | None,
+    schemas: Iterable[pa.Schema],
+    without: Without,
+    *,
+    may_move: bool,
+    is_fixed: bool,
+) -> bool:
     """Look whether a statement would be answered wrongly.
 
     Args:
@@ -68,36 +77,28 @@ def refuse_mistaken_plan(
         sql: its text; None if there is none, and everything is looked for.
         schemas: of the tables that it reads.
         without: plans it otherwise.
+        may_move: whether its conditions are moved below other operators, and it is to be run.
+        is_fixed: whether it can be planned in no other way.
+
+    Returns:
+        Whether it is answered rightly only where conditions stay where they are.
 
     Raises:
-        UnsupportedError: it would be; the text tells what to write in its place.
+        UnsupportedError: it would be answered wrongly; the text tells what to write in its place.
     """
     for words, check in _CHECKS:
         if sql is None or words.search(sql):
             check(frame, sql, without)
-    if may_lose_fractions(sql, schemas):
+    instants = [field for schema in schemas for field in schema if pa.types.is_timestamp(field.type)]
+    if instants and may_lose_fractions(sql, instants):
         refuse_lost_fractions(frame)
-
-
-def must_not_move(frame: DataFrame, sql: str | None, without: Without, *, is_fixed: bool) -> bool:
-    """Whether a statement is answered rightly only where conditions stay where they are.
-
-    Args:
-        frame: the planned statement.
-        sql: its text; None if there is none.
-        without: plans it otherwise.
-        is_fixed: whether it can be planned in no other way.
-
-    Raises:
-        UnsupportedError: it is not answered rightly there, either: DataFusion then takes columns of one side
-            of a join for those of the other.
-    """
     written = frame.logical_plan()
-    if sql is not None and not may_empty_aggregates(sql, written):
+    if not may_move or (sql is not None and not (_MOVED.search(sql) and may_empty_aggregates(sql, written))):
         return False
     plan = frame.optimized_logical_plan()
     if not empties_aggregates(written, plan, sql, lambda: without(MOVING_RULE)):
         return False
     if is_fixed or any(isinstance(one.to_variant(), Join) for one in every_node(plan)):
+        # DataFusion then takes columns of one side of a join for those of the other.
         raise UnsupportedError(EMPTIED)
     return True

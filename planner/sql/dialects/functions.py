@@ -177,8 +177,9 @@ def _int_div(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(f"CAST({left} / {right} AS BIGINT)")
 
 
-def _xor(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-    return raw(f"({operand(node.this)} ^ {operand(node.expression)})")
+def _infix(operator: str) -> Rule:
+    """The same operation with DataFusion's operator."""
+    return lambda node, _: raw(f"({operand(node.this)} {operator} {operand(node.expression)})")
 
 
 def _pattern(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
@@ -228,10 +229,6 @@ def _edge(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     if count is not None and count < 0 and source.dialect != "duckdb":
         source.refuse(node, f"{node.key.upper()} of less than nothing is not offered")
     return None
-
-
-def _equal_null(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-    return raw(f"({operand(node.this)} IS NOT DISTINCT FROM {operand(node.expression)})")
 
 
 def _sorted(node: exp.Expr, _source: DialectSource) -> exp.Expr:
@@ -363,7 +360,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Greatest: _extreme("greatest"),
         exp.Least: _extreme("least"),
         exp.IntDiv: _int_div,
-        exp.BitwiseXor: _xor,
+        exp.BitwiseXor: _infix("^"),
         exp.Like: _like_any,
         exp.ILike: _like_any,
         exp.Struct: _struct,
@@ -389,7 +386,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.ArrayToString: _named("array_to_string"),
         exp.ArrayConcat: _named("array_concat"),
         exp.ArraySort: _sorted,
-        exp.EqualNull: _equal_null,
+        exp.EqualNull: _infix("IS NOT DISTINCT FROM"),
         exp.Bracket: _index,
         exp.Round: _round,
         exp.Max: _one_argument,

@@ -14,17 +14,26 @@ CASE_INSENSITIVE = frozenset({"spark", "duckdb", "mysql", "bigquery", "trino"})
 """Dialects in which a name finds what is written with other capitals, in quotes, too."""
 
 
+class NamedTable(Protocol):
+    """What must be known of a table to resolve names with it."""
+
+    @property
+    def declared_schema(self) -> pa.Schema:
+        """Its columns, as it declares them."""
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Its key columns, in key order; () where it has none."""
+
+
 class KnownNames(Protocol):
     """What tables there are, and their columns."""
 
-    def has_table(self, name: str) -> bool:
-        """Whether a table of this name exists."""
-
-    def table_schema(self, name: str) -> pa.Schema:
-        """The columns of a table."""
+    def find(self, name: str) -> NamedTable | None:
+        """The table of this name; None where there is none."""
 
     def names(self) -> Sequence[str]:
-        """All tables and views."""
+        """All tables and views, for messages too."""
 
 
 def tables(tree: exp.Expr) -> tuple[str, ...]:
@@ -40,16 +49,18 @@ def spelt(named: Sequence[str], known: KnownNames) -> tuple[str, ...]:
     for name in named:
         table = table_named(name, known)
         if table is not None:
-            found |= {table, *known.table_schema(table).names}
+            found |= {table[0], *table[1].names}
     return tuple(sorted(found))
 
 
-def table_named(name: str, known: KnownNames) -> str | None:
+def table_named(name: str, known: KnownNames) -> tuple[str, pa.Schema] | None:
     """The table that a name means, whatever its capitals; None where there is none, or several."""
     for candidate in dict.fromkeys((name, name.lower())):
-        if known.has_table(candidate):
-            return candidate
-    same = [other for other in known.names() if other.lower() == name.lower() and known.has_table(other)]
+        table = known.find(candidate)
+        if table is not None:
+            return candidate, table.declared_schema
+    like = (other for other in known.names() if other.lower() == name.lower())
+    same = [(other, table.declared_schema) for other in like if (table := known.find(other)) is not None]
     return same[0] if len(same) == 1 else None
 
 

@@ -39,7 +39,7 @@ def fractional_columns(named: Sequence[str], known: KnownNames) -> tuple[str, ..
     others: set[str] = set()
     for name in named:
         table = table_named(name, known)
-        for field in () if table is None else known.table_schema(table):
+        for field in () if table is None else table[1]:
             kind = field.type
             is_fraction = pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > 0)
             (fractions if is_fraction else others).add(field.name.lower())

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from memwal.errors import UnsupportedError
 from planner.sql.tokens import SqlText, at_position
 
-__all__ = ["refuse_misread"]
+__all__ = ["MISREAD", "refuse_misread"]
 
 _Words = tuple[str, ...]
 _TOTALS = frozenset({"ROLLUP", "CUBE", "TOTALS"})
@@ -76,7 +76,7 @@ def _compared_with_more(words: _Words, i: int) -> bool:
     return False
 
 
-_MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
+MISREAD: Mapping[str, tuple[Callable[[_Words, int], bool], str]] = MappingProxyType(
     {
         "TABLESAMPLE": (_sampled, "Sampling is not offered: use WHERE random() < 0.1"),
         "SAMPLE": (
@@ -117,6 +117,6 @@ def refuse_misread(text: SqlText) -> None:
     """
     words = (*text.words, "", "")
     for i, word in enumerate(text.words):
-        found = _MISREAD.get(word)
+        found = MISREAD.get(word)
         if found is not None and words[i - 1] != "." and found[0](words, i):
             raise UnsupportedError(at_position(text.sql, text.start(i), f"{found[1]}; it stands"))

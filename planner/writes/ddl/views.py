@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memwal.creating import table_exists
 from memwal.errors import AlreadyExistsError, InvalidInputError
 from planner.access.rights import Access
-from planner.access.visible_catalog import VisibleCatalog
+from planner.access.visible_catalog import SecuredTable, VisibleCatalog
 from planner.binding.bind import bind
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
@@ -29,13 +29,11 @@ class _WithView:
         self._known = known
         self._name = name
         self._select = select
-        self.table_schema = known.table_schema
-        self.primary_key = known.primary_key
         self.names = known.names
         self.system_tables = known.system_tables
 
-    def has_table(self, name: str) -> bool:
-        return name != self._name and self._known.has_table(name)
+    def find(self, name: str) -> SecuredTable | None:
+        return None if name == self._name else self._known.find(name)
 
     def view_sql(self, name: str) -> str | None:
         return self._select if name == self._name else self._known.view_sql(name)

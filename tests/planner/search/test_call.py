@@ -5,25 +5,19 @@ import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.binding.bind import BoundStatement, bind
+from planner.binding.names import TableColumns
 from planner.sql.search_call import Parameter, SearchFunction
 
 
 class Names:
     """One table, `items`, and a view on it, `best`."""
 
-    def has_table(self, name: str) -> bool:
-        return name == "items"
+    def find(self, name: str) -> TableColumns | None:
+        columns = pa.schema([("id", pa.int64()), ("body", pa.string())])
+        return TableColumns(columns, ("id",)) if name == "items" else None
 
     def view_sql(self, name: str) -> str | None:
         return "SELECT id FROM lance_fts('items', 'body', 'fox')" if name == "best" else None
-
-    def table_schema(self, name: str) -> pa.Schema:
-        assert name == "items"
-        return pa.schema([("id", pa.int64()), ("body", pa.string())])
-
-    def primary_key(self, name: str) -> tuple[str, ...]:
-        assert name == "items"
-        return ("id",)
 
     def names(self) -> tuple[str, ...]:
         return ("best", "items")

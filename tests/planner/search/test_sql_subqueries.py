@@ -9,7 +9,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.access.rights import TableAccess
-from planner.binding import search_subquery
+from planner.binding import bound_statement
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support.principals import seeing
@@ -150,7 +150,7 @@ def test_what_gives_no_vectors_is_refused(
 
 
 def test_too_many_queries_are_refused(engine: QueryEngine, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(search_subquery, "MAX_QUERIES", 5)
+    monkeypatch.setattr(bound_statement, "MAX_QUERIES", 5)
     with pytest.raises(InvalidInputError, match=r"39 vectors, and at most 5 .*LIMIT"):
         engine.execute(search("SELECT vec FROM items WHERE vec IS NOT NULL")).read_all()
 

@@ -156,7 +156,7 @@ def _tables_with(engine: QueryPlanner, access: Access, name: str) -> list[str]:
     visible = engine.visible(access)
     for table in visible.table_names():
         try:
-            if name in index_names(visible.table(table).base()):
+            if name in index_names(visible.table(table).base):
                 found.append(table)
         except LanceGatewayError:
             continue  # One that can't be read hides no other.

@@ -188,12 +188,11 @@ def _read_properties(reader: Reader, definition: _Definition) -> None:
 def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
     """Columns of another table; its key and regions too, where the definition says nothing of them."""
     secured = engine.visible(access).table(definition.like or "")
-    declared = secured.declared_schema()
-    key = secured.primary_key()
+    declared = secured.declared_schema
     required = not_null_columns(declared)
-    base = secured.base()
+    base = secured.base
     if "primary_key" not in definition.options:
-        definition.primary_key = definition.primary_key or key
+        definition.primary_key = definition.primary_key or secured.primary_key
     details = base.details
     if details is None:
         definition.options.setdefault("memwal", "false")

@@ -9,6 +9,7 @@ from datafusion import DataFrame
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.binding.bind import bind
+from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
 from planner.bridge.plain_types import TypeSet, typed_values
@@ -26,17 +27,11 @@ class _Tables:
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._schemas = schemas
 
-    def has_table(self, name: str) -> bool:
-        return name in self._schemas
+    def find(self, name: str) -> TableColumns | None:
+        return TableColumns(self._schemas[name]) if name in self._schemas else None
 
     def view_sql(self, name: str) -> str | None:  # noqa: ARG002 - there are none
         return None
-
-    def table_schema(self, name: str) -> pa.Schema:
-        return self._schemas[name]
-
-    def primary_key(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - nothing is looked up
-        return ()
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._schemas)

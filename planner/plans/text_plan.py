@@ -1,0 +1,68 @@
+"""A statement's text as a plan: as it is mended, with the names of columns as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionContext
+
+from planner.binding.bound_statement import BoundStatement, StatementKind
+from planner.plans.checks.unordered_extremes import has_unordered_extremes
+from planner.sql.rewrites.extremes import ordered_extremes
+from planner.sql.rewrites.separate_lists import separated
+from planner.sql.tokens import quote
+
+__all__ = ["plan_text"]
+
+
+def plan_text(
+    context: SessionContext,
+    bound: BoundStatement,
+    parameters: Sequence[pa.Scalar] | None,
+    text: str,
+    values: Mapping[str, pa.Scalar],
+    nulls: Collection[str],
+) -> DataFrame:
+    """Return the plan of a statement, with the names that columns have in the text as it was written.
+
+    Args:
+        context: with its tables.
+        bound: the statement.
+        parameters: their values; None leaves placeholders in place.
+        text: of the statement for DataFusion.
+        values: of placeholders in the text.
+        nulls: names of those that are NULL, without "$".
+    """
+
+    def plan(sql: str) -> DataFrame:
+        return context.sql(separated(sql, nulls) if nulls else sql, param_values=dict(values) or None)
+
+    text_as_written = text
+    if bound.is_mended:
+        written = bound.as_written
+        text_as_written = written.render() if parameters is None else written.with_values(parameters)[0]
+    frame = plan(text) if text == text_as_written else _plan_either(plan, text, text_as_written)
+    if parameters is not None and has_unordered_extremes(text, frame.logical_plan()):
+        frame = _plan_either(plan, ordered_extremes(text), ordered_extremes(text_as_written))
+    elif not bound.is_mended:
+        return frame
+    if bound.kind is StatementKind.QUERY:
+        names = plan(text_as_written).schema().names
+        for old, new in zip(frame.schema().names, names, strict=True):
+            if old != new:
+                frame = frame.with_column_renamed(quote(old), new)
+    return frame
+
+
+def _plan_either(plan: Callable[[str], DataFrame], mended: str, written: str) -> DataFrame:
+    """Plan a statement's text, or, where types don't fit it, the text as it was written."""
+    try:
+        frame = plan(mended)
+        frame.optimized_logical_plan()  # finds types that don't fit
+    except Exception as error:  # noqa: BLE001 - whatever it is, the statement as it was written may do
+        try:
+            return plan(written)
+        except Exception:  # noqa: BLE001 - the first error knows its place
+            raise error from None
+    return frame
