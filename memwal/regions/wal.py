@@ -7,9 +7,8 @@ from typing import Final
 import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.storage.files import Storage, last_in_sequence, wal_entry_path
-
-__all__ = ["WalEntry", "last_wal_position", "read_wal_entry", "wal_entry_path"]
+from memwal.regions.manifest import bit_reversed, from_bit_reversed
+from memwal.storage.files import MEM_WAL, Storage, last_in_sequence
 
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -40,6 +39,21 @@ class WalEntry:
         if self.is_fence == (self.rows is not None):
             msg = f"WAL entry {self.position}: a fence carries no rows and every other entry does"
             raise InvalidInputError(msg)
+
+
+def wal_directory(region_id: str) -> str:
+    """Returns the directory of a region's log."""
+    return f"{MEM_WAL}/{region_id}/wal"
+
+
+def wal_entry_path(region_id: str, position: int) -> str:
+    """Returns the file of one WAL entry; positions start at 1."""
+    return f"{wal_directory(region_id)}/{bit_reversed(position)}.arrow"
+
+
+def wal_entry_position(name: str) -> int | None:
+    """Returns the position of a WAL entry by the name of its file; None for any other file."""
+    return from_bit_reversed(name.removesuffix(".arrow")) if name.endswith(".arrow") else None
 
 
 def read_wal_entry(table: Storage, region_id: str, position: int) -> WalEntry:

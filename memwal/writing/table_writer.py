@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -176,16 +176,17 @@ class TableWriter:
             return ()
         return tuple(sorted(set(self._current().routed(rows).region_ids)))
 
-    def tail(self, region_id: str) -> OwnTail | None:
-        """What this process holds in memory of a region; None where it does not own it.
+    def tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+        """What this process holds in memory, by region id; those that it does not own are left out.
 
         Waits for rows that were acknowledged before they are durable.
 
         Raises:
             UnavailableError: such rows were lost, which is told once, or are not written in time.
         """
-        known = self._regions.get(region_id)
-        return None if known is None else known.tail()
+        known = ((one, self._regions.get(one)) for one in region_ids)
+        tails = ((one, writer.tail()) for one, writer in known if writer is not None)
+        return {one: tail for one, tail in tails if tail is not None}
 
     def stats(self) -> Sequence[RegionStats]:
         """Each region that this process wrote to or tried to; nothing is looked up."""

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from memwal.errors import InvalidInputError, UnavailableError
-from memwal.regions.manifest import RegionManifest
-from memwal.storage.files import Storage, manifest_path
+from memwal.regions.manifest import RegionManifest, manifest_path
+from memwal.storage.files import Storage
 
 OWNERS = "_gateway/owners"
 _KEPT = 16

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.storage.files import wal_entry_path
+from memwal.regions.wal import wal_entry_path
 from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
 from memwal.writing.observing import RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions

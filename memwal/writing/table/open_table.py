@@ -60,7 +60,11 @@ class _Watch:
         """
         trusted = self.storage.backend.identity_seconds
         if not trusted:
-            return not self._may_have_changed() or self._is_marked_as_before()
+            # While nothing came to the directory, no version was committed. The time of a directory is
+            # coarse, so the next version is looked for by its names as well.
+            found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
+            is_unchanged = self.directory is not None and found == (self.directory, None, None)
+            return is_unchanged or self._is_marked_as_before()
         with self.lock:
             now = time.monotonic()
             if now - self.looked_at < trusted:
@@ -69,15 +73,6 @@ class _Watch:
                 return False
             self.looked_at = now
             return True
-
-    def _may_have_changed(self) -> bool:
-        """Whether a version may have been committed, or the table made anew, since it was looked at.
-
-        The time of a directory is coarse, so the next version is looked for by its names as well.
-        """
-        if self.directory is None or self.storage.identity(VERSIONS) != self.directory:
-            return True
-        return any(self.storage.exists(*base_manifest_paths(self.version + 1)))
 
     def _is_marked_as_before(self) -> bool:
         """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""

@@ -20,6 +20,7 @@ class RegionLog:
         region_id: region.
         after: the manifest's replay position: entries up to it are flushed.
         floor: the manifest's current generation: entries of older ones are flushed.
+        replay_start: both: a manifest that has the same calls the same entries flushed.
         last: newest position that was looked at.
 
     Args:
@@ -32,7 +33,7 @@ class RegionLog:
         self.region_id = region_id
         self.after = after
         self.floor = floor
-        self._replay_start = ReplayStart(after, floor)
+        self.replay_start = ReplayStart(after, floor)
         self.last = after
         self._lock = threading.Lock()
         self._listed: list[tuple[int, int | None]] = []
@@ -48,10 +49,6 @@ class RegionLog:
     def rows(self) -> TailRows | None:
         """The rows as far as they were asked for."""
         return self._rows
-
-    def fits(self, manifest: RegionManifest) -> bool:
-        """Whether the log leaves out exactly what the manifest calls flushed."""
-        return manifest.replay_start == self._replay_start
 
     def is_behind(self, manifest: RegionManifest) -> bool:
         """Whether the manifest says that more is flushed than the log leaves out."""
@@ -76,7 +73,7 @@ class RegionLog:
             for entry in entries:
                 if entry.position <= self.last or entry.is_fence:
                     continue
-                if self._replay_start.is_unflushed(entry.position, entry.generation):
+                if self.replay_start.is_unflushed(entry.position, entry.generation):
                     self._listed.append((entry.position, entry.generation))
                     self._waiting.append(entry)
             self.last = max(self.last, last)
@@ -113,7 +110,7 @@ class RegionLog:
             later._listed = [
                 (position, generation)
                 for position, generation in self._listed
-                if later._replay_start.is_unflushed(position, generation)
+                if later.replay_start.is_unflushed(position, generation)
             ]
             later.last = max(self.last, later.after)
             kept = later._listed

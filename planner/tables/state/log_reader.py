@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 
 from execnodes.storage.data_files import Place
@@ -13,7 +15,7 @@ from memwal.storage.files import Storage
 from memwal.writing import OwnTail
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.log_tail import TailRows
+from planner.tables.sources.log_tail import Tail, TailRows
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.state.table_state import KnownState
 
@@ -64,56 +66,99 @@ class LogReader:
     Args:
         storage: directory of the table.
         cache: for entries, and for what was known of generations while they were unflushed.
-        own_tail: what this process wrote to a region and holds in memory; None where it does not own it.
+        own_tails: what this process holds in memory of regions, by region id, of those that it owns.
         newest_base: the base version that was read last, if any.
     """
 
     storage: Storage
     cache: ByteCache
-    own_tail: Callable[[str], OwnTail | None]
+    own_tails: Callable[[Iterable[str]], Mapping[str, OwnTail]]
     newest_base: Callable[[], BaseTable | None]
 
-    def unflushed_each(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
-        """See `unflushed`: region id -> log, of several regions.
+    def unflushed(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
+        """The logs of regions as they are now, without what the manifests call flushed, by region id.
 
-        Those whose logs are known are asked in one go whether anything was written since.
+        A manifest that has this process's epoch was the newest when it was read, and so nobody else had
+        written by then: the log is what memory says, and storage need not be asked. Other logs that are known
+        are asked in one go whether anything was written since.
+
+        Args:
+            kept: what is known of the table.
+            manifests: the newest of the regions.
+
+        Raises:
+            FileNotFoundError: entries were flushed and removed since a manifest was read.
+            LanceGatewayError: one can't be read.
         """
+        tails = self.own_tails([one.region_id for one in manifests])
         logs: dict[str, RegionLog] = {}
         following: dict[str, int] = {}
+        others: list[tuple[RegionManifest, OwnTail | None, int]] = []
         for manifest in manifests:
             region_id = manifest.region_id
-            log = kept.logs.get(region_id)
-            if log is not None and log.fits(manifest) and self.own_tail(region_id) is None:
-                logs[region_id], following[region_id] = log, log.last + 1
-        are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
-        seen = {one: following[one] for one, is_there in zip(following, are_there, strict=True) if is_there}
-        others = [one for one in manifests if one.region_id in seen or one.region_id not in logs]
+            own, log = tails.get(region_id), kept.logs.get(region_id)
+            if own is not None and own.writer_epoch != manifest.writer_epoch:
+                own = None
+            if log is None or log.replay_start != manifest.replay_start:
+                others.append((manifest, own, 0))
+                continue
+            logs[region_id] = log
+            if own is None:
+                following[region_id] = log.last + 1
+            elif own.last > log.last:
+                log.advance(list(self._entries(kept, region_id, log.last, own.last, own)), own.last)
+        if following:
+            are_there = self.storage.exists(*map(wal_entry_path, following.keys(), following.values()))
+            grown = {one for one, is_there in zip(following, are_there, strict=True) if is_there}
+            others += [(one, None, following[one.region_id]) for one in manifests if one.region_id in grown]
         if others:
-            read = self.storage.each(
-                lambda one: self.unflushed(kept, one, seen.get(one.region_id, 0)), others
-            )
+            read = self.storage.each(lambda one: self._log(kept, *one), others)
             logs |= {log.region_id: log for log in read}
         return logs
 
-    def unflushed(self, kept: KnownState, manifest: RegionManifest, seen: int = 0) -> RegionLog:
-        """The region's log as it is now, without what the manifest calls flushed.
+    def tail(self, kept: KnownState, log: RegionLog, base: BaseTable, newest_merged: int) -> Tail | None:
+        """Rows of a region's log that are in no generation; None where there are none.
 
-        A manifest that has this process's epoch was the newest when it was read, and so nobody else had
-        written by then: the log is what memory says, and storage need not be asked.
+        Args:
+            kept: what is known of the table.
+            log: of the region, found before the base version.
+            base: by whose columns the rows are read.
+            newest_merged: generation of the region that the base version contains; 0 for none.
+
+        Raises:
+            FileNotFoundError: some were flushed, merged and removed since the manifest was read.
+            LanceGatewayError: one can't be read.
+        """
+        region_id = log.region_id
+        if log.floor <= newest_merged:
+            # Flushed and merged since the manifest was read.
+            if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
+                msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
+                raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
+            log = log.flushed_up_to(log.after, newest_merged + 1, base)
+        return log.tail(base, partial(self._held_entry, kept, region_id))
+
+    def _held_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
+        """One entry, from memory where this process wrote it."""
+        own = self.own_tails((region_id,)).get(region_id)
+        if own is not None and own.first <= position <= own.last:
+            at = bisect_left(own.entries, position, key=lambda one: one.position)
+            if at < len(own.entries) and own.entries[at].position == position:
+                return own.entries[at]
+        return self.entry(kept, region_id, position)
+
+    def _log(
+        self, kept: KnownState, manifest: RegionManifest, own: OwnTail | None, seen: int = 0
+    ) -> RegionLog:
+        """The log of one region.
 
         Args:
             kept: what is known of the table.
             manifest: the region's newest.
+            own: what this process holds in memory; None where others may have written since.
             seen: the position behind one that was looked at, where an entry is known to be; 0 for none.
-
-        Raises:
-            FileNotFoundError: entries were flushed and removed since the manifest was read.
-            LanceGatewayError: one can't be read.
         """
         region_id = manifest.region_id
-        own = self.own_tail(region_id)
-        if own is not None and own.writer_epoch != manifest.writer_epoch:
-            own = None
         log = kept.logs.get(region_id)
         if log is not None and log.is_behind(manifest):
             log = kept.logs[region_id] = self._without_flushed(kept, log, manifest)

@@ -10,8 +10,13 @@ from execnodes import KeySet
 from memwal.base.index_details import merged_generations, read_base_manifest
 from memwal.errors import PreconditionError
 from memwal.regions.generation_numbers import check_not_restarted
-from memwal.regions.manifest import RegionManifest, list_regions
-from memwal.storage.files import manifest_directory, manifest_path, manifest_version
+from memwal.regions.manifest import (
+    RegionManifest,
+    list_regions,
+    manifest_directory,
+    manifest_path,
+    manifest_version,
+)
 from planner.predicates.region_assignments import RegionAssignments
 from planner.sql.as_of import moment_text
 from planner.tables.sources.base_table import BaseTable

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -20,7 +18,7 @@ from memwal.errors import (
     LanceGatewayError,
     UnavailableError,
 )
-from memwal.regions.generation_numbers import check_listed, check_not_restarted, is_given_up, is_restarted
+from memwal.regions.generation_numbers import RegionMismatchError, check_generations
 from memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
@@ -29,7 +27,7 @@ from memwal.regions.manifest import (
     read_latest_manifests,
 )
 from memwal.regions.region_snapshots import read_region_snapshots
-from memwal.regions.wal import WalEntry, wal_entry_path
+from memwal.regions.wal import WalEntry
 from memwal.storage.files import Storage
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.predicates.region_assignments import RegionAssignments
@@ -37,7 +35,6 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.byte_cache import ByteCache
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
 from planner.tables.sources.key_locator import KeyPlaces
-from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, SnapshotDescription, TableSnapshot
 from planner.tables.state.described_snapshot import DescribedSnapshots
@@ -99,7 +96,7 @@ class Table:
         self.places = places
         self._newest = NewestBase(name, storage, session)
         self._writing = TableWriting(name, storage, writing, self._newest)
-        self._logs = LogReader(storage, cache, self.own_tail, lambda: self._newest.last)
+        self._logs = LogReader(storage, cache, self.own_tails, lambda: self._newest.last)
 
     @property
     def schema(self) -> pa.Schema:
@@ -277,10 +274,8 @@ class Table:
             LanceGatewayError: one can't be read.
         """
         region_id, kept = manifest.region_id, self._newest.known
-        return tuple(
-            self._logs.entry(kept, region_id, position)
-            for position in self._logs.unflushed(kept, manifest).positions
-        )
+        log = self._logs.unflushed(kept, (manifest,))[region_id]
+        return tuple(self._logs.entry(kept, region_id, position) for position in log.positions)
 
     def generation(self, region_id: str, flushed: FlushedGeneration) -> GenerationDataset:
         """Open one flushed generation.
@@ -308,23 +303,27 @@ class Table:
             present = [manifest for manifest in manifests.values() if manifest is not None]
             logs = {}
             if consistency == "strong":
-                logs = self._logs.unflushed_each(kept, present)
+                logs = self._logs.unflushed(kept, present)
             base = self.base()
         if base.place != kept.place:
             return None
         merged = merged_generations(base.details)
+        if consistency != "snapshot":
+            try:
+                given_up = check_generations(self.storage, present, merged)
+            except RegionMismatchError:
+                if self.base() is base:
+                    raise
+                return None
+            logs = {one: log for one, log in logs.items() if one not in given_up}
         _, last = kept.last.get(consistency, (0.0, TableSnapshot(base, {})))
         regions = {}
         for region_id in needed:
             manifest = manifests.get(region_id)
             newest_merged = merged.get(region_id, 0)
-            log = logs.get(region_id)
-            if manifest is not None and consistency != "snapshot":
-                if is_given_up(manifest, newest_merged):
-                    log = None
-                elif not self._continues(manifest, base, newest_merged):
-                    return None
-            tail = self._tail(kept, base, log, newest_merged)
+            tail = None
+            if (log := logs.get(region_id)) is not None:
+                tail = self._logs.tail(kept, log, base, newest_merged)
             before = last.regions.get(region_id)
             if (
                 before is not None
@@ -334,54 +333,16 @@ class Table:
             ):
                 regions[region_id] = before
                 continue
-            unmerged = () if manifest is None else manifest.unmerged(newest_merged)
-            try:
-                generations = self.open_generations(base, region_id, unmerged)
-            except GenerationVanishedError:
-                if consistency != "snapshot" or manifest is None or self._has_had(manifest):
-                    raise
-                generations = ()
+            generations: tuple[GenerationDataset, ...] = ()
+            if manifest is not None:
+                is_remembered = consistency == "snapshot"
+                generations = self._unmerged(base, manifest, newest_merged, is_remembered=is_remembered)
             regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
         if base.details is not None and base.primary_key:
             unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
             found = {region_id: manifests.get(region_id) for region_id in needed}
             check_ids(self.name, kept, base.details, found, unflushed)
         return last.of(base, regions)
-
-    def _continues(self, manifest: RegionManifest, base: BaseTable, newest_merged: int) -> bool:
-        """Whether a region goes on from what the base version contains; False where the base is another now.
-
-        Raises:
-            RegionMismatchError: it does not.
-        """
-        check_listed(self.storage, manifest, newest_merged)
-        if is_restarted(manifest, newest_merged):
-            # As a rule, it was flushed and merged since the manifest was read.
-            newest = read_latest_manifest(self.storage, manifest.region_id, known=manifest)
-            if self.base() is not base:
-                return False
-            if newest is not None:
-                check_not_restarted(self.storage, newest, newest_merged)
-        return True
-
-    def _tail(
-        self, kept: KnownState, base: BaseTable, log: RegionLog | None, newest_merged: int
-    ) -> Tail | None:
-        """Rows of a region's log that are in no generation; None where there are none.
-
-        Raises:
-            FileNotFoundError: some were flushed, merged and removed since the manifest was read.
-        """
-        if log is None:
-            return None
-        region_id = log.region_id
-        if log.floor <= newest_merged:
-            # Flushed and merged since the manifest was read.
-            if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
-                msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
-                raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
-            log = log.flushed_up_to(log.after, newest_merged + 1, base)
-        return log.tail(base, partial(self._entry, kept, region_id))
 
     def _remembered(self, kept: KnownState, base: BaseTable) -> RememberedRegions:
         """What the index remembers of regions; read once for each version of it."""
@@ -399,13 +360,21 @@ class Table:
         named = [one for one in region_ids if one in remembered and remembered[one] is None]
         return {**remembered, **self._newest_manifests(kept, named)}
 
-    def _has_had(self, manifest: RegionManifest) -> bool:
-        """Whether a remembered region is this table's: versions of its manifest only grow.
+    def _unmerged(
+        self, base: BaseTable, manifest: RegionManifest, newest_merged: int, *, is_remembered: bool
+    ) -> tuple[GenerationDataset, ...]:
+        """Generations that the base version lacks; none of a remembered region that is another table's.
 
-        The index of a clone remembers regions of the table that it was made of.
+        The index of a clone remembers regions of the table that it was made of. Versions of a manifest only
+        grow, so one that is older, or none, tells.
         """
-        newest = read_latest_manifest(self.storage, manifest.region_id)
-        return newest is not None and newest.version >= manifest.version
+        try:
+            return self.open_generations(base, manifest.region_id, manifest.unmerged(newest_merged))
+        except GenerationVanishedError:
+            newest = read_latest_manifest(self.storage, manifest.region_id) if is_remembered else manifest
+            if newest is not None and newest.version >= manifest.version:
+                raise
+            return ()
 
     def _newest_manifests(
         self, kept: KnownState, region_ids: Sequence[str]
@@ -443,21 +412,12 @@ class Table:
 
         return tuple(opened(one.generation, one.path) for one in flushed)
 
-    def _entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
-        """An entry of a region's log, from memory where this process wrote it."""
-        own = self.own_tail(region_id)
-        if own is not None and own.first <= position <= own.last:
-            at = bisect_left(own.entries, position, key=lambda one: one.position)
-            if at < len(own.entries) and own.entries[at].position == position:
-                return own.entries[at]
-        return self._logs.entry(kept, region_id, position)
-
-    def own_tail(self, region_id: str) -> OwnTail | None:
-        """What this process wrote to a region and holds in memory; makes no writer.
+    def own_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+        """What this process wrote to regions and holds in memory, by region id; makes no writer.
 
         Waits for rows that were acknowledged before they are durable.
         """
-        return self._writing.tail(region_id)
+        return self._writing.tails(region_ids)
 
 
 def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:

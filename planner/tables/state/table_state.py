@@ -265,7 +265,17 @@ class NewestBase:
             return False
         trusted = self._storage.backend.identity_seconds
         if not trusted:
-            return not self._has_newer_file(base, manifest) and manifest.is_there(self._storage)
+            # While nothing came to the directory, Lance need not list it. The time of a directory is coarse,
+            # so the next version is looked for by its name as well.
+            directory, following, current = self._storage.identities(
+                VERSIONS, manifest.following, manifest.path
+            )
+            if self._listed == (base, directory) and following is None:
+                return current == manifest.identity
+            newer = _has_newer(base)
+            self._listed = None if newer or directory is None else (base, directory)
+            # The manifest is looked at once more: the table may have been made anew in between.
+            return not newer and manifest.is_there(self._storage)
         if _has_newer(base):
             return False
         now = time.monotonic()
@@ -280,18 +290,6 @@ class NewestBase:
         if before.manifest is not None and before.manifest.is_there(self._storage):
             return True
         return self._mark is not None and table_mark(self._storage) == self._mark
-
-    def _has_newer_file(self, base: BaseTable, manifest: ManifestFile) -> bool:
-        """The same where files are local: while nothing came to the directory, Lance need not list it.
-
-        The time of a directory is coarse, so the next version is looked for by its name as well.
-        """
-        directory = self._storage.identity(VERSIONS)
-        if self._listed == (base, directory) and not self._storage.exists(manifest.following)[0]:
-            return False
-        newer = _has_newer(base)
-        self._listed = None if newer or directory is None else (base, directory)
-        return newer
 
     def _opened(self, before: BaseTable | None) -> BaseTable:
         """Open the newest version; let go of all that is known where that is another table's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from execnodes.storage.data_files import Place
 from memwal.errors import PreconditionError
@@ -69,15 +69,15 @@ class TableWriting:
                 )
             return self._writer
 
-    def tail(self, region_id: str) -> OwnTail | None:
-        """Return what the writer holds of a region in memory; make no writer for it.
+    def tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+        """Return what the writer holds of regions in memory, by region id; make no writer for it.
 
         Waits for rows that were acknowledged before they are durable.
         """
         writer = self._writer
         if writer is None or self._place != self._newest.known.place:
-            return None
-        return writer.tail(region_id)
+            return {}
+        return writer.tails(region_ids)
 
     def wrote(self) -> None:
         """Take note that rows may have been written: no older snapshot is taken again."""

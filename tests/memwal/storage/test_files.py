@@ -7,17 +7,9 @@ from pathlib import Path
 import pytest
 
 from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError
-from memwal.storage.files import (
-    Entry,
-    Storage,
-    base_manifest_paths,
-    base_manifest_version,
-    last_in_sequence,
-    manifest_path,
-    manifest_version,
-    wal_entry_path,
-    wal_entry_position,
-)
+from memwal.regions.manifest import manifest_path, manifest_version
+from memwal.regions.wal import wal_entry_path, wal_entry_position
+from memwal.storage.files import Entry, Storage, base_manifest_paths, base_manifest_version, last_in_sequence
 
 
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.slow)])
