@@ -29,7 +29,8 @@ from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import Consistency, SnapshotGoneError, TableSnapshot
-from planner.tables.state.table import SNAPSHOT_ATTEMPTS, Table
+from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
+from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import Visibility
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.byte_cache import ByteCache
 from planner.tables.sources.log_tail import Tail, TailRows
 from planner.tables.sources.region_log import RegionLog
-from planner.tables.state.table_state import KnownState
+from planner.tables.state.table_state import KnownState, Newest
 
 ENTRIES_FOR_A_GENERATION = 512
 """So many entries that are flushed already are still read, where the rest of their generation was."""
@@ -67,13 +67,13 @@ class LogReader:
         storage: directory of the table.
         cache: for entries, and for what was known of generations while they were unflushed.
         own_tails: what this process holds in memory of regions, by region id, of those that it owns.
-        newest_base: the base version that was read last, if any.
+        newest: knows the base version that was read last, if any.
     """
 
     storage: Storage
     cache: ByteCache
     own_tails: Callable[[Iterable[str]], Mapping[str, OwnTail]]
-    newest_base: Callable[[], BaseTable | None]
+    newest: Newest
 
     def unflushed(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
         """The logs of regions as they are now, without what the manifests call flushed, by region id.
@@ -202,7 +202,7 @@ class LogReader:
 
     def _without_flushed(self, kept: KnownState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
         """The log without what was flushed since, whose rows are remembered by generation."""
-        base = self.newest_base()
+        base = self.newest.last
         after = manifest.replay_after_wal_entry_position
         if base is not None and log.rows is not None and after - log.last <= ENTRIES_FOR_A_GENERATION:
             self._remember_flushed(kept, log, manifest, base)

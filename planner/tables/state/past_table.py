@@ -24,8 +24,8 @@ from planner.tables.sources.column_cache import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.key_locator import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
+from planner.tables.state.snapshots import check_ids
 from planner.tables.state.table import Table
-from planner.tables.state.table_state import check_ids
 
 _NANOSECONDS = 1000
 """In a microsecond."""

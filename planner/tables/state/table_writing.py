@@ -11,9 +11,7 @@ from execnodes.storage.data_files import Place
 from memwal.errors import PreconditionError
 from memwal.storage.files import Storage
 from memwal.writing import OwnTail, TableWriter, WriteOptions
-from planner.tables.state.table_state import NewestBase
-
-__all__ = ["TableWriting"]
+from planner.tables.state.table_state import Newest
 
 
 class TableWriting:
@@ -29,7 +27,7 @@ class TableWriting:
         newest: tells which table is in the directory now.
     """
 
-    def __init__(self, name: str, storage: Storage, options: WriteOptions | None, newest: NewestBase) -> None:
+    def __init__(self, name: str, storage: Storage, options: WriteOptions | None, newest: Newest) -> None:
         self._name = name
         self._storage = storage
         self._options = options

@@ -1,5 +1,6 @@
 """The log of a region as manifests and entries come: what is listed, what is read, and what is remembered."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,17 @@ class TestRegionLog:
         assert ids(later.tail(base, lambda at: entries[at - 1])) == [1, 3]
 
 
+@dataclass
+class Opened:
+    """Has a base version and looks for no other."""
+
+    last: BaseTable | None
+    known: KnownState
+
+    def find(self) -> BaseTable:
+        raise AssertionError
+
+
 def unflushed(reader: LogReader, kept: KnownState, one: RegionManifest) -> RegionLog:
     return reader.unflushed(kept, [one])[one.region_id]
 
@@ -182,7 +194,12 @@ class TestReader:
 
     @pytest.fixture
     def reader(self, base: BaseTable, own: dict[str, OwnTail]) -> LogReader:
-        return LogReader(base.storage, ByteCache(1 << 20), lambda _: own, lambda: base)
+        return LogReader(
+            base.storage,
+            ByteCache(1 << 20),
+            lambda _: own,
+            Opened(base, KnownState(base.place, base.session)),
+        )
 
     def tail_of(self, reader: LogReader, kept: KnownState, base: BaseTable, log: RegionLog) -> Any:
         return ids(log.tail(base, lambda at: reader.entry(kept, log.region_id, at)))
@@ -325,7 +342,7 @@ class TestReader:
         write(base.storage, REGION, entry(2, 1, [3]))
         base.dataset.add_columns({"w": "1"})
         newer = open_base_table("t", base.storage, None, lance.Session())
-        other = LogReader(base.storage, reader.cache, lambda _: {}, lambda: newer)
+        other = LogReader(base.storage, reader.cache, lambda _: {}, Opened(newer, kept))
         unflushed(other, kept, manifest(2, 2, 1))
         found = self.remembered(reader, kept, 1)
         assert isinstance(found, FlushedRows)
