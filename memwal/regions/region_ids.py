@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.errors import LanceGatewayError
+from memwal.regions.generation_numbers import is_given_up
 from memwal.regions.manifest import RegionManifest
-from memwal.regions.wal import last_wal_position, read_wal_entry
+from memwal.regions.wal import has_unflushed, last_wal_position, read_wal_entry
 from memwal.storage.files import Storage, generation_directory
 from memwal.stored_fields import StoredField, fields_of_dataset, fields_of_entry
 from memwal.transforms.raw_values import parse_result_type
@@ -180,6 +181,22 @@ def is_retired(manifest: RegionManifest, merged: int) -> bool:
         merged: newest generation of it that the base table contains; 0 for none.
     """
     return manifest.sealed and not manifest.unmerged(merged)
+
+
+def is_over(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
+    """Whether a region has no rows that the base table lacks, and never gets any again.
+
+    Args:
+        storage: directory of the table.
+        manifest: of the region.
+        merged: newest generation of it that the base table contains; 0 for none.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    return is_given_up(manifest, merged) or (
+        is_retired(manifest, merged) and not has_unflushed(storage, manifest)
+    )
 
 
 def two_ids(table: str, region_id: str, lancedb_id: str) -> str:

@@ -24,13 +24,13 @@ import pyarrow as pa
 from memwal.creating import key_columns
 from memwal.errors import PreconditionError, UnavailableError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
-from memwal.regions.region_ids import doubles
-from memwal.regions.wal import read_wal_entry
+from memwal.regions.region_ids import doubles, is_over
+from memwal.regions.wal import has_unflushed, read_wal_entry
 from memwal.stored_fields import fields_of_dataset, fields_of_entry
 from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.changes import SealedError
-from memwal.writing.region.claim import Claim, open_claim
-from memwal.writing.table.log_state import has_unflushed, is_over
+from memwal.writing.region.claim import Claim
+from memwal.writing.region.lance_writers import open_claim
 from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.progress import counted
 from pipeline.jobs.state import TableState

@@ -208,7 +208,7 @@ class RequestQueue:
                 self._holder = None
                 self._changed.notify_all()
 
-    def run_alone(self, action: Callable[[], None], deadline: float) -> bool:
+    def run_alone(self, action: Callable[[], object], deadline: float) -> bool:
         """Call something while nobody writes; False where the deadline came first."""
         holder = object()
         try:
@@ -313,3 +313,17 @@ class RequestQueue:
                 return
             self._is_led = False
             self._changed.notify_all()
+
+
+def run(requests: Sequence[tuple[RequestQueue, Request]]) -> None:
+    """Have requests written, those of several regions at once; their `error` tells how it went."""
+    for at, (queue, request) in enumerate(requests, start=1):
+        try:
+            queue.put(request)
+            if request.is_awaited and at < len(requests):
+                queue.start(request)
+        except LanceGatewayError as error:
+            request.error, request.is_done = error, True
+    for queue, request in reversed(requests):
+        if request.is_awaited:
+            queue.finish(request)

@@ -23,6 +23,8 @@ from memwal.writing.table.bucket_reading import bucket_reading
 from memwal.writing.table.regions import Regions, RoutedRows
 from memwal.writing.table.rows import cast, conformed, entry_schema
 
+Part = tuple[pa.Table | None, pa.Table | None]
+"""Rows and keys of one region; None for none."""
 _LOOKS = 4
 
 
@@ -327,9 +329,6 @@ def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: 
             raise NotFoundError(msg) from error
         msg = f"table {name!r} can't be opened for writing: {error}"
         raise UnavailableError(msg) from error
-
-
-Part = tuple[pa.Table | None, pa.Table | None]
 
 
 def split(table: OpenTable, changes: Changes) -> Mapping[str, Part]:

@@ -23,6 +23,7 @@ from memwal.regions.manifest import (
 )
 from memwal.regions.region_ids import (
     RawValues,
+    is_over,
     known_values,
     lancedb_region_id,
     may_be_identity,
@@ -33,7 +34,6 @@ from memwal.regions.region_ids import (
 from memwal.storage.files import Storage
 from memwal.transforms.raw_values import parse_result_type
 from memwal.transforms.transforms import BucketHash, encode_region_value, transform_of
-from memwal.writing.table.log_state import is_over
 
 _REMEMBERED = 100_000
 

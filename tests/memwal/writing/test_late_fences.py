@@ -6,7 +6,7 @@ import pytest
 
 from memwal.regions.wal import last_wal_position, wal_entry_path
 from memwal.writing import Changes, FencedError, TableWriter
-from memwal.writing.table.log_state import Arrival, arrival
+from memwal.writing.region.doubts import Arrival, arrival
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable
 
