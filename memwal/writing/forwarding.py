@@ -57,7 +57,7 @@ def _sent(
     """What the owner made of it; None where no other process owns the region that would answer."""
     while not writer.is_owned and options.forwarder is not None:
         owner = writer.ownership.other_owner(table)
-        writer.note_owner("" if owner is None else owner.url)
+        writer.owner_url = "" if owner is None else owner.url
         if owner is None:
             break
         started = time.monotonic()

@@ -109,7 +109,7 @@ def _united(table: LakeTable, double: Double, newer: Collection[str]) -> None:
         chosen = _chosen(table, own, _claimed(table, claim), newer)
         for rows, is_deleted in _rows(table, opened, double.own, chosen):
             for start in range(0, rows.num_rows, options.max_memtable_rows):
-                claim.append(rows.slice(start, options.max_memtable_rows), deleted=is_deleted)
+                claim.append([rows.slice(start, options.max_memtable_rows)], deleted=is_deleted)
     except BaseException:
         claim.abandon()
         raise

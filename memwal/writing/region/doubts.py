@@ -11,11 +11,12 @@ from enum import Enum
 from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.regions.wal import entry_at
 from memwal.storage.files import Storage
+from memwal.writing.changes import FencedError, OutcomeUnknownError
 
 _log = logging.getLogger(__name__)
-SENTINEL_SECONDS = 1.0
+FENCE_SECONDS = 1.0
 """Within this time a writer that claimed a region has written its first entry, if it lives."""
-RECOVERY_SECONDS = 5.0
+CLAIM_SECONDS = 5.0
 FIRST_PAUSE = 0.002
 
 
@@ -67,15 +68,17 @@ def arrival(storage: Storage, region_id: str, position: int, epoch: int) -> Arri
     return None
 
 
-def look_up(
+def has_arrived(
     storage: Storage,
     region_id: str,
     doubt: InDoubtError,
     deadline: float,
     stopped: threading.Event,
     claim: Callable[[], object],
-) -> Arrival:
-    """Find out what became of an append that failed.
+    *,
+    is_once: bool,
+) -> bool:
+    """Return whether an append that failed is in the log after all; False where it may be tried again.
 
     Args:
         storage: directory of the table.
@@ -84,8 +87,31 @@ def look_up(
         deadline: monotonic time.
         stopped: whoever waits is to give up.
         claim: claims the region anew.
+        is_once: whether it must not be tried again.
+
+    Raises:
+        FencedError: it is not, and must not be tried again.
+        OutcomeUnknownError: nobody can tell.
     """
-    give_up = min(deadline, time.monotonic() + (SENTINEL_SECONDS if doubt.by_peer else 0.0))
+    found = _look_up(storage, region_id, doubt, deadline, stopped, claim)
+    if found is Arrival.WRITTEN:
+        return True
+    if found is Arrival.UNKNOWN:
+        raise OutcomeUnknownError(f"{doubt}: whether the rows were written can't be told") from doubt
+    if is_once or time.monotonic() > deadline:
+        raise FencedError(f"{doubt}: nothing was written, retry") from doubt
+    return False
+
+
+def _look_up(
+    storage: Storage,
+    region_id: str,
+    doubt: InDoubtError,
+    deadline: float,
+    stopped: threading.Event,
+    claim: Callable[[], object],
+) -> Arrival:
+    give_up = min(deadline, time.monotonic() + (FENCE_SECONDS if doubt.by_peer else 0.0))
     pause = FIRST_PAUSE
     try:
         while (found := arrival(storage, region_id, doubt.position, doubt.epoch)) is None:
@@ -98,7 +124,7 @@ def look_up(
     if found is not None:
         return found
     # Nobody took the position yet: our own claim does, and then what did not arrive never will.
-    give_up, pause = min(deadline, time.monotonic() + RECOVERY_SECONDS), FIRST_PAUSE
+    give_up, pause = min(deadline, time.monotonic() + CLAIM_SECONDS), FIRST_PAUSE
     while True:
         try:
             claim()

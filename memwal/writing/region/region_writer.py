@@ -11,18 +11,11 @@ from dataclasses import asdict
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.regions.wal import are_left, wal_entry_path
-from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
+from memwal.writing.changes import FencedError, NotOwnerError
 from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import Claim, OwnTail
-from memwal.writing.region.doubts import (
-    FIRST_PAUSE,
-    RECOVERY_SECONDS,
-    SENTINEL_SECONDS,
-    Arrival,
-    InDoubtError,
-    look_up,
-)
+from memwal.writing.region.doubts import CLAIM_SECONDS, FENCE_SECONDS, FIRST_PAUSE, InDoubtError, has_arrived
 from memwal.writing.region.lance_writers import ContestedError, append_atomically
 from memwal.writing.region.ownership import RegionOwnership
 from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
@@ -40,6 +33,7 @@ class RegionWriter:
         losses: how often the claim was lost, for whatever reason.
         last_epoch: of the newest claim, which may have been let go since; 0 before the first.
         counters: of what was done.
+        owner_url: of the process that was seen to own the region last.
         ownership: finds out whose the region is.
         queue: requests that wait.
 
@@ -74,7 +68,7 @@ class RegionWriter:
         self.last_epoch = 0
         self._in_flight: Request | None = None
         self._failure: LanceGatewayError | None = None
-        self._owner_url = ""
+        self.owner_url = ""
         self.counters = Counters()
         self.ownership = RegionOwnership(region_id, table, options, writer_id, stopped)
         name = f"table {table_name!r}, region {region_id}"
@@ -92,12 +86,6 @@ class RegionWriter:
         """Whether this process owns the region, as far as it knows."""
         claim = self._claim
         return claim is not None and not claim.is_lost
-
-    @property
-    def epoch(self) -> int:
-        """Of the claim; 0 where there is none."""
-        claim = self._claim
-        return 0 if claim is None or claim.is_lost else claim.epoch
 
     @property
     def idle_seconds(self) -> float:
@@ -140,7 +128,7 @@ class RegionWriter:
             # What others can read already must not be missing here.
             storage = claim.table.storage
             if storage.exists(wal_entry_path(self.region_id, claim.position + 1))[0]:
-                self.queue.wait_for(request, time.monotonic() + SENTINEL_SECONDS)
+                self.queue.wait_for(request, time.monotonic() + FENCE_SECONDS)
         if self._claim is not claim:
             return None
         return claim.tail.held
@@ -225,24 +213,19 @@ class RegionWriter:
             unflushed_rows=0 if claim is None else claim.tail.rows,
             unflushed_bytes=0 if claim is None else claim.tail.bytes,
             wal_position=0 if claim is None else claim.position,
-            owner_url=self._owner_url if claim is None else self._options.url,
+            owner_url=self.owner_url if claim is None else self._options.url,
         )
-
-    def note_owner(self, url: str) -> None:
-        """Remember who owns the region, for `stats`."""
-        self._owner_url = url
 
     def _write(self, group: Sequence[Request]) -> None:
         """Write a group and set the errors of those that could not be written."""
         try:
             self._written(group)
         except InvalidInputError as error:
-            if len(group) == 1:
-                group[0].error = error
-            for one in group if len(group) > 1 else ():
-                self._write([one])  # One of them is wrong: the others must not suffer.
             if len(group) > 1:
+                for one in group:
+                    self._write([one])  # One of them is wrong: the others must not suffer.
                 return
+            group[0].error = error
         except (FencedError, NotOwnerError) as error:
             own = [one for one in group if not one.is_forwarded]
             for one in group:
@@ -279,12 +262,12 @@ class RegionWriter:
                 break
             finally:
                 self._in_flight = None
-        rows, nbytes = sum(one.num_rows for one in group), sum(one.nbytes for one in group)
+        rows, nbytes = sum([one.num_rows for one in group]), sum([one.nbytes for one in group])
         counted = self.counters
-        counted.rows += rows
-        counted.bytes += nbytes
         counted.groups += 1
         counted.group_requests += len(group)
+        counted.rows += rows
+        counted.bytes += nbytes
         self._options.observer.on_group(
             self.table_name, self.region_id, len(group), rows, nbytes, time.monotonic() - started
         )
@@ -292,10 +275,7 @@ class RegionWriter:
     def _append(self, group: Sequence[Request], deadline: float) -> None:
         first = group[0]
         if not first.table.is_there():
-            msg = (
-                f"{self.queue.name}: the table was overwritten or made anew meanwhile; nothing was written, "
-                "retry"
-            )
+            msg = f"{self.queue.name}: the table was overwritten or made anew; nothing was written, retry"
             raise UnavailableError(msg)
         deleted = first.upserts is None
         parts = [part for one in group if (part := one.deletes if deleted else one.upserts) is not None]
@@ -362,35 +342,21 @@ class RegionWriter:
         return claim
 
     def _arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
-        """Whether an append that failed arrived after all; False where it did not and may be tried again.
-
-        Raises:
-            FencedError: it did not, and must not be tried again here.
-            OutcomeUnknownError: nobody can tell.
-        """
+        """Let go of the claim, and find out whether the append arrived; see `has_arrived`."""
         self.counters.in_doubt += 1
         self._lose(by_peer=doubt.by_peer, epoch=doubt.epoch)
-        found = look_up(
+        is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
+        return has_arrived(
             self._table().storage,
             self.region_id,
             doubt,
             deadline,
             self._stopped,
             lambda: self._owned(deadline, None),
-        )
-        if found is Arrival.WRITTEN:
-            return True
-        if found is Arrival.UNKNOWN:
-            raise OutcomeUnknownError(f"{doubt}: whether the rows were written can't be told") from doubt
-        is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
-        if (
-            group[0].holder is not None
+            is_once=group[0].holder is not None
             or any(one.is_forwarded for one in group)
-            or (doubt.by_peer and is_forwarding)
-            or time.monotonic() > deadline
-        ):
-            raise FencedError(f"{doubt}: nothing was written, retry") from doubt
-        return False
+            or (doubt.by_peer and is_forwarding),
+        )
 
     def _lose(self, *, by_peer: bool, epoch: int) -> None:
         self.losses += 1
@@ -412,7 +378,7 @@ class RegionWriter:
             return
         try:
             if are_left(lost.table.storage, self.region_id, lost.position):
-                self._owned(time.monotonic() + RECOVERY_SECONDS, None)
+                self._owned(time.monotonic() + CLAIM_SECONDS, None)
                 self._closed()
         except LanceGatewayError:
             self._lost = lost

@@ -116,7 +116,6 @@ class RequestQueue:
         self._waiting: deque[Request] = deque()
         self._is_led = False
         self._holder: object | None = None
-        self._outside = 0
         self.current: Sequence[Request] = ()
         self.queued_bytes = 0
         self.unawaited = 0
@@ -139,13 +138,9 @@ class RequestQueue:
         """
         with self._changed:
             if self._is_kept_out(request):
-                self._outside += 1
-                try:
-                    seconds = request.deadline - time.monotonic()
-                    if not self._changed.wait_for(lambda: not self._is_kept_out(request), seconds):
-                        raise self._late(request)
-                finally:
-                    self._outside -= 1
+                seconds = request.deadline - time.monotonic()
+                if not self._changed.wait_for(lambda: not self._is_kept_out(request), seconds):
+                    raise self._late(request)
             self._waiting.append(request)
             self.queued_bytes += request.nbytes
             self.unawaited += not request.is_awaited

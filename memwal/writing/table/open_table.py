@@ -17,9 +17,9 @@ from memwal.base.index_details import MemWalIndexDetails, read_index_details
 from memwal.base.table_mark import mark_table, table_mark
 from memwal.creating.columns import TABLE_ID, key_columns, not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
+from memwal.regions.region_ids import bucket_reading
 from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 from memwal.writing.changes import Changes
-from memwal.writing.table.bucket_reading import bucket_reading
 from memwal.writing.table.regions import Regions, RoutedRows
 from memwal.writing.table.rows import cast, conformed, entry_schema
 

@@ -11,8 +11,6 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-import pyarrow as pa
-
 from execnodes.storage.data_files import Place
 from execnodes.storage.source import ColumnCache
 from memwal.base.table_mark import table_mark
@@ -67,20 +65,9 @@ class Table:
         self._snapshots = Snapshots(name, cache, self._logs, self._newest)
 
     @property
-    def schema(self) -> pa.Schema:
-        """Columns of the newest base version, as it declares them."""
-        declared: pa.Schema = self.base().dataset.schema
-        return declared
-
-    @property
     def session(self) -> Any:  # noqa: ANN401 (lance types)
         """The `lance.Session` in which files of the table are opened."""
         return self._newest.known.session
-
-    @property
-    def primary_key(self) -> tuple[str, ...]:
-        """Key columns, in key order; empty where the table declares none."""
-        return self.base().primary_key
 
     @property
     def last_snapshot(self) -> TableSnapshot | None:
