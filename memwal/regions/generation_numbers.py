@@ -132,7 +132,8 @@ def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
     flushed = range(merged + 1, manifest.current_generation)
     if not flushed:
         return
-    listed = [one.generation for one in manifest.unmerged(merged)]
+    unmerged = manifest.unmerged(merged) if merged else manifest.flushed_generations
+    listed = [one.generation for one in unmerged]
     if len(listed) >= len(flushed):
         return
     gone = ", ".join(str(one) for one in flushed if one not in listed)

@@ -129,10 +129,11 @@ class TableAnew(Table):
             shared.columns,
             shared.places,
             session,
+            own_tails=self._written,
         )
         self._shared = shared
 
-    def own_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+    def _written(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
         """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""
         self._shared.own_tails(region_ids)
         return {}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any, overload
 
 import pyarrow as pa
@@ -43,6 +44,11 @@ class OwnTail:
     first: int
     last: int
     entries: Sequence[WalEntry]
+
+    def after(self, position: int) -> list[WalEntry]:
+        """Entries behind a position, ascending."""
+        newer = list(takewhile(lambda one: one.position > position, reversed(self.entries)))
+        return newer[::-1]
 
 
 class HeldEntry:

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 
 from execnodes.storage.data_files import Place
 from memwal.regions.manifest import RegionManifest
@@ -19,6 +18,7 @@ from planner.tables.sources.log_tail import Tail, TailRows
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.state.table_state import KnownState, Newest
 
+OwnTails = Callable[[Iterable[str]], Mapping[str, OwnTail]]
 ENTRIES_FOR_A_GENERATION = 512
 """So many entries that are flushed already are still read, where the rest of their generation was."""
 
@@ -72,7 +72,7 @@ class LogReader:
 
     storage: Storage
     cache: ByteCache
-    own_tails: Callable[[Iterable[str]], Mapping[str, OwnTail]]
+    own_tails: OwnTails
     newest: Newest
 
     def unflushed(self, kept: KnownState, manifests: Sequence[RegionManifest]) -> dict[str, RegionLog]:
@@ -197,8 +197,7 @@ class LogReader:
         for position in range(after + 1, held):
             yield self.entry(kept, region_id, position)
         if own is not None:
-            newer = list(takewhile(lambda one: one.position > after, reversed(own.entries)))
-            yield from reversed(newer)
+            yield from own.after(after)
 
     def _without_flushed(self, kept: KnownState, log: RegionLog, manifest: RegionManifest) -> RegionLog:
         """The log without what was flushed since, whose rows are remembered by generation."""

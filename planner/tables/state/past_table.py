@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from execnodes import KeySet
-from memwal.base.index_details import merged_generations, read_base_manifest
+from memwal.base.index_details import read_base_manifest
 from memwal.errors import PreconditionError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import (
@@ -84,7 +84,7 @@ class PastTable(Table):
             LanceGatewayError: something can't be read.
         """
         del consistency, max_staleness_ms
-        merged = merged_generations(self._base.details)
+        merged = self._base.merged_generations
         found = {}
         needed_ids = tuple(regions)
         if self._base.details is not None and self._base.primary_key:
@@ -114,8 +114,7 @@ class PastTable(Table):
         Raises:
             PreconditionError: what a region had flushed then is not known.
         """
-        details = self._today.base().details
-        merged = merged_generations(details)
+        merged = self._today.base().merged_generations
         ids = sorted({*list_regions(self.storage), *merged})
         found = self.storage.each(lambda one: self._manifest_then(one, merged.get(one, 0)), ids)
         return {one.region_id: one for one in found if one is not None}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from execnodes.storage.data_files import Place
-from memwal.base.index_details import MemWalIndexDetails, RegionSpec, merged_generations
+from memwal.base.index_details import MemWalIndexDetails, RegionSpec
 from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
 from memwal.regions.generation_numbers import RegionMismatchError, check_generations
 from memwal.regions.manifest import (
@@ -153,7 +153,7 @@ class Snapshots:
             base = self._newest.find()
         if base.place != kept.place:
             return None
-        merged = merged_generations(base.details)
+        merged = base.merged_generations
         if consistency != "snapshot":
             try:
                 given_up = check_generations(self._storage, present, merged)

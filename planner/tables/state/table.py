@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -17,7 +17,7 @@ from memwal.base.table_mark import table_mark
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import WalEntry
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
-from memwal.writing import OwnTail, TableWriter, WriteOptions
+from memwal.writing import TableWriter, WriteOptions
 from planner.predicates.region_assignments import RegionAssignments
 from planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
 from planner.tables.sources.byte_cache import ByteCache
@@ -25,7 +25,7 @@ from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.key_locator import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
 from planner.tables.state.described_snapshot import DescribedSnapshots
-from planner.tables.state.log_reader import LogReader
+from planner.tables.state.log_reader import LogReader, OwnTails
 from planner.tables.state.snapshots import Snapshots
 from planner.tables.state.table_state import KnownState
 from planner.tables.state.table_writing import TableWriting
@@ -42,6 +42,7 @@ class Table:
         places: where keys of base tables are.
         session: the `lance.Session` in which the table's files are opened, until it is made anew.
         writing: how it is written; None where it is only read.
+        own_tails: what this process holds in memory of regions, by region id; None for what was written here.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Table:
         places: KeyPlaces,
         session: Any,  # noqa: ANN401 (lance types)
         writing: WriteOptions | None = None,
+        own_tails: OwnTails | None = None,
     ) -> None:
         self.name = name
         self.storage = storage
@@ -61,6 +63,7 @@ class Table:
         self.places = places
         self._newest = NewestBase(name, storage, session)
         self._writing = TableWriting(name, storage, writing, self._newest)
+        self.own_tails = own_tails or self._writing.tails
         self._logs = LogReader(storage, cache, self.own_tails, self._newest)
         self._snapshots = Snapshots(name, cache, self._logs, self._newest)
 
@@ -203,13 +206,6 @@ class Table:
             LanceGatewayError: one can't be read.
         """
         return self._snapshots.open_generations(base, region_id, flushed)
-
-    def own_tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
-        """What this process wrote to regions and holds in memory, by region id; makes no writer.
-
-        Waits for rows that were acknowledged before they are durable.
-        """
-        return self._writing.tails(region_ids)
 
 
 class NewestBase:
