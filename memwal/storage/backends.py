@@ -1,11 +1,11 @@
-"""What is behind `memwal.storage.files.Storage`: what each kind of storage must be able to do, and S3."""
+"""What is behind `memwal.storage.files.Storage`: names and identities of files, and S3."""
 
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import obstore
 import pyarrow.fs
@@ -55,55 +55,12 @@ class FileIdentity(NamedTuple):
     tag: int | str
 
 
-class Backend(Protocol):
-    """What a kind of storage must be able to do; paths are absolute within it."""
-
-    scheme: str
-    identity_seconds: float
-    """How long an identity is taken for the file's own before it is asked for again."""
-
-    def read(self, path: str) -> bytes:
-        """Returns a file's bytes; FileNotFoundError when it is absent."""
-
-    def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
-        """Says for each path whether a file is there."""
-
-    def identities(self, paths: tuple[str, ...]) -> tuple[FileIdentity | None, ...]:
-        """Tells files from those that replace them, one after the other; None for each that is absent."""
-
-    def list(self, path: str) -> tuple[Entry, ...]:
-        """Returns a directory's entries by name; () when it is absent."""
-
-    def directories(self, path: str) -> tuple[str, ...]:
-        """Returns the names of a directory's directories; () when it is absent."""
-
-    def files(self, path: str) -> Iterator[Entry]:
-        """Yields all files in a directory and below it, named by their paths below it."""
-
-    def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
-        """Calls a function for every item; in parallel where storage is slow to answer."""
-
-    def put(self, path: str, data: bytes) -> None:
-        """Writes a whole file atomically, replacing what was there."""
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Creates a file atomically; False when it exists already."""
-
-    def delete(self, path: str) -> None:
-        """Removes a file; nothing happens when it is absent."""
-
-    def delete_each(self, paths: Sequence[str]) -> None:
-        """Removes files in order, as `delete` does, with few requests; after an error some may be left."""
-
-    def delete_below(self, path: str, keep: frozenset[str]) -> None:
-        """Removes everything in a directory but the files to keep, and the directory if nothing is left."""
-
-
 class S3Backend:
     """Keys of one bucket."""
 
     scheme = "s3"
     identity_seconds = 1.0
+    """How long an identity is taken for the file's own before it is asked for again."""
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self._bucket = bucket

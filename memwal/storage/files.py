@@ -17,7 +17,6 @@ from obstore.store import LocalStore
 from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.storage.backends import (
     Answer,
-    Backend,
     Entry,
     FileIdentity,
     Item,
@@ -28,7 +27,7 @@ from memwal.storage.backends import (
     write,
 )
 
-__all__ = ["Backend", "Entry", "FileIdentity", "Storage"]
+__all__ = ["Entry", "FileIdentity", "Storage"]
 
 MEM_WAL: Final = "_mem_wal"
 VERSIONS: Final = "_versions"
@@ -181,7 +180,7 @@ class Storage:
     uri: str
     options: Mapping[str, str] = field(hash=False)
     root: str = field(repr=False)
-    backend: Backend = field(repr=False, compare=False)
+    backend: LocalBackend | S3Backend = field(repr=False, compare=False)
     committed_by: str = field(default="", repr=False)
 
     @staticmethod
