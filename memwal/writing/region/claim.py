@@ -13,7 +13,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.regions.manifest import read_latest_manifest
+from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.regions.wal import WalEntry, position_of
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
@@ -167,6 +167,7 @@ class Claim:
     Attributes:
         table: with which it was opened.
         region_id: UUID in its usual text form.
+        manifest: of the region, as the claim left it.
         epoch: fencing token.
         position: of the newest entry that it appended; before the first, of its fence.
         tail: what was appended and is not flushed.
@@ -177,6 +178,7 @@ class Claim:
 
     table: OpenTable
     region_id: str
+    manifest: RegionManifest
     epoch: int
     position: int
     tail: TailKeeper

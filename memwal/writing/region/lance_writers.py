@@ -62,11 +62,12 @@ def open_claim(
         "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),
     }
     try:
-        epoch, position, writer = claimed(table, region_id, settings, known)
+        manifest, position, writer = claimed(table, region_id, settings, known)
     except _LogTooLongError:
         _flush_log(table, region_id)
-        epoch, position, writer = claimed(table, region_id, settings, None)
-    return Claim(table, region_id, epoch, position, TailKeeper(epoch, position), writer)
+        manifest, position, writer = claimed(table, region_id, settings, None)
+    epoch = manifest.writer_epoch
+    return Claim(table, region_id, manifest, epoch, position, TailKeeper(epoch, position), writer)
 
 
 def _flush_log(table: OpenTable, region_id: str) -> None:
@@ -97,8 +98,8 @@ def _flush_log(table: OpenTable, region_id: str) -> None:
 
 def claimed(
     table: OpenTable, region_id: str, settings: Mapping[str, Any], known: RegionManifest | None
-) -> tuple[int, int, Any]:
-    """Claim a region with a Lance writer; its epoch, the newest position in the log, and the writer.
+) -> tuple[RegionManifest, int, Any]:
+    """Claim a region with a Lance writer; its manifest, the newest position in the log, and the writer.
 
     Raises:
         LanceGatewayError: as `open_claim`.
@@ -136,7 +137,7 @@ def claimed(
         entry = entry_at(table.storage, region_id, position)
         if entry is None or not entry.is_fence or entry.writer_epoch != after.writer_epoch:
             raise _contested(table, region_id)
-    return after.writer_epoch, position, writer
+    return after, position, writer
 
 
 def _contested(table: OpenTable, region_id: str) -> ContestedError:
@@ -183,7 +184,8 @@ def append_atomically(
         "max_memtable_rows": sum(part.num_rows for part in parts) + _ROOM_ROWS,
         "max_memtable_batches": 1 << 20,
     }
-    epoch, position, writer = claimed(table, region_id, settings, known)
+    manifest, position, writer = claimed(table, region_id, settings, known)
+    epoch = manifest.writer_epoch
     where = f"table {table.name!r}, region {region_id}"
     if after_epoch is not None and epoch != after_epoch + 1:
         msg = f"{where}: another writer claimed it in between"

@@ -177,6 +177,7 @@ class RegionOwnership:
                     if after_epoch is not None and claim.epoch != after_epoch + 1:
                         claim.abandon()
                         raise FencedError(self._told(table, "another writer claimed it since it was read"))
+                    self.manifest = claim.manifest
                     return claim
             else:
                 seconds += random.uniform(0.0, _JITTER * self._options.hold_ms / 1000)  # noqa: S311
