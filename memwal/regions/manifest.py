@@ -296,10 +296,11 @@ def read_latest_manifests(
         for manifest, still_there, succeeded in zip(remembered, answers[::2], answers[1::2], strict=True)
         if still_there and not succeeded
     }
-    others = [region_id for region_id in region_ids if region_id not in unchanged]
-    read = table.each(lambda one: read_latest_manifest(table, one, known=known.get(one)), others)
-    newest: dict[str, RegionManifest | None] = {**unchanged, **dict(zip(others, read, strict=True))}
-    return tuple(newest[region_id] for region_id in region_ids)
+    newest: dict[str, RegionManifest | None] = {**unchanged}
+    if others := [region_id for region_id in region_ids if region_id not in unchanged]:
+        read = table.each(lambda one: read_latest_manifest(table, one, known=known.get(one)), others)
+        newest |= zip(others, read, strict=True)
+    return tuple([newest[region_id] for region_id in region_ids])
 
 
 def _probe_paths(known: RegionManifest) -> tuple[str, str]:

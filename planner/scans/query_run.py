@@ -385,7 +385,7 @@ def _check_visible(table: str, policy: TablePolicy, columns: Sequence[str], keys
 
 def _decided_by_key(base: BaseTable, spec_id: int) -> bool:
     """Whether the region of a row of this spec follows from its primary key alone."""
-    spec = None if base.details is None else base.details.region_spec(spec_id)
+    spec = None if base.details is None else base.details.specs.get(spec_id)
     if spec is None:
         return False
     sources = {source for one in spec.fields for source in one.source_ids}

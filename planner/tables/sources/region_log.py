@@ -39,6 +39,8 @@ class RegionLog:
         self._listed: list[tuple[int, int | None]] = []
         self._waiting: list[WalEntry] = []
         self._rows: TailRows | None = None
+        self._read: tuple[BaseTable, Tail | None] | None = None
+        """What `tail` gave last, while no more entries came."""
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -76,6 +78,7 @@ class RegionLog:
                 if self.replay_start.is_unflushed(entry.position, entry.generation):
                     self._listed.append((entry.position, entry.generation))
                     self._waiting.append(entry)
+                    self._read = None
             self.last = max(self.last, last)
 
     def tail(self, base: BaseTable, read: ReadEntry) -> Tail | None:
@@ -88,6 +91,8 @@ class RegionLog:
         with self._lock:
             if not self._listed:
                 return None
+            if self._read is not None and self._read[0] is base:
+                return self._read[1]
             if self._rows is None or not self._rows.reads_as(base):
                 entries = [read(position) for position, _ in self._listed]
                 self._rows = TailRows(self.region_id, base)
@@ -95,7 +100,8 @@ class RegionLog:
                 entries = self._waiting
             self._rows.append(entries, base)
             self._waiting = []
-            return self._rows.tail()
+            self._read = base, self._rows.tail()
+            return self._read[1]
 
     def flushed_up_to(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
         """The log that leaves out more; what is known of the rest stays known.

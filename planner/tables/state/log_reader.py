@@ -1,17 +1,21 @@
-"""Reads what is new in the logs of regions: from storage, or from memory where this process wrote it."""
+"""Keeps a table's writer, and reads what is new in its logs: from storage, or from the writer's memory."""
 
 from __future__ import annotations
 
+import math
+import threading
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from execnodes.storage.data_files import Place
+from memwal.errors import PreconditionError
 from memwal.regions.manifest import RegionManifest
 from memwal.regions.wal import WalEntry, last_wal_position, read_wal_entry, wal_entry_path
 from memwal.storage.files import Storage
-from memwal.writing import OwnTail
+from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.byte_cache import ByteCache
 from planner.tables.sources.log_tail import Tail, TailRows
@@ -116,27 +120,32 @@ class LogReader:
             logs |= {log.region_id: log for log in read}
         return logs
 
-    def tail(self, kept: KnownState, log: RegionLog, base: BaseTable, newest_merged: int) -> Tail | None:
-        """Rows of a region's log that are in no generation; None where there are none.
+    def tails(
+        self, kept: KnownState, logs: Mapping[str, RegionLog], base: BaseTable
+    ) -> Mapping[str, Tail | None]:
+        """Rows of logs that are in no generation, by region id; None where there are none.
 
         Args:
             kept: what is known of the table.
-            log: of the region, found before the base version.
+            logs: by region id, found before the base version.
             base: by whose columns the rows are read.
-            newest_merged: generation of the region that the base version contains; 0 for none.
 
         Raises:
-            FileNotFoundError: some were flushed, merged and removed since the manifest was read.
+            FileNotFoundError: some were flushed, merged and removed since the manifests were read.
             LanceGatewayError: one can't be read.
         """
-        region_id = log.region_id
-        if log.floor <= newest_merged:
-            # Flushed and merged since the manifest was read.
-            if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
-                msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
-                raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
-            log = log.flushed_up_to(log.after, newest_merged + 1, base)
-        return log.tail(base, partial(self._held_entry, kept, region_id))
+        found = {}
+        for region_id, log in logs.items():
+            newest_merged = base.merged_generations.get(region_id, 0)
+            rest = log
+            if log.floor <= newest_merged:
+                # Flushed and merged since the manifest was read.
+                if not self.storage.exists(wal_entry_path(region_id, log.after + 1))[0]:
+                    msg = f"the log of region {region_id} was cleaned up behind entry {log.after}"
+                    raise FileNotFoundError(msg)  # Newer entries were not found behind the gap.
+                rest = log.flushed_up_to(log.after, newest_merged + 1, base)
+            found[region_id] = rest.tail(base, partial(self._held_entry, kept, region_id))
+        return found
 
     def _held_entry(self, kept: KnownState, region_id: str, position: int) -> WalEntry:
         """One entry, from memory where this process wrote it."""
@@ -230,3 +239,91 @@ class LogReader:
                 self.cache.put(name, None, 1)  # Whoever asks for masks now and then has asked for its by now.
                 return
             self.cache.put(name, FlushedRows(rows, *stretch), rows.nbytes)
+
+
+class TableWriting:
+    """Makes the writer of a table when it is first asked for; safe to share between threads.
+
+    Attributes:
+        written_at: when rows were written last, in seconds of the monotonic clock.
+
+    Args:
+        name: of the table in the catalog.
+        storage: directory of the table.
+        options: how it is written; None where it is only read.
+        newest: tells which table is in the directory now.
+    """
+
+    def __init__(self, name: str, storage: Storage, options: WriteOptions | None, newest: Newest) -> None:
+        self._name = name
+        self._storage = storage
+        self._options = options
+        self._newest = newest
+        self._writer: TableWriter | None = None
+        self._place: Place | None = None
+        self._lock = threading.Lock()
+        self.written_at = -math.inf
+
+    @property
+    def opened(self) -> TableWriter | None:
+        """What `writer` made; None where nothing was written yet."""
+        return self._writer
+
+    def writer(self) -> TableWriter:
+        """Return the writer; the same object while it is the same table.
+
+        Raises:
+            PreconditionError: the gateway only reads.
+        """
+        if self._options is None:
+            msg = f"table {self._name!r} can't be written: this gateway was started read-only"
+            raise PreconditionError(msg)
+        known = self._newest.known
+        with self._lock:
+            if self._writer is not None and self._place != known.place:
+                if self._writer.is_there():  # Readers know a table by less than writers do.
+                    self._place = known.place
+                else:
+                    # Of a table that was dropped: to flush its rows would write them into the new one.
+                    replaced, self._writer = self._writer, None
+                    replaced.abandon()
+            if self._writer is None:
+                self._place = known.place
+                self._writer = TableWriter(
+                    self._name, self._storage, self._options, known.session, self.wrote
+                )
+            return self._writer
+
+    def tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+        """Return what the writer holds of regions in memory, by region id; make no writer for it.
+
+        Waits for rows that were acknowledged before they are durable.
+        """
+        writer = self._writer
+        if writer is None or self._place != self._newest.known.place:
+            return {}
+        return writer.tails(region_ids)
+
+    def wrote(self) -> None:
+        """Take note that rows may have been written: no older snapshot is taken again."""
+        self.written_at = time.monotonic()
+
+    def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
+        """Flush what was written.
+
+        Args:
+            timeout_seconds: None as the options of writing say.
+
+        Returns:
+            Ids of regions that were not flushed; what was acknowledged is durable in their logs.
+        """
+        with self._lock:
+            writer, self._writer = self._writer, None
+        return () if writer is None else writer.close(timeout_seconds)
+
+    def abandon(self) -> None:
+        """Forget what was written and is not in storage: the table is dropped."""
+        with self._lock:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.abandon()

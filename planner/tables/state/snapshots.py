@@ -97,7 +97,7 @@ class Snapshots:
         """Take a snapshot, or one again that was taken after a time of the monotonic clock; see `Table`."""
         taken_at, last = self._newest.known.last.get(consistency, (-math.inf, None))
         if last is not None and taken_at > after and all(one in last.regions for one in needed):
-            return last.of(last.base, {one: last.regions[one] for one in needed})
+            return _same(last, last.base, {one: last.regions[one] for one in needed})
         failure: Exception | None = None
         for _ in range(SNAPSHOT_ATTEMPTS):
             kept = self._newest.known
@@ -162,14 +162,13 @@ class Snapshots:
                     raise
                 return None
             logs = {one: log for one, log in logs.items() if one not in given_up}
+        tails = self._logs.tails(kept, logs, base)
         _, last = kept.last.get(consistency, (0.0, TableSnapshot(base, {})))
         regions = {}
         for region_id in needed:
             manifest = manifests.get(region_id)
             newest_merged = merged.get(region_id, 0)
-            tail = None
-            if (log := logs.get(region_id)) is not None:
-                tail = self._logs.tail(kept, log, base, newest_merged)
+            tail = tails.get(region_id)
             before = last.regions.get(region_id)
             if (
                 before is not None
@@ -188,7 +187,7 @@ class Snapshots:
             unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
             found = {region_id: manifests.get(region_id) for region_id in needed}
             check_ids(self._name, kept, base.details, found, unflushed)
-        return last.of(base, regions)
+        return _same(last, base, regions)
 
     def _remembered(self, kept: KnownState, base: BaseTable) -> RememberedRegions:
         """What the index remembers of regions; read once for each version of it."""
@@ -257,6 +256,13 @@ class Snapshots:
             )
 
         return tuple(opened(one.generation, one.path) for one in flushed)
+
+
+def _same(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
+    """The snapshot of these; the last one where it is."""
+    # Regions are compared by identity, and in their order.
+    is_same = base is last.base and list(regions.items()) == list(last.regions.items())
+    return last if is_same else TableSnapshot(base, regions)
 
 
 def named_values(

@@ -25,10 +25,9 @@ from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.key_locator import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
 from planner.tables.state.described_snapshot import DescribedSnapshots
-from planner.tables.state.log_reader import LogReader, OwnTails
+from planner.tables.state.log_reader import LogReader, OwnTails, TableWriting
 from planner.tables.state.snapshots import Snapshots
 from planner.tables.state.table_state import KnownState
-from planner.tables.state.table_writing import TableWriting
 
 
 class Table:
