@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 from uuid import UUID
 
@@ -96,9 +97,10 @@ class MemWalIndexDetails:
     # The message this was decoded from.
     origin: bytes = field(default=b"", repr=False, compare=False)
 
-    def region_spec(self, spec_id: int) -> RegionSpec | None:
-        """Returns the spec of that id; None for 0, which stands for regions made by hand."""
-        return next((spec for spec in self.region_specs if spec.spec_id == spec_id), None)
+    @cached_property
+    def specs(self) -> Mapping[int, RegionSpec]:
+        """Region specs by id; none has 0, which stands for regions made by hand."""
+        return {spec.spec_id: spec for spec in self.region_specs}
 
     def newest_merged(self, region_id: str) -> int:
         """Return the newest generation of a region that this base version contains; 0 for none."""

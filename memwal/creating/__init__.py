@@ -1,9 +1,8 @@
 """Making tables: a base table and its MemWAL appear in one step, with any region spec.
 
 - `columns`: what a table's schema must look like: marks of keys, NOT NULL, types that can be stored.
-- `region_by`: the text that says how rows map to regions, such as ``bucket(user_id, 16)``.
-- `options`: how a table's MemWAL is set up.
-- `tables`: the one step, and its undoing.
+- `region_by`: how a table's MemWAL is set up: how rows map to regions, such as ``bucket(user_id, 16)``.
+- `tables`: the one step, and its undoing; regions that an earlier MemWAL left behind.
 - `fields`: schemas with field ids of our choice.
 """
 
@@ -15,8 +14,7 @@ from memwal.creating.columns import (
     key_columns,
     not_null_columns,
 )
-from memwal.creating.options import MemWalOptions
-from memwal.creating.region_by import region_columns, region_fields
+from memwal.creating.region_by import MemWalOptions, region_columns, region_fields
 from memwal.creating.tables import create_dataset, delete_table, table_exists, write_fragments
 
 __all__ = [

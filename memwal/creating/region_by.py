@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
 from memwal.base.index_details import RegionField, RegionSpec
-from memwal.creating.options import UNSHARDED
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from memwal.transforms.expressions import evaluate_expression
 from memwal.transforms.raw_values import parse_result_type
@@ -37,6 +37,26 @@ _NAMES: Final = {
     pa.float32(): "float32",
     pa.float64(): "float64",
 }
+UNSHARDED = "unsharded"
+
+
+@dataclass(frozen=True, slots=True)
+class MemWalOptions:
+    """What is recorded in a new MemWAL index.
+
+    Attributes:
+        region_by: how rows map to regions; see `region_by`.
+        maintained_indexes: indexes that flushed generations carry too; None for all of the table, also those
+            that come.
+        keys_never_move: the promise that two rows of one key agree on the columns that regions are made of,
+            where those are not part of the key.
+        writer_defaults: options that writers start from.
+    """
+
+    region_by: str = UNSHARDED
+    maintained_indexes: tuple[str, ...] | None = None
+    keys_never_move: bool = False
+    writer_defaults: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,10 @@
 A base table with a MemWAL takes Lance two commits, and who dies between them leaves a table that can't be
 written to and can't be made. So both commits are done in a scratch directory, and the manifest that they end
 with becomes version 1 of the table: a file that one process alone can create.
+
+Lance overwrites a table without a look at its regions, and takes its MemWAL away with all other indexes. Base
+and regions then belong to different contents. So regions that are there before a table gets a MemWAL never
+become part of it: they are given up, if that is asked for, or else it gets none.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,16 +28,29 @@ from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, MemWalI
 from memwal.base.table_mark import table_mark, unmark_table
 from memwal.base.versions import renumbered
 from memwal.creating.columns import key_columns
-from memwal.creating.left_regions import GivenUpRegions
-from memwal.creating.options import MemWalOptions
-from memwal.creating.region_by import region_columns, region_fields
-from memwal.errors import InvalidInputError, UnsupportedError, brief
+from memwal.creating.region_by import MemWalOptions, region_columns, region_fields
+from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError, brief
 from memwal.regions.generation_numbers import EVERYTHING
+from memwal.regions.manifest import RegionManifest, commit_manifest, read_latest_manifest
 from memwal.storage.files import MEM_WAL, VERSIONS, Storage, base_manifest_paths, base_manifest_version
 
 _TRANSACTIONS: Final = "_transactions"
 _MANIFEST: Final = ".manifest"
 _SWEEPS: Final = 10
+_ATTEMPTS: Final = 16
+
+
+@dataclass(frozen=True)
+class GivenUpRegions:
+    """Regions whose rows do not count any more.
+
+    Attributes:
+        region_ids: of all of them.
+        spec_id: the highest of the region specs that they follow; 0 for none.
+    """
+
+    region_ids: tuple[str, ...] = ()
+    spec_id: int = 0
 
 
 def table_exists(storage: Storage) -> bool:
@@ -111,7 +129,7 @@ def create_dataset(
 def mem_wal_index(
     dataset: Any,  # noqa: ANN401 (lance types)
     options: MemWalOptions,
-    given_up: GivenUpRegions = GivenUpRegions(),  # noqa: B008 - nothing in it changes
+    given_up: GivenUpRegions = GivenUpRegions(),
 ) -> Index:
     """The MemWAL index that a dataset is given.
 
@@ -194,3 +212,39 @@ def _check_keys_stay(spec: RegionSpec, key: Sequence[str], names: Mapping[int, s
             "keys_never_move = true that rows of one key always agree on it"
         )
         raise InvalidInputError(msg)
+
+
+def give_up_regions(table: Storage, region_ids: Iterable[str]) -> GivenUpRegions:
+    """Seal regions for good; nothing is removed, and it may be done again.
+
+    No writer can claim them any more. One that holds a region can still append to its log, but what it
+    flushes is refused.
+
+    Args:
+        table: its directory; the table has no MemWAL.
+        region_ids: of the regions.
+
+    Raises:
+        LanceGatewayError: one can't be read or sealed.
+    """
+    sealed = table.each(lambda one: _sealed(table, one), tuple(region_ids))
+    return GivenUpRegions(
+        tuple(one.region_id for one in sealed), max((one.region_spec_id for one in sealed), default=0)
+    )
+
+
+def _sealed(table: Storage, region_id: str) -> RegionManifest:
+    for _ in range(_ATTEMPTS):
+        newest = read_latest_manifest(table, region_id)
+        if newest is not None and newest.sealed:
+            return newest
+        if newest is None:
+            following = RegionManifest(region_id, 1, 1, 0, 0, 1, sealed=True)
+        else:
+            following = replace(
+                newest, version=newest.version + 1, writer_epoch=newest.writer_epoch + 1, sealed=True
+            )
+        if commit_manifest(table, following):
+            return following
+    msg = f"{table.uri}: region {region_id} can't be sealed, since others write to it: stop them, and retry"
+    raise UnavailableError(msg)

@@ -7,15 +7,19 @@ original, and knows how far the original's was merged. Numbers must not be used 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from memwal.base.index_details import MemWalIndexDetails
 from memwal.errors import PreconditionError
-from memwal.regions.manifest import RegionManifest
+from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.storage.files import Storage, region_directory
 
 EVERYTHING: Final = (1 << 63) - 1
 """Recorded as merged of a region that was given up: no generation of it is ever above."""
+
+
+EXTENTS: Final = "_gateway/merging"
 
 
 class RegionMismatchError(PreconditionError):
@@ -38,6 +42,11 @@ def first_generation(details: MemWalIndexDetails, region_id: str) -> int:
         msg = f"region {region_id} was given up with an earlier MemWAL of the table, and takes no rows"
         raise PreconditionError(msg)
     return newest + 1
+
+
+def extent_path(region_id: str, first: int) -> str:
+    """Returns the file in which mergers agree where a merge ends that begins at generation `first`."""
+    return f"{EXTENTS}/{region_id}.{first}"
 
 
 def is_given_up(manifest: RegionManifest, merged: int) -> bool:
@@ -78,6 +87,37 @@ def check_not_restarted(table: Storage, manifest: RegionManifest, merged: int) -
         raise RegionMismatchError(msg)
 
 
+def check_generations(
+    table: Storage, manifests: Iterable[RegionManifest], merged: Mapping[str, int]
+) -> frozenset[str]:
+    """Make sure that the generations of regions are those that the base table counts.
+
+    Args:
+        table: its directory.
+        manifests: of the regions, read before the base version.
+        merged: newest generation that the base version contains, by region id.
+
+    Returns:
+        Ids of the regions that were given up.
+
+    Raises:
+        RegionMismatchError: those of one are not.
+        LanceGatewayError: a file can't be read.
+    """
+    given_up = set()
+    for manifest in manifests:
+        newest_merged = merged.get(manifest.region_id, 0)
+        if is_given_up(manifest, newest_merged):
+            given_up.add(manifest.region_id)
+        check_listed(table, manifest, newest_merged)
+        if is_restarted(manifest, newest_merged):
+            # As a rule, it was flushed and merged since the manifest was read.
+            newest = read_latest_manifest(table, manifest.region_id, known=manifest)
+            if newest is not None:
+                check_not_restarted(table, newest, newest_merged)
+    return frozenset(given_up)
+
+
 def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
     """Refuse a region of which generations are gone that the base table does not contain.
 
@@ -90,7 +130,10 @@ def check_listed(table: Storage, manifest: RegionManifest, merged: int) -> None:
         RegionMismatchError: one is flushed, not merged and not listed.
     """
     flushed = range(merged + 1, manifest.current_generation)
-    listed = [one.generation for one in manifest.unmerged(merged)]
+    if not flushed:
+        return
+    unmerged = manifest.unmerged(merged) if merged else manifest.flushed_generations
+    listed = [one.generation for one in unmerged]
     if len(listed) >= len(flushed):
         return
     gone = ", ".join(str(one) for one in flushed if one not in listed)

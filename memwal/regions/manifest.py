@@ -13,21 +13,14 @@ from uuid import UUID
 from google.protobuf.message import DecodeError
 
 from memwal.errors import CorruptDataError, InvalidInputError, UnavailableError
-from memwal.storage.files import (
-    MEM_WAL,
-    Storage,
-    last_in_sequence,
-    manifest_directory,
-    manifest_path,
-    manifest_version,
-    version_hint_path,
-)
+from memwal.storage.files import MEM_WAL, Storage, last_in_sequence
 from protos import mem_wal_pb2
 
 _REGION_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Addresses of S3 are URLs to Lance: what is escaped there, or left out of a URL, could lead elsewhere.
 _PATH: Final = re.compile(r"[A-Za-z0-9_=.-]+(?:/[A-Za-z0-9_=.-]+)*")
 _READ_ATTEMPTS: Final = 3
+_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +98,7 @@ class RegionManifest:
         region_spec_id: spec that governs the region; 0 for a region made by hand.
         region_values: raw value by field id of that spec; empty when its writer recorded none.
         sealed: whether writers may no longer claim the region.
+        replay_start: which entries of the region's log are not flushed.
     """
 
     region_id: str
@@ -120,6 +114,7 @@ class RegionManifest:
     # The message this was decoded from: fields that we don't know, and statistics of generations, outlive
     # a change made with `dataclasses.replace` and a commit.
     origin: bytes = field(default=b"", repr=False, compare=False)
+    replay_start: ReplayStart = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if _REGION_ID.fullmatch(self.region_id) is None:
@@ -132,6 +127,8 @@ class RegionManifest:
         if any(later <= earlier for earlier, later in pairwise(numbers)):
             msg = f"Manifest of region {self.region_id}: generations {numbers} must ascend without repetition"
             raise InvalidInputError(msg)
+        start = ReplayStart(self.replay_after_wal_entry_position, self.current_generation)
+        object.__setattr__(self, "replay_start", start)
 
     def unmerged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
         """Return the generations that the base table lacks, oldest first."""
@@ -140,11 +137,6 @@ class RegionManifest:
     def merged(self, newest_merged: int) -> tuple[FlushedGeneration, ...]:
         """Return the generations that are listed though the base table contains them, oldest first."""
         return tuple(one for one in self.flushed_generations if one.is_merged(newest_merged))
-
-    @property
-    def replay_start(self) -> ReplayStart:
-        """Which entries of the region's log are not flushed."""
-        return ReplayStart(self.replay_after_wal_entry_position, self.current_generation)
 
     @staticmethod
     def decode(data: bytes, *, source: str) -> "RegionManifest":
@@ -209,6 +201,48 @@ class RegionManifest:
         return message.SerializeToString()
 
 
+@lru_cache(maxsize=4096)
+def bit_reversed(number: int) -> str:
+    """Returns the 64 binary digits of a number, lowest first: sequential files spread over an object store.
+
+    MemWAL specification, "WAL Storage Layout" and "Shard Manifest Versioning".
+
+    Raises:
+        InvalidInputError: the number does not fit 64 bits.
+    """
+    if not 0 <= number < 1 << _BITS:
+        msg = f"{number} cannot name a file: a version or position is between 0 and 2^{_BITS} - 1"
+        raise InvalidInputError(msg)
+    return f"{number:0{_BITS}b}"[::-1]
+
+
+def from_bit_reversed(digits: str) -> int | None:
+    """Returns the number that 64 reversed binary digits stand for, or None when they are something else."""
+    if len(digits) != _BITS or digits.strip("01"):
+        return None
+    return int(digits[::-1], 2)
+
+
+def manifest_directory(region_id: str) -> str:
+    """Returns the directory of a region's manifests."""
+    return f"{MEM_WAL}/{region_id}/manifest"
+
+
+def manifest_path(region_id: str, version: int) -> str:
+    """Returns the file of one version of a region's manifest."""
+    return f"{manifest_directory(region_id)}/{bit_reversed(version)}.binpb"
+
+
+def version_hint_path(region_id: str) -> str:
+    """Returns the file that names a recent version of a region's manifest."""
+    return f"{manifest_directory(region_id)}/version_hint.json"
+
+
+def manifest_version(name: str) -> int | None:
+    """Returns the version of a region's manifest by the name of its file; None for any other file."""
+    return (from_bit_reversed(name.removesuffix(".binpb")) if name.endswith(".binpb") else None) or None
+
+
 def list_regions(table: Storage) -> tuple[str, ...]:
     """Returns the ids of all regions that have a directory, in ascending order.
 
@@ -262,10 +296,11 @@ def read_latest_manifests(
         for manifest, still_there, succeeded in zip(remembered, answers[::2], answers[1::2], strict=True)
         if still_there and not succeeded
     }
-    others = [region_id for region_id in region_ids if region_id not in unchanged]
-    read = table.each(lambda one: read_latest_manifest(table, one, known=known.get(one)), others)
-    newest: dict[str, RegionManifest | None] = {**unchanged, **dict(zip(others, read, strict=True))}
-    return tuple(newest[region_id] for region_id in region_ids)
+    newest: dict[str, RegionManifest | None] = {**unchanged}
+    if others := [region_id for region_id in region_ids if region_id not in unchanged]:
+        read = table.each(lambda one: read_latest_manifest(table, one, known=known.get(one)), others)
+        newest |= zip(others, read, strict=True)
+    return tuple([newest[region_id] for region_id in region_ids])
 
 
 def _probe_paths(known: RegionManifest) -> tuple[str, str]:

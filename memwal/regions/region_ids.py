@@ -18,13 +18,23 @@ import lance
 import pyarrow as pa
 
 from memwal.base.index_details import RegionField, RegionSpec
-from memwal.errors import LanceGatewayError
-from memwal.regions.manifest import RegionManifest
-from memwal.regions.wal import last_wal_position, read_wal_entry
+from memwal.errors import LanceGatewayError, PreconditionError
+from memwal.regions.generation_numbers import is_given_up
+from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
+from memwal.regions.wal import has_unflushed, last_wal_position, read_wal_entry
 from memwal.storage.files import Storage, generation_directory
 from memwal.stored_fields import StoredField, fields_of_dataset, fields_of_entry
 from memwal.transforms.raw_values import parse_result_type
-from memwal.transforms.transforms import BucketHash, encode_region_value, region_values
+from memwal.transforms.transforms import (
+    BucketHash,
+    decode_region_value,
+    encode_region_value,
+    region_values,
+    transform_of,
+)
+
+_LOOKED_AT: Final = 8
+"""So many regions tell how buckets are numbered."""
 
 RawValues: TypeAlias = tuple[bytes | None, ...]
 """What a manifest records, by field of the spec; None for NULL."""
@@ -33,21 +43,8 @@ _OWN: Final = uuid.UUID("6f0d2d5e-4f0c-5a55-9a07-3a4d5f1f2a10")
 _LANCEDB: Final = uuid.UUID("4c534d57-5249-5445-5f53-484152443031")
 _LANCEDB_SPEC: Final = 1
 """LanceDB routes by the first spec, and notes this number in manifests whatever that spec's own is."""
-_IDENTITIES: Final = frozenset(
-    [
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "string",
-        "large_string",
-        "bool",
-    ]
-)
+_INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_IDENTITIES: Final = frozenset([*_INTEGERS, "string", "large_string", "bool"])
 _ZERO: Final = bytes(4)
 _BUCKET_BYTES: Final = 4
 _MOST_BUCKETS: Final = 1 << 16
@@ -180,6 +177,22 @@ def is_retired(manifest: RegionManifest, merged: int) -> bool:
         merged: newest generation of it that the base table contains; 0 for none.
     """
     return manifest.sealed and not manifest.unmerged(merged)
+
+
+def is_over(storage: Storage, manifest: RegionManifest, merged: int) -> bool:
+    """Whether a region has no rows that the base table lacks, and never gets any again.
+
+    Args:
+        storage: directory of the table.
+        manifest: of the region.
+        merged: newest generation of it that the base table contains; 0 for none.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    return is_given_up(manifest, merged) or (
+        is_retired(manifest, merged) and not has_unflushed(storage, manifest)
+    )
 
 
 def two_ids(table: str, region_id: str, lancedb_id: str) -> str:
@@ -321,3 +334,52 @@ def _chosen(fields: tuple[StoredField, ...], wanted: frozenset[int]) -> tuple[St
 
 def _by_id(rows: pa.Table, fields: tuple[StoredField, ...]) -> Mapping[int, pa.Array]:
     return {one.field_id: rows.column(one.name).combine_chunks() for one in fields}
+
+
+def bucket_reading(storage: Storage, spec: RegionSpec | None) -> BucketHash:
+    """How the table's regions came by their bucket numbers; as Lance does it where none has rows.
+
+    Args:
+        storage: directory of the table.
+        spec: that governs new rows.
+
+    Raises:
+        PreconditionError: rows are in buckets where neither reading puts them.
+        LanceGatewayError: a region can't be read.
+    """
+    buckets = () if spec is None else tuple(one for one in spec.fields if one.transform == "bucket")
+    if spec is None or not buckets:
+        return BucketHash.LANCE
+    possible = list(BucketHash)
+    sources = frozenset(source for one in buckets for source in one.source_ids)
+    for manifest in read_latest_manifests(storage, list_regions(storage)[:_LOOKED_AT], known={}):
+        if manifest is None or manifest.region_spec_id != spec.spec_id:
+            continue
+        known = manifest.region_values or values_by_id(spec, manifest.region_id)
+        columns = some_rows(storage, manifest, sources) if known else None
+        if columns is None or not sources <= columns.keys():
+            continue
+        possible = [one for one in possible if _explains(one, buckets, known, columns)]
+        if not possible:
+            msg = (
+                f"{storage.uri}: region {manifest.region_id} has rows of other buckets than it records, by "
+                "whatever hash: write through the writers that made it"
+            )
+            raise PreconditionError(msg)
+        if len(possible) == 1:
+            break
+    return possible[0]
+
+
+def _explains(
+    reading: BucketHash,
+    buckets: tuple[RegionField, ...],
+    known: Mapping[str, bytes],
+    columns: Mapping[int, pa.Array],
+) -> bool:
+    for field in buckets:
+        values = transform_of(field, reading).apply([columns[source] for source in field.source_ids])
+        recorded = decode_region_value(field, known.get(field.field_id, b""))
+        if set(values.unique().to_pylist()) != {recorded}:
+            return False
+    return True

@@ -224,7 +224,7 @@ def _region_snapshot(
     identifier = column("region_id", "shard_id")
     region_id = str(uuid.UUID(bytes=identifier) if isinstance(identifier, bytes) else uuid.UUID(identifier))
     spec_id = column("region_spec_id", "shard_spec_id")
-    spec = details.region_spec(spec_id)
+    spec = details.specs.get(spec_id)
     values = {}
     for one in spec.fields if spec else ():
         found = (scalars.get(f"{prefix}{one.field_id}") for prefix in _VALUE_PREFIXES)

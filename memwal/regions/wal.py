@@ -1,5 +1,6 @@
 """The write-ahead log of a region: one Arrow IPC stream per entry, at positions counted from 1."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -7,9 +8,8 @@ from typing import Final
 import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.storage.files import Storage, last_in_sequence, wal_entry_path
-
-__all__ = ["WalEntry", "last_wal_position", "read_wal_entry", "wal_entry_path"]
+from memwal.regions.manifest import RegionManifest, bit_reversed, from_bit_reversed, read_latest_manifest
+from memwal.storage.files import MEM_WAL, Storage, last_in_sequence
 
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -40,6 +40,21 @@ class WalEntry:
         if self.is_fence == (self.rows is not None):
             msg = f"WAL entry {self.position}: a fence carries no rows and every other entry does"
             raise InvalidInputError(msg)
+
+
+def wal_directory(region_id: str) -> str:
+    """Returns the directory of a region's log."""
+    return f"{MEM_WAL}/{region_id}/wal"
+
+
+def wal_entry_path(region_id: str, position: int) -> str:
+    """Returns the file of one WAL entry; positions start at 1."""
+    return f"{wal_directory(region_id)}/{bit_reversed(position)}.arrow"
+
+
+def wal_entry_position(name: str) -> int | None:
+    """Returns the position of a WAL entry by the name of its file; None for any other file."""
+    return from_bit_reversed(name.removesuffix(".arrow")) if name.endswith(".arrow") else None
 
 
 def read_wal_entry(table: Storage, region_id: str, position: int) -> WalEntry:
@@ -92,3 +107,82 @@ def last_wal_position(table: Storage, region_id: str, *, after: int) -> int:
         UnavailableError: storage failed to answer.
     """
     return last_in_sequence(table, partial(wal_entry_path, region_id), after)
+
+
+def entry_at(storage: Storage, region_id: str, position: int) -> WalEntry | None:
+    """The entry at a position; None where there is none."""
+    try:
+        return read_wal_entry(storage, region_id, position)
+    except FileNotFoundError:
+        return None
+
+
+def has_unflushed(storage: Storage, manifest: RegionManifest) -> bool:
+    """Whether a region's log has rows that no generation of its manifest has.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
+    last = last_wal_position(storage, region_id, after=after)
+    for position in range(last, after, -1):
+        entry = entry_at(storage, region_id, position)
+        if entry is None or entry.is_fence:
+            continue
+        return manifest.replay_start.is_unflushed(position, entry.generation)
+    return False
+
+
+def unflushed(storage: Storage, manifest: RegionManifest) -> Iterator[WalEntry]:
+    """Entries of a region's log that no generation of its manifest has, ascending; fences too.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    region_id, after = manifest.region_id, manifest.replay_after_wal_entry_position
+    for position in range(after + 1, last_wal_position(storage, region_id, after=after) + 1):
+        entry = entry_at(storage, region_id, position)
+        if entry is not None and manifest.replay_start.is_unflushed(position, entry.generation):
+            yield entry
+
+
+def are_left(storage: Storage, region_id: str, position: int) -> bool:
+    """Whether a region's log has rows that are not flushed, and nobody wrote any behind a position.
+
+    Args:
+        storage: directory of the table.
+        region_id: of the region.
+        position: of the newest entry of a writer that lost the region.
+
+    Raises:
+        LanceGatewayError: the region can't be read.
+    """
+    manifest = read_latest_manifest(storage, region_id)
+    if manifest is None or manifest.sealed or not has_unflushed(storage, manifest):
+        return False
+    following = range(position + 1, last_wal_position(storage, region_id, after=position) + 1)
+    entries = (entry_at(storage, region_id, one) for one in following)
+    return all(entry is None or entry.is_fence for entry in entries)
+
+
+def position_of(storage: Storage, region_id: str, position: int, epoch: int) -> int:
+    """Where the entry is that the writer with this epoch has just appended.
+
+    It is the next one as a rule. A writer that claimed the region earlier, and lost it before it left its
+    fence in the log, may leave it in between: Lance's writers step over fences of older epochs.
+
+    Args:
+        storage: directory of the table.
+        region_id: of the region.
+        position: that follows the newest entry of the writer before.
+        epoch: of the writer.
+
+    Raises:
+        LanceGatewayError: the log can't be read.
+    """
+    while storage.exists(wal_entry_path(region_id, position + 1))[0]:
+        entry = entry_at(storage, region_id, position)
+        if entry is not None and entry.writer_epoch == epoch and not entry.is_fence:
+            break
+        position += 1
+    return position

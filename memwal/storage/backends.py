@@ -1,9 +1,7 @@
-"""The two kinds of storage behind `memwal.storage.files.Storage`."""
+"""What is behind `memwal.storage.files.Storage`: names and identities of files, and S3."""
 
-import contextlib
 import functools
 import os
-import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import obstore
 import pyarrow.fs
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
-from obstore.store import LocalStore, ObjectStore, S3Store
+from obstore.store import ObjectStore, S3Store
 
 from memwal.errors import UnavailableError
 
@@ -57,106 +55,12 @@ class FileIdentity(NamedTuple):
     tag: int | str
 
 
-class LocalBackend:
-    """Directories of the local file system.
-
-    Probes and listings ask the operating system and not `pyarrow.fs`: they run for every query and every
-    region, and cost a fraction of it.
-    """
-
-    scheme = "file"
-    identity_seconds = 0.0
-
-    def __init__(self) -> None:
-        self._filesystem = pyarrow.fs.LocalFileSystem()
-
-    def read(self, path: str) -> bytes:
-        """Returns a file's bytes."""
-        return _read(self._filesystem, path)
-
-    def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
-        """Probes one path after the other."""
-        return tuple([_stat(path) is not None for path in paths])
-
-    def identity(self, path: str) -> FileIdentity | None:
-        """Tells the inode and when it was written; None when it is absent."""
-        found = _stat(path)
-        return None if found is None else FileIdentity(found.st_mtime_ns, found.st_size, found.st_ino)
-
-    def list(self, path: str) -> tuple[Entry, ...]:
-        """Returns the entries of a directory."""
-        try:
-            with os.scandir(path) as found:
-                entries = [entry for one in found if (entry := _local_entry(one)) is not None]
-        except FileNotFoundError:
-            return ()
-        except OSError as error:
-            raise _unavailable(path, error) from error
-        return tuple(sorted(entries, key=lambda entry: entry.name))
-
-    def directories(self, path: str) -> tuple[str, ...]:
-        """Returns the names of a directory's directories, as the operating system orders them."""
-        try:
-            with os.scandir(path) as found:
-                return tuple([entry.name for entry in found if entry.is_dir()])
-        except FileNotFoundError:
-            return ()
-        except OSError as error:
-            raise _unavailable(path, error) from error
-
-    def files(self, path: str) -> Iterator[Entry]:
-        """Walks the tree; files that vanish meanwhile are left out."""
-        for directory, _, names in os.walk(path):
-            for name in names:
-                one = f"{directory}/{name}"
-                found = _stat(one)
-                if found is not None:
-                    below = one[len(path) + 1 :]
-                    yield Entry(below, is_dir=False, size=found.st_size, written=found.st_mtime_ns)
-
-    def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
-        """Calls a function for every item in turn: local files answer faster than a thread starts."""
-        return tuple(map(function, items))
-
-    def put(self, path: str, data: bytes) -> None:
-        """Writes a file beside its destination and renames it."""
-        _write(path, lambda: obstore.put(_directory(path), posixpath.basename(path), data))
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes a file beside its destination and links it there."""
-        return _create(_directory(path), posixpath.basename(path), data, path)
-
-    def delete(self, path: str) -> None:
-        """Unlinks a file."""
-        try:
-            os.unlink(path)  # noqa: PTH108 - text stays text
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            raise _unavailable(path, error) from error
-
-    def delete_each(self, paths: Sequence[str]) -> None:
-        """Unlinks one file after the other."""
-        for path in paths:
-            self.delete(path)
-
-    def delete_below(self, path: str, keep: frozenset[str]) -> None:
-        """Walks the tree from its leaves."""
-        for directory, directories, files in os.walk(path, topdown=False):
-            for name in files:
-                one = f"{directory}/{name}"
-                if one not in keep:
-                    self.delete(one)
-            for name in directories:
-                _remove_directory(f"{directory}/{name}")
-        _remove_directory(path)
-
-
 class S3Backend:
     """Keys of one bucket."""
 
     scheme = "s3"
     identity_seconds = 1.0
+    """How long an identity is taken for the file's own before it is asked for again."""
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self._bucket = bucket
@@ -168,7 +72,13 @@ class S3Backend:
 
     def read(self, path: str) -> bytes:
         """Returns an object's bytes."""
-        return _read(self._filesystem, path)
+
+        def read() -> bytes:
+            with self._filesystem.open_input_file(path) as file:
+                data: bytes = file.read()
+                return data
+
+        return answered(path, read)
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
         """Probes all paths in parallel."""
@@ -176,19 +86,15 @@ class S3Backend:
             return (self._exists(paths[0]),)
         return tuple(self._probes.map(self._exists, paths))
 
-    def identity(self, path: str) -> FileIdentity | None:
-        """Tells the entity tag and when it was written; None when it is absent."""
-        found = self._head(path)
-        if found is None:
-            return None
-        written = int(found["last_modified"].timestamp() * 1_000_000_000)
-        return FileIdentity(written, found["size"], found["e_tag"] or "")
+    def identities(self, paths: tuple[str, ...]) -> tuple[FileIdentity | None, ...]:
+        """Tells entity tags and when the objects were written."""
+        return tuple(map(self._identity, paths))
 
     def list(self, path: str) -> tuple[Entry, ...]:
         """Returns the objects and common prefixes below a prefix."""
         selector = pyarrow.fs.FileSelector(path, allow_not_found=True)
         directory = pyarrow.fs.FileType.Directory
-        infos = _answered(path, lambda: self._filesystem.get_file_info(selector))
+        infos = answered(path, lambda: self._filesystem.get_file_info(selector))
         entries = (
             Entry(info.base_name, info.type == directory, info.size or 0, info.mtime_ns or 0)
             for info in infos
@@ -203,7 +109,7 @@ class S3Backend:
         """Lists all objects below a prefix, page by page."""
         prefix = f"{self._key(path)}/"
         pages = iter(obstore.list(self._store, prefix))
-        while (page := _answered(path, lambda: next(pages, None))) is not None:
+        while (page := answered(path, lambda: next(pages, None))) is not None:
             for one in page:
                 written = int(one["last_modified"].timestamp() * 1_000_000_000)
                 name = one["path"].removeprefix(prefix)
@@ -215,29 +121,36 @@ class S3Backend:
 
     def put(self, path: str, data: bytes) -> None:
         """Writes an object."""
-        _write(path, lambda: obstore.put(self._store, self._key(path), data))
+        write(path, lambda: obstore.put(self._store, self._key(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Writes an object on the condition that none is there (`If-None-Match: *`)."""
-        return _create(self._store, self._key(path), data, path)
+        return create(self._store, self._key(path), data, path)
 
     def delete(self, path: str) -> None:
         """Deletes an object; S3 does not tell whether it was there."""
-        _write(path, lambda: obstore.delete(self._store, self._key(path)))
+        write(path, lambda: obstore.delete(self._store, self._key(path)))
 
     def delete_each(self, paths: Sequence[str]) -> None:
         """Deletes objects, a thousand by one request."""
         for first in range(0, len(paths), KEYS_OF_A_DELETE):
             keys = [self._key(path) for path in paths[first : first + KEYS_OF_A_DELETE]]
-            _write(paths[first], functools.partial(obstore.delete, self._store, keys))
+            write(paths[first], functools.partial(obstore.delete, self._store, keys))
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
         """Deletes all objects below a prefix, in batches."""
         kept = {self._key(one) for one in keep}
-        for listed in _answered(path, lambda: list(obstore.list(self._store, self._key(path)))):
+        for listed in answered(path, lambda: list(obstore.list(self._store, self._key(path)))):
             keys = [one["path"] for one in listed if one["path"] not in kept]
             if keys:
-                _write(path, functools.partial(obstore.delete, self._store, keys))
+                write(path, functools.partial(obstore.delete, self._store, keys))
+
+    def _identity(self, path: str) -> FileIdentity | None:
+        found = self._head(path)
+        if found is None:
+            return None
+        written = int(found["last_modified"].timestamp() * 1_000_000_000)
+        return FileIdentity(written, found["size"], found["e_tag"] or "")
 
     def _exists(self, path: str) -> bool:
         return self._head(path) is not None
@@ -245,7 +158,7 @@ class S3Backend:
     def _head(self, path: str) -> "ObjectMeta | None":
         # Not through pyarrow.fs: for an absent key that asks a second time, whether it is a "directory".
         try:
-            return _answered(path, lambda: obstore.head(self._store, self._key(path)))
+            return answered(path, lambda: obstore.head(self._store, self._key(path)))
         except FileNotFoundError:
             return None
 
@@ -253,71 +166,35 @@ class S3Backend:
         return path.removeprefix(f"{self._bucket}/")
 
 
-def _stat(path: str) -> os.stat_result | None:
+def create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
+    """Puts a file on the condition that none is there; False when one is."""
     try:
-        return os.stat(path)  # noqa: PTH116 - a Path would cost more than the call
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise _unavailable(path, error) from error
-
-
-def _local_entry(found: "os.DirEntry[str]") -> Entry | None:
-    if found.is_dir():
-        return Entry(found.name, is_dir=True, size=0)
-    try:
-        status = found.stat()
-        return Entry(found.name, is_dir=False, size=status.st_size, written=status.st_mtime_ns)
-    except FileNotFoundError:
-        return None  # Renamed or removed since it was listed, as files being written are.
-
-
-def _read(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes:
-    def read() -> bytes:
-        with filesystem.open_input_file(path) as file:
-            data: bytes = file.read()
-            return data
-
-    return _answered(path, read)
-
-
-def _directory(path: str) -> LocalStore:
-    # Rooted at the file's own directory: further up, obstore would escape special characters in names.
-    return _answered(path, lambda: LocalStore(posixpath.dirname(path), mkdir=True))
-
-
-def _create(store: ObjectStore, key: str, data: bytes, path: str) -> bool:
-    try:
-        _write(path, lambda: obstore.put(store, key, data, mode="create"))
+        write(path, lambda: obstore.put(store, key, data, mode="create"))
     except (AlreadyExistsError, PreconditionError):
         return False
     return True
 
 
-def _remove_directory(path: str) -> None:
-    """Removes a directory unless something is in it, such as what is kept or was put there meanwhile."""
-    with contextlib.suppress(OSError):
-        os.rmdir(path)  # noqa: PTH106 - text stays text
-
-
-def _write(path: str, request: Callable[[], object]) -> None:
+def write(path: str, request: Callable[[], object]) -> None:
+    """Runs a request that changes what is stored; only "present" is no UnavailableError."""
     try:
-        _answered(path, request)
+        answered(path, request)
     except FileNotFoundError as error:  # It is the bucket that is absent.
-        raise _unavailable(path, error) from error
+        raise unavailable(path, error) from error
 
 
-def _answered(path: str, request: Callable[[], Answer]) -> Answer:
+def answered(path: str, request: Callable[[], Answer]) -> Answer:
     """Runs a request; any failure but a plain "absent" or "present" becomes an UnavailableError."""
     try:
         return request()
     except (FileNotFoundError, AlreadyExistsError, PreconditionError):
         raise
     except (OSError, BaseError) as error:
-        raise _unavailable(path, error) from error
+        raise unavailable(path, error) from error
 
 
-def _unavailable(path: str, error: Exception) -> UnavailableError:
+def unavailable(path: str, error: Exception) -> UnavailableError:
+    """Says that storage failed, and why."""
     reason = str(error).partition("\n")[0]
     return UnavailableError(
         f"Storage did not serve {path}: {reason}. Check that it is reachable and permitted, then retry"

@@ -1,49 +1,39 @@
 """Files of a table, wherever it lives: one small interface over local directories and S3.
 
-Files are read through `pyarrow.fs` and written, atomically and on condition, through `obstore`.
+Files are written, atomically and on condition, through `obstore`.
 """
 
+import contextlib
 import os
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from memwal.errors import InvalidInputError, UnsupportedError
-from memwal.storage.backends import Answer, Entry, FileIdentity, Item, LocalBackend, S3Backend
+import obstore
+from obstore.store import LocalStore
 
-__all__ = ["Backend", "Entry", "FileIdentity", "Storage"]
+from memwal.errors import InvalidInputError, UnsupportedError
+from memwal.storage.backends import (
+    Answer,
+    Entry,
+    FileIdentity,
+    Item,
+    S3Backend,
+    answered,
+    create,
+    unavailable,
+    write,
+)
+
+__all__ = ["Entry", "FileIdentity", "Storage"]
 
 MEM_WAL: Final = "_mem_wal"
 VERSIONS: Final = "_versions"
-EXTENTS: Final = "_gateway/merging"
-_BITS: Final = 64
-_LARGEST: Final = (1 << _BITS) - 1
+_LARGEST: Final = (1 << 64) - 1
 _DIGITS: Final = 20
 _WIDEST_PROBE: Final = 64
-
-
-@lru_cache(maxsize=4096)
-def bit_reversed(number: int) -> str:
-    """Returns the 64 binary digits of a number, lowest first: sequential files spread over an object store.
-
-    MemWAL specification, "WAL Storage Layout" and "Shard Manifest Versioning".
-
-    Raises:
-        InvalidInputError: the number does not fit 64 bits.
-    """
-    if not 0 <= number < 1 << _BITS:
-        msg = f"{number} cannot name a file: a version or position is between 0 and 2^{_BITS} - 1"
-        raise InvalidInputError(msg)
-    return f"{number:0{_BITS}b}"[::-1]
-
-
-def from_bit_reversed(digits: str) -> int | None:
-    """Returns the number that 64 reversed binary digits stand for, or None when they are something else."""
-    if len(digits) != _BITS or digits.strip("01"):
-        return None
-    return int(digits[::-1], 2)
 
 
 def base_manifest_paths(version: int) -> tuple[str, str]:
@@ -72,95 +62,113 @@ def generation_directory(region_id: str, path: str) -> str:
     return f"{MEM_WAL}/{region_id}/{path}"
 
 
-def manifest_directory(region_id: str) -> str:
-    """Returns the directory of a region's manifests."""
-    return f"{MEM_WAL}/{region_id}/manifest"
+class LocalBackend:
+    """Directories of the local file system.
 
+    Reads, probes and listings ask the operating system itself: they run for every query and every region.
+    """
 
-def manifest_path(region_id: str, version: int) -> str:
-    """Returns the file of one version of a region's manifest."""
-    return f"{manifest_directory(region_id)}/{bit_reversed(version)}.binpb"
-
-
-def version_hint_path(region_id: str) -> str:
-    """Returns the file that names a recent version of a region's manifest."""
-    return f"{manifest_directory(region_id)}/version_hint.json"
-
-
-def manifest_version(name: str) -> int | None:
-    """Returns the version of a region's manifest by the name of its file; None for any other file."""
-    return (from_bit_reversed(name.removesuffix(".binpb")) if name.endswith(".binpb") else None) or None
-
-
-def wal_directory(region_id: str) -> str:
-    """Returns the directory of a region's log."""
-    return f"{MEM_WAL}/{region_id}/wal"
-
-
-def wal_entry_path(region_id: str, position: int) -> str:
-    """Returns the file of one WAL entry; positions start at 1."""
-    return f"{wal_directory(region_id)}/{bit_reversed(position)}.arrow"
-
-
-def wal_entry_position(name: str) -> int | None:
-    """Returns the position of a WAL entry by the name of its file; None for any other file."""
-    return from_bit_reversed(name.removesuffix(".arrow")) if name.endswith(".arrow") else None
-
-
-def extent_path(region_id: str, first: int) -> str:
-    """Returns the file in which mergers agree where a merge ends that begins at generation `first`."""
-    return f"{EXTENTS}/{region_id}.{first}"
-
-
-class Backend(Protocol):
-    """What a kind of storage must be able to do; paths are absolute within it."""
-
-    scheme: str
-    identity_seconds: float
-    """How long an identity is taken for the file's own before it is asked for again."""
+    scheme = "file"
+    identity_seconds = 0.0
 
     def read(self, path: str) -> bytes:
-        """Returns a file's bytes; FileNotFoundError when it is absent."""
+        """Returns a file's bytes."""
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - text stays text
+                return file.read()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise unavailable(path, error) from error
 
     def exists(self, paths: tuple[str, ...]) -> tuple[bool, ...]:
-        """Says for each path whether a file is there."""
+        """Probes one path after the other."""
+        return tuple([_stat(path) is not None for path in paths])
 
-    def identity(self, path: str) -> FileIdentity | None:
-        """Tells a file from one that replaces it; None when it is absent."""
+    def identities(self, paths: tuple[str, ...]) -> tuple[FileIdentity | None, ...]:
+        """Tells inodes and when they were written."""
+        return tuple(
+            [
+                None if found is None else FileIdentity(found.st_mtime_ns, found.st_size, found.st_ino)
+                for found in map(_stat, paths)
+            ]
+        )
 
     def list(self, path: str) -> tuple[Entry, ...]:
-        """Returns a directory's entries by name; () when it is absent."""
+        """Returns the entries of a directory."""
+        try:
+            with os.scandir(path) as found:
+                entries = [entry for one in found if (entry := _local_entry(one)) is not None]
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise unavailable(path, error) from error
+        return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def directories(self, path: str) -> tuple[str, ...]:
-        """Returns the names of a directory's directories; () when it is absent."""
+        """Returns the names of a directory's directories, as the operating system orders them."""
+        try:
+            with os.scandir(path) as found:
+                return tuple([entry.name for entry in found if entry.is_dir()])
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise unavailable(path, error) from error
 
     def files(self, path: str) -> Iterator[Entry]:
-        """Yields all files in a directory and below it, named by their paths below it."""
+        """Walks the tree; files that vanish meanwhile are left out."""
+        for directory, _, names in os.walk(path):
+            for name in names:
+                one = f"{directory}/{name}"
+                found = _stat(one)
+                if found is not None:
+                    below = one[len(path) + 1 :]
+                    yield Entry(below, is_dir=False, size=found.st_size, written=found.st_mtime_ns)
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
-        """Calls a function for every item; in parallel where storage is slow to answer."""
+        """Calls a function for every item in turn: local files answer faster than a thread starts."""
+        return tuple(map(function, items))
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a whole file atomically, replacing what was there."""
+        """Writes a file beside its destination and renames it."""
+        write(path, lambda: obstore.put(_directory(path), posixpath.basename(path), data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Creates a file atomically; False when it exists already."""
+        """Writes a file beside its destination and links it there."""
+        return create(_directory(path), posixpath.basename(path), data, path)
 
     def delete(self, path: str) -> None:
-        """Removes a file; nothing happens when it is absent."""
+        """Unlinks a file."""
+        try:
+            os.unlink(path)  # noqa: PTH108 - text stays text
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise unavailable(path, error) from error
 
     def delete_each(self, paths: Sequence[str]) -> None:
-        """Removes files in order, as `delete` does, with few requests; after an error some may be left."""
+        """Unlinks one file after the other."""
+        for path in paths:
+            self.delete(path)
 
     def delete_below(self, path: str, keep: frozenset[str]) -> None:
-        """Removes everything in a directory but the files to keep, and the directory if nothing is left."""
+        """Walks the tree from its leaves."""
+        for directory, directories, files in os.walk(path, topdown=False):
+            for name in files:
+                one = f"{directory}/{name}"
+                if one not in keep:
+                    self.delete(one)
+            for name in directories:
+                _remove_directory(f"{directory}/{name}")
+        _remove_directory(path)
 
 
 @dataclass(frozen=True)
 class Storage:
     """A directory (a table, or a part of one) on a local disk or on S3.
 
-    Two storages are equal when they name the same directory with the same options.
+    Two storages are equal when they name the same directory with the same options. Whatever asks storage
+    raises an UnavailableError where it fails to answer.
 
     Attributes:
         uri: what pylance takes: an absolute path, `s3://bucket/key` or `s3+ddb://bucket/key?ddbTableName=name`.
@@ -172,7 +180,7 @@ class Storage:
     uri: str
     options: Mapping[str, str] = field(hash=False)
     root: str = field(repr=False)
-    backend: Backend = field(repr=False, compare=False)
+    backend: LocalBackend | S3Backend = field(repr=False, compare=False)
     committed_by: str = field(default="", repr=False)
 
     @staticmethod
@@ -235,45 +243,30 @@ class Storage:
         return self.backend.read(self._absolute(path))
 
     def exists(self, *paths: str) -> tuple[bool, ...]:
-        """Says for each path whether a file is there: in parallel on S3.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
+        """Says for each path whether a file is there: in parallel on S3."""
         return self.backend.exists(tuple(map(self._absolute, paths)))
 
     def identity(self, path: str) -> FileIdentity | None:
-        """Returns what tells a file from one that replaces it under its name; None when it is absent.
+        """Returns what tells a file from one that replaces it under its name; None when it is absent."""
+        return self.identities(path)[0]
 
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
-        return self.backend.identity(self._absolute(path))
+    def identities(self, *paths: str) -> tuple[FileIdentity | None, ...]:
+        """Returns `identity` of each path; they are asked one after the other, in this order."""
+        return self.backend.identities(tuple(map(self._absolute, paths)))
 
     def list(self, path: str = "") -> tuple[Entry, ...]:
-        """Returns the entries of a directory, ordered by name; () when it is absent.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
+        """Returns the entries of a directory, ordered by name; () when it is absent."""
         return self.backend.list(self._absolute(path))
 
     def directories(self, path: str = "") -> tuple[str, ...]:
         """Returns the names of the directories in a directory, in no order; () when it is absent.
 
         Cheaper than `list`: a table may have thousands.
-
-        Raises:
-            UnavailableError: storage failed to answer.
         """
         return self.backend.directories(self._absolute(path))
 
     def files(self, path: str = "") -> Iterator[Entry]:
-        """Yields all files in a directory and below it, in no order; an entry's name is its path below it.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
+        """Yields all files in a directory and below it, in no order; an entry's name is its path below it."""
         return self.backend.files(self._absolute(path))
 
     def each(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> tuple[Answer, ...]:
@@ -284,11 +277,7 @@ class Storage:
         return self.backend.each(function, items)
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a file in one atomic step, replacing what was there.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
+        """Writes a file in one atomic step, replacing what was there."""
         self.backend.put(self._absolute(path), data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -302,11 +291,7 @@ class Storage:
         return self.backend.put_if_absent(self._absolute(path), data)
 
     def delete(self, path: str) -> None:
-        """Removes a file; nothing happens when it is absent.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
+        """Removes a file; nothing happens when it is absent."""
         self.backend.delete(self._absolute(path))
 
     def delete_each(self, paths: Sequence[str]) -> None:
@@ -372,3 +357,33 @@ def _checked(part: str) -> str:
         msg = f"{part!r} is not a path below a table's directory"
         raise InvalidInputError(msg)
     return part.rstrip("/")
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - a Path would cost more than the call
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise unavailable(path, error) from error
+
+
+def _local_entry(found: "os.DirEntry[str]") -> Entry | None:
+    if found.is_dir():
+        return Entry(found.name, is_dir=True, size=0)
+    try:
+        status = found.stat()
+        return Entry(found.name, is_dir=False, size=status.st_size, written=status.st_mtime_ns)
+    except FileNotFoundError:
+        return None  # Renamed or removed since it was listed, as files being written are.
+
+
+def _directory(path: str) -> LocalStore:
+    # Rooted at the file's own directory: further up, obstore would escape special characters in names.
+    return answered(path, lambda: LocalStore(posixpath.dirname(path), mkdir=True))
+
+
+def _remove_directory(path: str) -> None:
+    """Removes a directory unless something is in it, such as what is kept or was put there meanwhile."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)  # noqa: PTH106 - text stays text

@@ -1,6 +1,7 @@
 """Region values as they stand in manifests: raw little-endian bytes of a type that a region field names."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -38,6 +39,7 @@ _TYPES: Final = {
 _TIMESTAMP: Final = re.compile(r"timestamp(?:\[|:)(s|ms|us|ns)(?:(?:, ?tz=|:)([^\]]*))?\]?", re.IGNORECASE)
 
 
+@lru_cache(maxsize=256)
 def parse_result_type(name: str) -> pa.DataType:
     """Returns the Arrow type that a region field's `result_type` names.
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
@@ -259,6 +260,7 @@ TRANSFORMS: Final[Mapping[str, Callable[[RegionField, BucketHash], Transform]]] 
 )
 
 
+@lru_cache(maxsize=256)
 def transform_of(field: RegionField, reading: BucketHash = BucketHash.LANCE) -> Transform:
     """Returns the transform that a region field names, or its expression.
 

@@ -1,7 +1,8 @@
 """Writing through MemWAL: rows find their region, and one Lance `ShardWriter` per region makes them durable.
 
 - `table_writer`: all regions of one table; `exclusive`: those that a statement holds to read and then write.
-- `changes`: what is written, and the errors that a writer can meet; `outcomes`: what became of it, by region.
+- `changes`: what is written, what became of it, and the errors that a writer can meet.
+- `forwarding`: rows for the owners of their regions.
 - `options`: durability, ownership, queues, sizes of MemTables. `observing`: what writers tell of themselves.
 - `table`: a table as writers know it, and the region of each row.
 - `region`: the writer of one region: its claim, its queue, its log, and its owner.
@@ -18,7 +19,7 @@ from memwal.writing.changes import (
 from memwal.writing.exclusive import ExclusiveRegions
 from memwal.writing.observing import RegionStats, WriteObserver
 from memwal.writing.options import Forwarder, OwnershipPolicy, UnreachableError, WriteOptions
-from memwal.writing.region.own_tail import OwnTail
+from memwal.writing.region.claim import OwnTail
 from memwal.writing.table.open_table import OpenTable
 from memwal.writing.table_writer import TableWriter
 

@@ -7,6 +7,25 @@ from datetime import datetime
 from typing import Protocol
 
 
+@dataclass(slots=True)
+class Counters:
+    """What a region's writer did since the process began; changed by the thread that leads its queue.
+
+    The attributes are as in `RegionStats`.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+    groups: int = 0
+    group_requests: int = 0
+    claims: int = 0
+    fences: int = 0
+    forwards: int = 0
+    in_doubt: int = 0
+    failed_later: int = 0
+    flushes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class RegionStats:
     """One region as its writer in this process knows it; counters run since the process began.

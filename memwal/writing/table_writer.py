@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -15,15 +15,22 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.storage.files import Storage
-from memwal.writing.changes import Changes, NotOwnerError, SealedError, WriteReceipt
+from memwal.writing.changes import (
+    Changes,
+    NotOwnerError,
+    RegionOutcome,
+    SealedError,
+    WriteReceipt,
+    receipt_of,
+)
 from memwal.writing.exclusive import ExclusiveRegions
+from memwal.writing.forwarding import forward
 from memwal.writing.observing import RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.outcomes import RegionOutcome, forwarded, receipt_of
-from memwal.writing.region.own_tail import OwnTail
+from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
-from memwal.writing.region.requests import Request
-from memwal.writing.table.open_table import OpenTable, newest_version, split
+from memwal.writing.region.requests import Request, run
+from memwal.writing.table.open_table import OpenTable, Part, newest_version, split
 
 _log = logging.getLogger(__name__)
 _THREADS = 16
@@ -176,16 +183,17 @@ class TableWriter:
             return ()
         return tuple(sorted(set(self._current().routed(rows).region_ids)))
 
-    def tail(self, region_id: str) -> OwnTail | None:
-        """What this process holds in memory of a region; None where it does not own it.
+    def tails(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
+        """What this process holds in memory, by region id; those that it does not own are left out.
 
         Waits for rows that were acknowledged before they are durable.
 
         Raises:
             UnavailableError: such rows were lost, which is told once, or are not written in time.
         """
-        known = self._regions.get(region_id)
-        return None if known is None else known.tail()
+        known = ((one, self._regions.get(one)) for one in region_ids)
+        tails = ((one, writer.tail()) for one, writer in known if writer is not None)
+        return {one: tail for one, tail in tails if tail is not None}
 
     def stats(self) -> Sequence[RegionStats]:
         """Each region that this process wrote to or tried to; nothing is looked up."""
@@ -251,7 +259,14 @@ class TableWriter:
             if len(parts) > 1:
                 holder.check_epochs(self._storage, parts)
         elif self._options.ownership is OwnershipPolicy.FORWARD:
-            return self._acknowledged(self._sent(table, parts, deadline), durable=True)
+            if not parts:
+                return WriteReceipt()
+
+            def write(writer: RegionWriter, part: Part) -> RegionOutcome:
+                return self._run([(writer, Request(table, *part, deadline))])[0]
+
+            outcomes = forward(self._options, table, parts, deadline, self._pool, self._region, write)
+            return self._acknowledged(outcomes, durable=True)
         requests = [
             (
                 self._region(region_id),
@@ -261,53 +276,17 @@ class TableWriter:
         ]
         return self._acknowledged(self._run(requests), durable=durable or holder is not None)
 
-    def _run(self, requests: Sequence[tuple[RegionWriter, Request]]) -> Sequence[RegionOutcome]:
+    def _run(self, requests: Sequence[tuple[RegionWriter, Request]]) -> list[RegionOutcome]:
         """Have requests written, those of several regions at once."""
-        outcomes = []
-        for at, (writer, request) in enumerate(requests, start=1):
-            try:
-                writer.queue.put(request)
-                if request.is_awaited and at < len(requests):
-                    writer.queue.start(request)
-            except LanceGatewayError as error:
-                request.error, request.is_done = error, True
-        for writer, request in reversed(requests):
-            if request.is_awaited:
-                writer.queue.finish(request)
-            outcomes.append(RegionOutcome(writer.region_id, request.num_rows, request.error))
-        return outcomes[::-1]
-
-    def _sent(
-        self, table: OpenTable, parts: Mapping[str, tuple[pa.Table | None, pa.Table | None]], deadline: float
-    ) -> Sequence[RegionOutcome]:
-        """Have rows written by the owners of their regions, of which this process may be one."""
-
-        def one(region_id: str, part: tuple[pa.Table | None, pa.Table | None]) -> RegionOutcome:
-            writer = self._region(region_id)
-            return forwarded(
-                self._options,
-                writer,
-                table,
-                Changes(*part),
-                deadline,
-                lambda: self._run([(writer, Request(table, *part, deadline))])[0],
-            )
-
-        *others, last = parts.items() or [None]
-        if last is None:
-            return ()
-        futures = [self._pool.submit(one, *other) for other in others if other is not None]
-        own = one(*last)
-        return [*(future.result() for future in futures), own]
+        run([(writer.queue, request) for writer, request in requests])
+        return [RegionOutcome(writer.region_id, one.num_rows, one.error) for writer, one in requests]
 
     def _acknowledged(self, outcomes: Sequence[RegionOutcome], *, durable: bool) -> WriteReceipt:
         if outcomes:
             self._on_written()
         return receipt_of(self.name, outcomes, is_durable=durable)
 
-    def _split(
-        self, changes: Changes
-    ) -> tuple[OpenTable, Mapping[str, tuple[pa.Table | None, pa.Table | None]]]:
+    def _split(self, changes: Changes) -> tuple[OpenTable, Mapping[str, Part]]:
         table = self._current()
         try:
             return table, split(table, changes)

@@ -7,8 +7,14 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from memwal.errors import PreconditionError, UnavailableError
-from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.storage.files import Entry, Storage, manifest_directory, manifest_path, manifest_version
+from memwal.regions.manifest import (
+    RegionManifest,
+    manifest_directory,
+    manifest_path,
+    manifest_version,
+    read_latest_manifest,
+)
+from memwal.storage.files import Entry, Storage
 from pipeline.cleaning.past import FOREVER
 
 _ATTEMPTS = 8

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memwal.storage.files import Storage, manifest_path, wal_entry_path
+from memwal.regions.manifest import manifest_path
+from memwal.regions.wal import wal_entry_path
+from memwal.storage.files import Storage
 from pipeline.cleaning.base import Base
 from pipeline.cleaning.garbage import Garbage, Kind
 from pipeline.cleaning.policy import CleanPolicy

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memwal.regions.manifest import RegionManifest
-from memwal.storage.files import Entry, Storage, region_directory, wal_directory
+from memwal.regions.wal import wal_directory
+from memwal.storage.files import Entry, Storage, region_directory
 from pipeline.cleaning.base import Base
 from pipeline.cleaning.history import RegionHistory
 from pipeline.cleaning.policy import CleanPolicy

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from memwal.base.index_details import MemWalIndexDetails, read_index_details
 from memwal.errors import PreconditionError
-from memwal.regions.generation_numbers import check_listed, check_not_restarted, is_restarted
+from memwal.regions.generation_numbers import check_generations
 from memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
     list_regions,
-    read_latest_manifest,
     read_latest_manifests,
 )
 from pipeline.jobs.lake import LakeTable
@@ -103,11 +102,7 @@ class TableState:
             RegionMismatchError: those of one are not.
             LanceGatewayError: a file can't be read.
         """
-        storage = self.table.storage
-        for region in self.regions.values():
-            check_listed(storage, region.manifest, region.merged)
-            if is_restarted(region.manifest, region.merged):
-                # As a rule, it was flushed and merged since the manifest was read.
-                newest = read_latest_manifest(storage, region.region_id, known=region.manifest)
-                if newest is not None:
-                    check_not_restarted(storage, newest, region.merged)
+        manifests = [region.manifest for region in self.regions.values()]
+        check_generations(
+            self.table.storage, manifests, {one: region.merged for one, region in self.regions.items()}
+        )

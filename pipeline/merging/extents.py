@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from memwal.errors import CorruptDataError, UnavailableError
-from memwal.storage.files import EXTENTS, Storage, extent_path
+from memwal.regions.generation_numbers import EXTENTS, extent_path
+from memwal.storage.files import Storage
 
 
 def agree(storage: Storage, region_id: str, first: int, through: int) -> int:

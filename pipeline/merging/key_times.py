@@ -16,14 +16,8 @@ import pyarrow as pa
 
 from memwal.base.index_details import MemWalIndexDetails
 from memwal.regions.manifest import FlushedGeneration, RegionManifest
-from memwal.regions.wal import read_wal_entry
-from memwal.storage.files import (
-    VERSIONS,
-    base_manifest_paths,
-    generation_directory,
-    wal_directory,
-    wal_entry_position,
-)
+from memwal.regions.wal import read_wal_entry, wal_directory, wal_entry_position
+from memwal.storage.files import VERSIONS, base_manifest_paths, generation_directory
 from memwal.stored_fields import TOMBSTONE, fields_of_dataset, fields_of_entry
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging.winners import keys_of

@@ -24,13 +24,13 @@ import pyarrow as pa
 from memwal.creating import key_columns
 from memwal.errors import PreconditionError, UnavailableError
 from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest, read_latest_manifest
-from memwal.regions.region_ids import doubles
-from memwal.regions.wal import read_wal_entry
+from memwal.regions.region_ids import doubles, is_over
+from memwal.regions.wal import has_unflushed, read_wal_entry
 from memwal.stored_fields import fields_of_dataset, fields_of_entry
 from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.changes import SealedError
-from memwal.writing.region.claim import Claim, open_claim
-from memwal.writing.table.log_state import has_unflushed, is_over
+from memwal.writing.region.claim import Claim
+from memwal.writing.region.lance_writers import open_claim
 from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.progress import counted
 from pipeline.jobs.state import TableState
@@ -109,7 +109,7 @@ def _united(table: LakeTable, double: Double, newer: Collection[str]) -> None:
         chosen = _chosen(table, own, _claimed(table, claim), newer)
         for rows, is_deleted in _rows(table, opened, double.own, chosen):
             for start in range(0, rows.num_rows, options.max_memtable_rows):
-                claim.append(rows.slice(start, options.max_memtable_rows), deleted=is_deleted)
+                claim.append([rows.slice(start, options.max_memtable_rows)], deleted=is_deleted)
     except BaseException:
         claim.abandon()
         raise

@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Iterable
 
 from memwal.regions.manifest import RegionManifest, commit_manifest
-from memwal.regions.wal import last_wal_position
-from memwal.storage.files import Storage, wal_entry_path
+from memwal.regions.wal import last_wal_position, wal_entry_path
+from memwal.storage.files import Storage
 
 
 def refresh_hints(

@@ -10,8 +10,8 @@ from memwal.base.index_details import BaseManifest, MemWalIndexDetails, merged_g
 from memwal.errors import CorruptDataError, LanceGatewayError
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.regions.region_ids import doubles, is_retired
-from memwal.regions.wal import last_wal_position, read_wal_entry
-from memwal.storage.files import Storage, generation_directory, wal_entry_path
+from memwal.regions.wal import last_wal_position, read_wal_entry, wal_entry_path
+from memwal.storage.files import Storage, generation_directory
 from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.state import RegionState
 

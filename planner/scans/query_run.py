@@ -29,7 +29,8 @@ from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
 from planner.tables.sources.generations import GenerationVanishedError
 from planner.tables.sources.snapshot import Consistency, SnapshotGoneError, TableSnapshot
-from planner.tables.state.table import SNAPSHOT_ATTEMPTS, Table
+from planner.tables.state.snapshots import SNAPSHOT_ATTEMPTS
+from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import Visibility
 
 logger = logging.getLogger(__name__)
@@ -384,7 +385,7 @@ def _check_visible(table: str, policy: TablePolicy, columns: Sequence[str], keys
 
 def _decided_by_key(base: BaseTable, spec_id: int) -> bool:
     """Whether the region of a row of this spec follows from its primary key alone."""
-    spec = None if base.details is None else base.details.region_spec(spec_id)
+    spec = None if base.details is None else base.details.specs.get(spec_id)
     if spec is None:
         return False
     sources = {source for one in spec.fields for source in one.source_ids}

@@ -6,7 +6,7 @@ own, which begin with empty caches in place of those that it may not use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 
 import lance
@@ -16,6 +16,7 @@ import pyarrow as pa
 from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.source import LanceSource
 from memwal.regions.manifest import FlushedGeneration
+from memwal.writing import OwnTail
 from planner.predicates.region_assignments import RegionAssignments
 from planner.scans.settings import Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable
@@ -128,12 +129,14 @@ class TableAnew(Table):
             shared.columns,
             shared.places,
             session,
+            own_tails=self._written,
         )
         self._shared = shared
 
-    def own_tail(self, region_id: str) -> None:
+    def _written(self, region_ids: Iterable[str]) -> Mapping[str, OwnTail]:
         """Nothing: the rows are in the log, once the table's own writer has nothing left to write."""
-        self._shared.own_tail(region_id)
+        self._shared.own_tails(region_ids)
+        return {}
 
 
 _KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})

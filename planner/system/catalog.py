@@ -231,7 +231,7 @@ def _described(spec: RegionSpec, base: BaseTable) -> str:
 
 
 def _values(spec_id: int, values: Mapping[str, bytes], details: MemWalIndexDetails) -> Iterator[str]:
-    spec = details.region_spec(spec_id)
+    spec = details.specs.get(spec_id)
     fields = {} if spec is None else {one.field_id: one for one in spec.fields}
     for field_id, raw in values.items():
         field = fields.get(field_id)

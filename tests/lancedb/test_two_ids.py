@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memwal.errors import PreconditionError
-from memwal.regions.wal import read_wal_entry
-from memwal.storage.files import wal_entry_path
+from memwal.regions.wal import read_wal_entry, wal_entry_path
 from memwal.writing.region.claim import Claim
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.cli import app

@@ -11,7 +11,7 @@ from memwal.storage.files import Storage
 How: TypeAlias = Literal["before", "after"]
 """Whether a call fails before it does anything, or its answer is lost."""
 
-_READS = ("read", "exists", "identity", "list", "directories", "files")
+_READS = ("read", "exists", "identities", "list", "directories", "files")
 _WRITES = ("put", "put_if_absent", "delete", "delete_each", "delete_below")
 
 

@@ -15,14 +15,14 @@ from unittest import mock
 
 import lance
 
-from memwal.storage.backends import LocalBackend
+from memwal.storage.files import LocalBackend
 
 When = Literal["before", "after"]
 
 _STORAGE = {
     "read": False,
     "exists": False,
-    "identity": False,
+    "identities": False,
     "list": False,
     "directories": False,
     "files": False,

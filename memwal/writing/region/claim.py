@@ -2,61 +2,162 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from itertools import takewhile
+from typing import Any, overload
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
-from memwal.regions.wal import last_wal_position
-from memwal.writing.changes import FencedError, SealedError
-from memwal.writing.options import WriteOptions
-from memwal.writing.region.own_tail import HeldEntry, TailKeeper
-from memwal.writing.table.log_state import entry_at, position_of, unflushed
+from memwal.regions.wal import WalEntry, position_of
+from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table.rows import exported
+from memwal.writing.table.rows import entry_rows, exported, gathered
 
 INVALID = "Invalid user input"
 PEER = "peer claimed epoch"
-_SEALED = "is sealed"
-_TOO_LONG = "past what the memtable replaying it can hold"
-_LEAST_UNFLUSHED_BYTES = 256 << 20
-_ROOM_BYTES = 1 << 30
-_ROOM_ENTRIES = 1000
-"""For what comes in while the log is measured."""
-_TICK_MS = 5_000
-"""How often Lance's writer looks whether there is more; every put is written at once, whatever this is.
-One that lost its region never stops looking: at the default of 100 ms a hundred of them fill half a core."""
-_RACES = (PEER, "another writer claimed", "commit conflict")
 
 
-class ContestedError(FencedError):
-    """Others claimed the region at the same time; nothing was written."""
+@dataclass(frozen=True, eq=False)
+class OwnTail:
+    """What this process wrote to a region and holds in memory.
 
-
-class _LogTooLongError(ContestedError):
-    """The log has more than one MemTable takes."""
-
-
-class InDoubtError(UnavailableError):
-    """An append failed, and whether the rows arrived must be looked up.
+    Whoever finds `writer_epoch` in the region's newest manifest knows its whole log up to `last` without
+    looking at storage, and the rows of all positions from `first` on. Positions below `first` that the
+    manifest does not cover are in storage: those of former writers, and those of generations that were
+    flushed since the manifest was read.
 
     Attributes:
-        position: at which they are if they arrived, or behind fences that begin there.
-        epoch: with which they are there.
-        by_peer: whether another writer's claim was the reason.
+        writer_epoch: of the claim.
+        first: position of the oldest entry that is held; `last` + 1 where none is.
+        last: position of the newest durable entry.
+        entries: with rows, ascending, all those of positions `first` to `last`; what lies between them are
+            fences.
     """
 
-    def __init__(self, message: str, position: int, epoch: int, *, by_peer: bool) -> None:
-        super().__init__(message)
+    writer_epoch: int
+    first: int
+    last: int
+    entries: Sequence[WalEntry]
+
+    def after(self, position: int) -> list[WalEntry]:
+        """Entries behind a position, ascending."""
+        newer = list(takewhile(lambda one: one.position > position, reversed(self.entries)))
+        return newer[::-1]
+
+
+class HeldEntry:
+    """One durable append; what readers want of it is made when the first of them asks."""
+
+    __slots__ = ("_deleted", "_entry", "_rows", "_schema", "epoch", "generation", "nbytes", "position")
+
+    def __init__(
+        self, position: int, epoch: int, generation: int, rows: pa.Table, schema: pa.Schema, *, deleted: bool
+    ) -> None:
         self.position = position
         self.epoch = epoch
-        self.by_peer = by_peer
+        self.generation = generation
+        self.nbytes = int(rows.nbytes)
+        self._rows = rows
+        self._schema = schema
+        self._deleted = deleted
+        self._entry: WalEntry | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows or keys."""
+        return int(self._rows.num_rows)
+
+    @property
+    def entry(self) -> WalEntry:
+        """As it is in the log."""
+        made = self._entry
+        if made is None:
+            rows = entry_rows(self._rows, self._schema, deleted=self._deleted)
+            made = self._entry = WalEntry(
+                self.position, self.epoch, self.generation, is_fence=False, rows=rows
+            )
+        return made
+
+
+class _Entries(Sequence[WalEntry]):
+    """The first entries of a list that only grows; making it copies nothing."""
+
+    __slots__ = ("_held", "_size")
+
+    def __init__(self, held: list[HeldEntry], size: int) -> None:
+        self._held = held
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, at: int) -> WalEntry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[WalEntry, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> WalEntry | tuple[WalEntry, ...]:
+        if isinstance(at, slice):
+            return tuple(self._held[one].entry for one in range(*at.indices(self._size)))
+        if not -self._size <= at < self._size:
+            raise IndexError(at)
+        return self._held[at % self._size].entry
+
+    def __iter__(self) -> Iterator[WalEntry]:
+        return (self._held[at].entry for at in range(self._size))
+
+
+class TailKeeper:
+    """Collects what a claim appends; one thread at a time writes, any number reads.
+
+    Attributes:
+        held: what is held now; replaced as a whole, so that readers need no lock.
+        rows: in it.
+        bytes: of these.
+
+    Args:
+        epoch: of the claim.
+        position: of the newest entry when it began.
+    """
+
+    def __init__(self, epoch: int, position: int) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[HeldEntry] = []
+        self.held = OwnTail(epoch, position + 1, position, ())
+        self.rows = 0
+        self.bytes = 0
+
+    def append(self, entry: HeldEntry) -> None:
+        """Hold a durable entry; between it and the last there are none but fences."""
+        with self._lock:
+            self._entries.append(entry)
+            self.rows += entry.num_rows
+            self.bytes += entry.nbytes
+            self._show(self.held.first, entry.position)
+
+    def drop(self, generation: int) -> None:
+        """Let go of the entries of all generations before this one: they are flushed."""
+        if not self._entries or self._entries[0].generation >= generation:
+            return
+        with self._lock:
+            dropped = [one for one in self._entries if one.generation < generation]
+            self.rows -= sum(one.num_rows for one in dropped)
+            self.bytes -= sum(one.nbytes for one in dropped)
+            # Another list: those who read the one before keep it.
+            self._entries = self._entries[len(dropped) :]
+            last = self.held.last
+            self._show(self._entries[0].position if self._entries else last + 1, last)
+
+    def _show(self, first: int, last: int) -> None:
+        entries = _Entries(self._entries, len(self._entries))
+        self.held = OwnTail(self.held.writer_epoch, first, last, entries)
 
 
 @dataclass(eq=False)
@@ -66,6 +167,7 @@ class Claim:
     Attributes:
         table: with which it was opened.
         region_id: UUID in its usual text form.
+        manifest: of the region, as the claim left it.
         epoch: fencing token.
         position: of the newest entry that it appended; before the first, of its fence.
         tail: what was appended and is not flushed.
@@ -76,6 +178,7 @@ class Claim:
 
     table: OpenTable
     region_id: str
+    manifest: RegionManifest
     epoch: int
     position: int
     tail: TailKeeper
@@ -84,17 +187,18 @@ class Claim:
     used_at: float = field(default_factory=time.monotonic)
     is_lost: bool = False
 
-    def append(self, rows: pa.Table, *, deleted: bool) -> None:
+    def append(self, parts: Sequence[pa.Table], *, deleted: bool) -> None:
         """Append one entry durably.
 
         Args:
-            rows: of the table's columns; of a delete, its key columns.
+            parts: rows of the table's columns; of a delete, its key columns.
             deleted: whether they are keys to delete.
 
         Raises:
             InvalidInputError: Lance refuses the rows; nothing was written.
             InDoubtError: the entry may or may not be in the log; nothing more can be appended.
         """
+        rows = gathered(parts)
         try:
             (self._writer.delete if deleted else self._writer.put)(exported(rows))
             stats = self._writer.memtable_stats()
@@ -145,108 +249,6 @@ class Claim:
         """Let go of a writer that lost the region, without a flush: closing it might write what failed."""
         self.is_lost = True
         self._writer = None
-
-
-def open_claim(
-    table: OpenTable, region_id: str, options: WriteOptions, known: RegionManifest | None = None
-) -> Claim:
-    """Claim a region, whoever owns it.
-
-    Raises:
-        ContestedError: others did so too.
-        SealedError: the region takes no more rows.
-        UnavailableError: storage failed.
-    """
-    settings = {
-        "durable_write": True,
-        "max_wal_buffer_size": 1,
-        "max_wal_flush_interval_ms": _TICK_MS,
-        "max_memtable_rows": options.max_memtable_rows,
-        "max_memtable_size": options.max_memtable_bytes,
-        "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),
-    }
-    try:
-        epoch, position, writer = claimed(table, region_id, settings, known)
-    except _LogTooLongError:
-        _flush_log(table, region_id)
-        epoch, position, writer = claimed(table, region_id, settings, None)
-    return Claim(table, region_id, epoch, position, TailKeeper(epoch, position), writer)
-
-
-def _flush_log(table: OpenTable, region_id: str) -> None:
-    """Flush what a writer with a larger MemTable left in the log: ours can't hold it."""
-    manifest = read_latest_manifest(table.storage, region_id)
-    rows = batches = nbytes = 0
-    for entry in () if manifest is None else unflushed(table.storage, manifest):
-        if entry.rows is not None:
-            rows += entry.rows.num_rows
-            batches += entry.rows.column(0).num_chunks
-            nbytes += int(entry.rows.nbytes)
-    room = 4 * nbytes + _ROOM_BYTES
-    settings = {
-        "max_memtable_rows": 2 * rows + _ROOM_ENTRIES,
-        "max_memtable_batches": 2 * batches + _ROOM_ENTRIES,
-        "max_memtable_size": room,
-        "max_unflushed_memtable_bytes": 4 * room,
-    }
-    _, _, writer = claimed(table, region_id, settings, None)
-    try:
-        writer.close()
-    except (OSError, RuntimeError) as error:
-        if PEER in str(error):
-            raise _contested(table, region_id) from error
-        msg = f"table {table.name!r}: region {region_id} was not flushed: {plain(error)}"
-        raise UnavailableError(msg) from error
-
-
-def claimed(
-    table: OpenTable, region_id: str, settings: Mapping[str, Any], known: RegionManifest | None
-) -> tuple[int, int, Any]:
-    """Claim a region with a Lance writer; its epoch, the newest position in the log, and the writer.
-
-    Raises:
-        LanceGatewayError: as `open_claim`.
-    """
-    before = read_latest_manifest(table.storage, region_id, known=known)
-    if before is not None:
-        check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
-    try:
-        writer = table.written.mem_wal_writer(region_id, **settings)
-    except (OSError, RuntimeError, ValueError) as error:
-        if _SEALED in str(error):
-            msg = (
-                f"table {table.name!r}: region {region_id} is sealed, which means that it takes no more rows"
-            )
-            raise SealedError(msg) from error
-        if any(part in str(error) for part in _RACES):
-            raise _contested(table, region_id) from error
-        if _TOO_LONG in str(error):
-            raise _LogTooLongError(plain(error)) from error
-        msg = f"table {table.name!r}: region {region_id} can't be claimed: {plain(error)}"
-        raise UnavailableError(msg) from error
-    # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
-    after = read_latest_manifest(table.storage, region_id, known=before)
-    epoch = 0 if before is None else before.writer_epoch
-    if after is None or after.writer_epoch != epoch + 1:
-        # Which of several claims is ours, nobody tells.
-        raise _contested(table, region_id)
-    position = last_wal_position(
-        table.storage,
-        region_id,
-        after=max(after.replay_after_wal_entry_position, after.wal_entry_position_last_seen - 1, 0),
-    )
-    if position and epoch:
-        # Lance fences off older writers with an entry of its own: nobody comes in between after that.
-        entry = entry_at(table.storage, region_id, position)
-        if entry is None or not entry.is_fence or entry.writer_epoch != after.writer_epoch:
-            raise _contested(table, region_id)
-    return after.writer_epoch, position, writer
-
-
-def _contested(table: OpenTable, region_id: str) -> ContestedError:
-    return ContestedError(
-        f"table {table.name!r}: region {region_id} is claimed by several writers at once; retry"
-    )
 
 
 def plain(error: Exception) -> str:

@@ -1,19 +1,28 @@
-"""When a region may be claimed, and whom it belongs to until then."""
+"""When a region may be claimed, and whom it belongs to until then.
+
+An owner leaves a small file beside the table after each claim, for other processes to find. The region's
+manifest alone decides who may write: a record only tells how to reach that process, since when it owns the
+region, and whether it let go.
+"""
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 
-from memwal.errors import NotFoundError, UnavailableError
-from memwal.regions.manifest import RegionManifest, read_latest_manifest
+from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
+from memwal.regions.manifest import RegionManifest, manifest_path, read_latest_manifest
+from memwal.regions.wal import has_unflushed
+from memwal.storage.files import Storage
 from memwal.writing.changes import FencedError, NotOwnerError, SealedError
 from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.region.claim import Claim, ContestedError, open_claim
-from memwal.writing.region.owner_file import OwnerRecord, forget_owner, manifest_age, read_owner, write_owner
-from memwal.writing.table.log_state import has_unflushed
+from memwal.writing.region.claim import Claim
+from memwal.writing.region.lance_writers import ContestedError, open_claim
 from memwal.writing.table.open_table import OpenTable
 
 _JITTER = 0.1
@@ -23,6 +32,77 @@ _PAUSES = (0.002, 0.01, 0.05, 0.2, 0.5)
 _RECORD_SECONDS = 0.5
 """Within this time after its claim, an owner that can be reached has left its record."""
 _LOOK_SECONDS = 0.01
+OWNERS = "_gateway/owners"
+_KEPT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord:
+    """What an owner says of itself.
+
+    Attributes:
+        epoch: of its claim.
+        url: by which other processes reach it; empty where they can't.
+        writer: names it among all writers.
+        claimed_at: Unix time in seconds.
+        is_released: whether it flushed the region and let go.
+    """
+
+    epoch: int
+    url: str
+    writer: str
+    claimed_at: float
+    is_released: bool = False
+
+    def __post_init__(self) -> None:
+        if self.epoch < 1:
+            msg = f"owner record of {self.writer!r}: epoch {self.epoch}, but epochs of claims start at 1"
+            raise InvalidInputError(msg)
+
+
+def record_path(region_id: str, epoch: int) -> str:
+    """The file of the record of one claim, below the table's directory.
+
+    The last claims have their own each: a former owner that is late with its record would else write over
+    the newer one.
+    """
+    return f"{OWNERS}/{region_id}/{epoch % _KEPT}.json"
+
+
+def write_owner(storage: Storage, region_id: str, record: OwnerRecord) -> None:
+    """Record an owner; where storage fails, others take it for one that nobody knows."""
+    with suppress(UnavailableError):
+        storage.put(record_path(region_id, record.epoch), json.dumps(asdict(record)).encode())
+
+
+def forget_owner(storage: Storage, region_id: str, epoch: int) -> None:
+    """Remove the record of a claim that is over; where storage fails, it stays and harms nobody."""
+    with suppress(UnavailableError):
+        storage.delete(record_path(region_id, epoch))
+
+
+def read_owner(storage: Storage, manifest: RegionManifest) -> OwnerRecord | None:
+    """The record of the writer that a region's manifest names; None where it left none.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    try:
+        data = storage.read(record_path(manifest.region_id, manifest.writer_epoch))
+        record = OwnerRecord(**json.loads(data))
+    except (FileNotFoundError, ValueError, TypeError, InvalidInputError):
+        return None  # Anyone may have written there: a record is never more than a hint.
+    return record if record.epoch == manifest.writer_epoch else None
+
+
+def manifest_age(storage: Storage, manifest: RegionManifest) -> float:
+    """Seconds since the manifest was written, by the clocks of storage and this machine.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    identity = storage.identity(manifest_path(manifest.region_id, manifest.version))
+    return 0.0 if identity is None else time.time() - identity.written / 1e9
 
 
 class RegionOwnership:
@@ -97,6 +177,7 @@ class RegionOwnership:
                     if after_epoch is not None and claim.epoch != after_epoch + 1:
                         claim.abandon()
                         raise FencedError(self._told(table, "another writer claimed it since it was read"))
+                    self.manifest = claim.manifest
                     return claim
             else:
                 seconds += random.uniform(0.0, _JITTER * self._options.hold_ms / 1000)  # noqa: S311

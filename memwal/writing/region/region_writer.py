@@ -7,29 +7,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-
-import pyarrow as pa
+from dataclasses import asdict
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from memwal.storage.files import wal_entry_path
-from memwal.writing.changes import FencedError, NotOwnerError, OutcomeUnknownError
-from memwal.writing.observing import RegionStats
+from memwal.regions.wal import are_left, wal_entry_path
+from memwal.writing.changes import FencedError, NotOwnerError
+from memwal.writing.observing import Counters, RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
-from memwal.writing.region.atomic import append_atomically
-from memwal.writing.region.claim import Claim, ContestedError, InDoubtError
-from memwal.writing.region.counters import Counters
-from memwal.writing.region.own_tail import OwnTail
+from memwal.writing.region.claim import Claim, OwnTail
+from memwal.writing.region.doubts import CLAIM_SECONDS, FENCE_SECONDS, FIRST_PAUSE, InDoubtError, has_arrived
+from memwal.writing.region.lance_writers import ContestedError, append_atomically
 from memwal.writing.region.ownership import RegionOwnership
 from memwal.writing.region.requests import GROUP_BYTES, Request, RequestQueue
-from memwal.writing.table.log_state import Arrival, are_left, arrival
 from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table.rows import gathered
 
 _log = logging.getLogger(__name__)
-_SENTINEL_SECONDS = 1.0
-"""Within this time a writer that claimed a region has written its first entry, if it lives."""
-_RECOVERY_SECONDS = 5.0
-_FIRST_PAUSE = 0.002
 
 
 class RegionWriter:
@@ -41,6 +33,7 @@ class RegionWriter:
         losses: how often the claim was lost, for whatever reason.
         last_epoch: of the newest claim, which may have been let go since; 0 before the first.
         counters: of what was done.
+        owner_url: of the process that was seen to own the region last.
         ownership: finds out whose the region is.
         queue: requests that wait.
 
@@ -75,8 +68,8 @@ class RegionWriter:
         self.last_epoch = 0
         self._in_flight: Request | None = None
         self._failure: LanceGatewayError | None = None
-        self._owner_url = ""
-        self.counters = Counters(region_id)
+        self.owner_url = ""
+        self.counters = Counters()
         self.ownership = RegionOwnership(region_id, table, options, writer_id, stopped)
         name = f"table {table_name!r}, region {region_id}"
         self.queue = RequestQueue(
@@ -93,12 +86,6 @@ class RegionWriter:
         """Whether this process owns the region, as far as it knows."""
         claim = self._claim
         return claim is not None and not claim.is_lost
-
-    @property
-    def epoch(self) -> int:
-        """Of the claim; 0 where there is none."""
-        claim = self._claim
-        return 0 if claim is None or claim.is_lost else claim.epoch
 
     @property
     def idle_seconds(self) -> float:
@@ -141,10 +128,10 @@ class RegionWriter:
             # What others can read already must not be missing here.
             storage = claim.table.storage
             if storage.exists(wal_entry_path(self.region_id, claim.position + 1))[0]:
-                self.queue.wait_for(request, time.monotonic() + _SENTINEL_SECONDS)
+                self.queue.wait_for(request, time.monotonic() + FENCE_SECONDS)
         if self._claim is not claim:
             return None
-        return claim.tail.view()
+        return claim.tail.held
 
     def drain(self, deadline: float) -> None:
         """Wait until what was acknowledged before it was durable is durable.
@@ -174,7 +161,7 @@ class RegionWriter:
         Raises:
             UnavailableError: not in time, or storage failed; what was acknowledged is durable in the log.
         """
-        if not self.queue.run_alone(self._let_go, deadline):
+        if not self.queue.run_alone(self._closed, deadline):
             msg = f"{self.queue.name} is written to for too long to be flushed"
             raise UnavailableError(msg)
         self.raise_failure()
@@ -212,23 +199,33 @@ class RegionWriter:
 
     def stats(self) -> RegionStats:
         """Counters and gauges; nothing is looked up."""
-        return self.counters.stats(self._claim, self.queue, self._options.url, self._owner_url)
-
-    def note_owner(self, url: str) -> None:
-        """Remember who owns the region, for `stats`."""
-        self._owner_url = url
+        claim, queue = self._claim, self.queue
+        if claim is not None and claim.is_lost:
+            claim = None
+        return RegionStats(
+            **asdict(self.counters),
+            region_id=self.region_id,
+            epoch=0 if claim is None else claim.epoch,
+            since=None if claim is None else claim.since,
+            is_open=claim is not None,
+            queued_bytes=queue.queued_bytes,
+            queued_requests=queue.queued_requests,
+            unflushed_rows=0 if claim is None else claim.tail.rows,
+            unflushed_bytes=0 if claim is None else claim.tail.bytes,
+            wal_position=0 if claim is None else claim.position,
+            owner_url=self.owner_url if claim is None else self._options.url,
+        )
 
     def _write(self, group: Sequence[Request]) -> None:
         """Write a group and set the errors of those that could not be written."""
         try:
             self._written(group)
         except InvalidInputError as error:
-            if len(group) == 1:
-                group[0].error = error
-            for one in group if len(group) > 1 else ():
-                self._write([one])  # One of them is wrong: the others must not suffer.
             if len(group) > 1:
+                for one in group:
+                    self._write([one])  # One of them is wrong: the others must not suffer.
                 return
+            group[0].error = error
         except (FencedError, NotOwnerError) as error:
             own = [one for one in group if not one.is_forwarded]
             for one in group:
@@ -260,17 +257,17 @@ class RegionWriter:
                 # Several claimed it at once, and nothing was written.
                 if group[0].holder is not None or time.monotonic() > deadline:
                     raise
-                self._stopped.wait(_FIRST_PAUSE)
+                self._stopped.wait(FIRST_PAUSE)
             else:
                 break
             finally:
                 self._in_flight = None
-        rows, nbytes = sum(one.num_rows for one in group), sum(one.nbytes for one in group)
+        rows, nbytes = sum([one.num_rows for one in group]), sum([one.nbytes for one in group])
         counted = self.counters
-        counted.rows += rows
-        counted.bytes += nbytes
         counted.groups += 1
         counted.group_requests += len(group)
+        counted.rows += rows
+        counted.bytes += nbytes
         self._options.observer.on_group(
             self.table_name, self.region_id, len(group), rows, nbytes, time.monotonic() - started
         )
@@ -278,38 +275,32 @@ class RegionWriter:
     def _append(self, group: Sequence[Request], deadline: float) -> None:
         first = group[0]
         if not first.table.is_there():
-            msg = (
-                f"{self.queue.name}: the table was overwritten or made anew meanwhile; nothing was written, "
-                "retry"
-            )
+            msg = f"{self.queue.name}: the table was overwritten or made anew; nothing was written, retry"
             raise UnavailableError(msg)
-        if first.upserts is not None and first.deletes is not None:
-            self._append_atomically(first, deadline)
-            return
-        claim = self._owned(deadline, first.holder, **self._terms(group))
         deleted = first.upserts is None
-        rows = gathered(
-            [part for one in group if (part := one.deletes if deleted else one.upserts) is not None]
+        parts = [part for one in group if (part := one.deletes if deleted else one.upserts) is not None]
+        options = self._options
+        is_oversized = len(group) == 1 and (
+            parts[0].num_rows > options.max_memtable_rows or parts[0].nbytes > options.max_memtable_bytes
         )
-        if len(group) == 1 and self._is_oversized(rows):
+        has_both = first.upserts is not None and first.deletes is not None
+        if has_both or is_oversized:
             self._append_atomically(first, deadline)
             return
-        if claim.table.is_older(first.table):
-            self._let_go()
-            claim = self._owned(deadline, first.holder)
+        claim = self._owned(deadline, first.holder, group)
         if claim.table is not first.table:
-            rows = claim.table.deletes(rows) if deleted else claim.table.upserts(rows, fill=True)
-        claim.append(rows, deleted=deleted)
-
-    def _is_oversized(self, rows: pa.Table) -> bool:
-        """Whether one append does not take them."""
-        options = self._options
-        return bool(rows.num_rows > options.max_memtable_rows or rows.nbytes > options.max_memtable_bytes)
+            if claim.table.is_older(first.table):
+                self._closed()
+                claim = self._owned(deadline, first.holder)
+            if claim.table is not first.table:
+                table = claim.table
+                parts = [table.deletes(one) if deleted else table.upserts(one, fill=True) for one in parts]
+        claim.append(parts, deleted=deleted)
 
     def _append_atomically(self, request: Request, deadline: float) -> None:
-        claim = self._owned(deadline, request.holder, **self._terms([request]))
+        claim = self._owned(deadline, request.holder, [request])
         while not self._closed():
-            claim = self._owned(deadline, request.holder, **self._terms([request]))
+            claim = self._owned(deadline, request.holder, [request])
         table, upserts, deletes = claim.table, request.upserts, request.deletes
         if table is not request.table:
             upserts = None if upserts is None else table.upserts(upserts, fill=True)
@@ -321,28 +312,26 @@ class RegionWriter:
         self.counters.claims += 1
         self.counters.flushes += 1
 
-    def _terms(self, group: Sequence[Request]) -> dict[str, bool]:
-        """How a group may come by its region."""
-        forwards = self._options.ownership is OwnershipPolicy.FORWARD
-        return {
-            "only_owned": any(one.is_forwarded for one in group),
-            # Who reads before it writes has to have the region; other rows can go to its owner.
-            "spares_owner": forwards and group[0].holder is None,
-        }
+    def _owned(self, deadline: float, holder: object | None, group: Sequence[Request] = ()) -> Claim:
+        """Return the claim, made where there is none.
 
-    def _owned(
-        self, deadline: float, holder: object | None, *, only_owned: bool = False, spares_owner: bool = False
-    ) -> Claim:
+        Args:
+            deadline: monotonic time.
+            holder: who holds the region exclusively; None for nobody.
+            group: that is to be written; its table was looked at just before.
+        """
         claim = self._claim
-        if only_owned and (claim is None or claim.is_lost):
+        if any(one.is_forwarded for one in group) and (claim is None or claim.is_lost):
             raise NotOwnerError(f"{self.queue.name}: this process does not own it any more")
         if claim is not None and not claim.is_lost:
-            if claim.table.is_there():
+            if (group and claim.table is group[0].table) or claim.table.is_there():
                 return claim
             self.abandon()  # What is claimed next is of the table that is there now.
         self._claim = None
         started = time.monotonic()
         after = self.last_epoch if holder is not None else None
+        # Who reads before it writes has to have the region; other rows can go to its owner.
+        spares_owner = bool(group) and holder is None and self._options.ownership is OwnershipPolicy.FORWARD
         claim = self.ownership.claim(deadline, after, spares_owner=spares_owner)
         self._claim, self.last_epoch = claim, claim.epoch
         self.ownership.announce(claim)  # Not earlier: who hears of it may send rows at once.
@@ -353,57 +342,21 @@ class RegionWriter:
         return claim
 
     def _arrived(self, group: Sequence[Request], doubt: InDoubtError, deadline: float) -> bool:
-        """Whether an append that failed arrived after all; False where it did not and may be tried again.
-
-        Raises:
-            FencedError: it did not, and must not be tried again here.
-            OutcomeUnknownError: nobody can tell.
-        """
+        """Let go of the claim, and find out whether the append arrived; see `has_arrived`."""
         self.counters.in_doubt += 1
         self._lose(by_peer=doubt.by_peer, epoch=doubt.epoch)
-        found = self._looked_up(doubt, deadline)
-        if found is Arrival.WRITTEN:
-            return True
-        if found is Arrival.UNKNOWN:
-            raise OutcomeUnknownError(f"{doubt}: whether the rows were written can't be told") from doubt
         is_forwarding = self._options.ownership is OwnershipPolicy.FORWARD
-        if (
-            group[0].holder is not None
+        return has_arrived(
+            self._table().storage,
+            self.region_id,
+            doubt,
+            deadline,
+            self._stopped,
+            lambda: self._owned(deadline, None),
+            is_once=group[0].holder is not None
             or any(one.is_forwarded for one in group)
-            or (doubt.by_peer and is_forwarding)
-            or time.monotonic() > deadline
-        ):
-            raise FencedError(f"{doubt}: nothing was written, retry") from doubt
-        return False
-
-    def _looked_up(self, doubt: InDoubtError, deadline: float) -> Arrival:
-        storage = self._table().storage
-        give_up = min(deadline, time.monotonic() + (_SENTINEL_SECONDS if doubt.by_peer else 0.0))
-        pause = _FIRST_PAUSE
-        try:
-            while (found := arrival(storage, self.region_id, doubt.position, doubt.epoch)) is None:
-                if time.monotonic() >= give_up:
-                    break
-                self._stopped.wait(pause)
-                pause = min(pause * 2, 0.1)
-        except LanceGatewayError:
-            found = None
-        if found is not None:
-            return found
-        # Nobody took the position yet: our own claim does, and then what did not arrive never will.
-        give_up, pause = min(deadline, time.monotonic() + _RECOVERY_SECONDS), _FIRST_PAUSE
-        while True:
-            try:
-                self._owned(deadline, None)
-                found = arrival(storage, self.region_id, doubt.position, doubt.epoch)
-            except LanceGatewayError as error:
-                if time.monotonic() >= give_up:
-                    _log.warning("%s: after a failed write the log can't be read: %s", self.queue.name, error)
-                    return Arrival.UNKNOWN
-                self._stopped.wait(pause)
-                pause = min(pause * 2, 0.5)
-            else:
-                return found or Arrival.UNKNOWN
+            or (doubt.by_peer and is_forwarding),
+        )
 
     def _lose(self, *, by_peer: bool, epoch: int) -> None:
         self.losses += 1
@@ -425,14 +378,11 @@ class RegionWriter:
             return
         try:
             if are_left(lost.table.storage, self.region_id, lost.position):
-                self._owned(time.monotonic() + _RECOVERY_SECONDS, None)
+                self._owned(time.monotonic() + CLAIM_SECONDS, None)
                 self._closed()
         except LanceGatewayError:
             self._lost = lost
             raise
-
-    def _let_go(self) -> None:
-        self._closed()
 
     def _closed(self) -> bool:
         """Flush and let go; False where there was nothing to flush any more."""

@@ -116,7 +116,6 @@ class RequestQueue:
         self._waiting: deque[Request] = deque()
         self._is_led = False
         self._holder: object | None = None
-        self._outside = 0
         self.current: Sequence[Request] = ()
         self.queued_bytes = 0
         self.unawaited = 0
@@ -139,13 +138,9 @@ class RequestQueue:
         """
         with self._changed:
             if self._is_kept_out(request):
-                self._outside += 1
-                try:
-                    seconds = request.deadline - time.monotonic()
-                    if not self._changed.wait_for(lambda: not self._is_kept_out(request), seconds):
-                        raise self._late(request)
-                finally:
-                    self._outside -= 1
+                seconds = request.deadline - time.monotonic()
+                if not self._changed.wait_for(lambda: not self._is_kept_out(request), seconds):
+                    raise self._late(request)
             self._waiting.append(request)
             self.queued_bytes += request.nbytes
             self.unawaited += not request.is_awaited
@@ -208,7 +203,7 @@ class RequestQueue:
                 self._holder = None
                 self._changed.notify_all()
 
-    def run_alone(self, action: Callable[[], None], deadline: float) -> bool:
+    def run_alone(self, action: Callable[[], object], deadline: float) -> bool:
         """Call something while nobody writes; False where the deadline came first."""
         holder = object()
         try:
@@ -313,3 +308,17 @@ class RequestQueue:
                 return
             self._is_led = False
             self._changed.notify_all()
+
+
+def run(requests: Sequence[tuple[RequestQueue, Request]]) -> None:
+    """Have requests written, those of several regions at once; their `error` tells how it went."""
+    for at, (queue, request) in enumerate(requests, start=1):
+        try:
+            queue.put(request)
+            if request.is_awaited and at < len(requests):
+                queue.start(request)
+        except LanceGatewayError as error:
+            request.error, request.is_done = error, True
+    for queue, request in reversed(requests):
+        if request.is_awaited:
+            queue.finish(request)

@@ -17,12 +17,14 @@ from memwal.base.index_details import MemWalIndexDetails, read_index_details
 from memwal.base.table_mark import mark_table, table_mark
 from memwal.creating.columns import TABLE_ID, key_columns, not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
+from memwal.regions.region_ids import bucket_reading
 from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
 from memwal.writing.changes import Changes
-from memwal.writing.table.bucket_reading import bucket_reading
 from memwal.writing.table.regions import Regions, RoutedRows
 from memwal.writing.table.rows import cast, conformed, entry_schema
 
+Part = tuple[pa.Table | None, pa.Table | None]
+"""Rows and keys of one region; None for none."""
 _LOOKS = 4
 
 
@@ -60,7 +62,11 @@ class _Watch:
         """
         trusted = self.storage.backend.identity_seconds
         if not trusted:
-            return not self._may_have_changed() or self._is_marked_as_before()
+            # While nothing came to the directory, no version was committed. The time of a directory is
+            # coarse, so the next version is looked for by its names as well.
+            found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
+            is_unchanged = self.directory is not None and found == (self.directory, None, None)
+            return is_unchanged or self._is_marked_as_before()
         with self.lock:
             now = time.monotonic()
             if now - self.looked_at < trusted:
@@ -69,15 +75,6 @@ class _Watch:
                 return False
             self.looked_at = now
             return True
-
-    def _may_have_changed(self) -> bool:
-        """Whether a version may have been committed, or the table made anew, since it was looked at.
-
-        The time of a directory is coarse, so the next version is looked for by its names as well.
-        """
-        if self.directory is None or self.storage.identity(VERSIONS) != self.directory:
-            return True
-        return any(self.storage.exists(*base_manifest_paths(self.version + 1)))
 
     def _is_marked_as_before(self) -> bool:
         """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
@@ -332,9 +329,6 @@ def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: 
             raise NotFoundError(msg) from error
         msg = f"table {name!r} can't be opened for writing: {error}"
         raise UnavailableError(msg) from error
-
-
-Part = tuple[pa.Table | None, pa.Table | None]
 
 
 def split(table: OpenTable, changes: Changes) -> Mapping[str, Part]:

@@ -12,16 +12,18 @@ import pyarrow as pa
 
 from memwal.base.index_details import MemWalIndexDetails, RegionField, RegionSpec
 from memwal.errors import PreconditionError, UnsupportedError
-from memwal.regions.generation_numbers import check_not_restarted, first_generation
+from memwal.regions.generation_numbers import check_not_restarted, extent_path, first_generation
 from memwal.regions.manifest import (
     RegionManifest,
     commit_manifest,
     list_regions,
+    manifest_path,
     read_latest_manifest,
     read_latest_manifests,
 )
 from memwal.regions.region_ids import (
     RawValues,
+    is_over,
     known_values,
     lancedb_region_id,
     may_be_identity,
@@ -29,10 +31,9 @@ from memwal.regions.region_ids import (
     region_id_of,
     two_ids,
 )
-from memwal.storage.files import Storage, extent_path, manifest_path
+from memwal.storage.files import Storage
 from memwal.transforms.raw_values import parse_result_type
 from memwal.transforms.transforms import BucketHash, encode_region_value, transform_of
-from memwal.writing.table.log_state import is_over
 
 _REMEMBERED = 100_000
 

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from memwal.storage.files import Entry, Storage, manifest_directory
-from memwal.writing.region.owner_file import OWNERS
+from memwal.regions.manifest import manifest_directory
+from memwal.storage.files import Entry, Storage
+from memwal.writing.region.ownership import OWNERS
 from pipeline.cleaning.garbage import Garbage, Kept, Kind
 from pipeline.cleaning.view import RegionView
 

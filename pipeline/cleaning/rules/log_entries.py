@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memwal.errors import CorruptDataError
-from memwal.regions.wal import read_wal_entry
-from memwal.storage.files import wal_entry_position
+from memwal.regions.wal import read_wal_entry, wal_entry_position
 from pipeline.cleaning.garbage import Garbage, Kept, Kind
 from pipeline.cleaning.view import RegionView
 

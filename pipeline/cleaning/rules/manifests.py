@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memwal.storage.files import manifest_directory
+from memwal.regions.manifest import manifest_directory
 from pipeline.cleaning.garbage import Garbage, Kept, Kind
 from pipeline.cleaning.view import RegionView
 

@@ -14,7 +14,12 @@ import pyarrow as pa
 
 from execnodes.storage.data_files import Columns, Place, StoredFragment
 from execnodes.storage.source import LanceSource, StoredColumn
-from memwal.base.index_details import MEM_WAL_INDEX, MemWalIndexDetails, read_base_manifest
+from memwal.base.index_details import (
+    MEM_WAL_INDEX,
+    MemWalIndexDetails,
+    merged_generations,
+    read_base_manifest,
+)
 from memwal.creating import key_columns
 from memwal.errors import CorruptDataError, LanceGatewayError, NotFoundError, UnavailableError, brief
 from memwal.storage.files import FileIdentity, Storage, base_manifest_paths
@@ -145,6 +150,11 @@ class BaseTable:
     place: Place
     session: Any
     manifest: ManifestFile | None = None
+
+    @cached_property
+    def merged_generations(self) -> Mapping[str, int]:
+        """Region id -> newest generation that the version contains."""
+        return merged_generations(self.details)
 
     @property
     def fragments(self) -> tuple[StoredFragment, ...]:

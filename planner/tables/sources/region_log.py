@@ -20,6 +20,7 @@ class RegionLog:
         region_id: region.
         after: the manifest's replay position: entries up to it are flushed.
         floor: the manifest's current generation: entries of older ones are flushed.
+        replay_start: both: a manifest that has the same calls the same entries flushed.
         last: newest position that was looked at.
 
     Args:
@@ -32,12 +33,14 @@ class RegionLog:
         self.region_id = region_id
         self.after = after
         self.floor = floor
-        self._replay_start = ReplayStart(after, floor)
+        self.replay_start = ReplayStart(after, floor)
         self.last = after
         self._lock = threading.Lock()
         self._listed: list[tuple[int, int | None]] = []
         self._waiting: list[WalEntry] = []
         self._rows: TailRows | None = None
+        self._read: tuple[BaseTable, Tail | None] | None = None
+        """What `tail` gave last, while no more entries came."""
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -48,10 +51,6 @@ class RegionLog:
     def rows(self) -> TailRows | None:
         """The rows as far as they were asked for."""
         return self._rows
-
-    def fits(self, manifest: RegionManifest) -> bool:
-        """Whether the log leaves out exactly what the manifest calls flushed."""
-        return manifest.replay_start == self._replay_start
 
     def is_behind(self, manifest: RegionManifest) -> bool:
         """Whether the manifest says that more is flushed than the log leaves out."""
@@ -76,9 +75,10 @@ class RegionLog:
             for entry in entries:
                 if entry.position <= self.last or entry.is_fence:
                     continue
-                if self._replay_start.is_unflushed(entry.position, entry.generation):
+                if self.replay_start.is_unflushed(entry.position, entry.generation):
                     self._listed.append((entry.position, entry.generation))
                     self._waiting.append(entry)
+                    self._read = None
             self.last = max(self.last, last)
 
     def tail(self, base: BaseTable, read: ReadEntry) -> Tail | None:
@@ -91,6 +91,8 @@ class RegionLog:
         with self._lock:
             if not self._listed:
                 return None
+            if self._read is not None and self._read[0] is base:
+                return self._read[1]
             if self._rows is None or not self._rows.reads_as(base):
                 entries = [read(position) for position, _ in self._listed]
                 self._rows = TailRows(self.region_id, base)
@@ -98,7 +100,8 @@ class RegionLog:
                 entries = self._waiting
             self._rows.append(entries, base)
             self._waiting = []
-            return self._rows.tail()
+            self._read = base, self._rows.tail()
+            return self._read[1]
 
     def flushed_up_to(self, after: int, floor: int, base: BaseTable | None) -> RegionLog:
         """The log that leaves out more; what is known of the rest stays known.
@@ -113,7 +116,7 @@ class RegionLog:
             later._listed = [
                 (position, generation)
                 for position, generation in self._listed
-                if later._replay_start.is_unflushed(position, generation)
+                if later.replay_start.is_unflushed(position, generation)
             ]
             later.last = max(self.last, later.after)
             kept = later._listed

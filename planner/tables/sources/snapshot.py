@@ -121,12 +121,6 @@ class TableSnapshot:
             ),
         )
 
-    def of(self, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
-        """The snapshot of these; this very one where it is."""
-        # Regions are compared by identity, and in their order.
-        same = base is self.base and list(regions.items()) == list(self.regions.items())
-        return self if same else TableSnapshot(base, regions)
-
 
 class SnapshotGoneError(UnavailableError):
     """A snapshot that was described can't be opened any more."""

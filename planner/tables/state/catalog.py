@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import lance
-import pyarrow as pa
 
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.storage.files import VERSIONS, Storage
@@ -193,14 +192,6 @@ class Catalog:
                 self._forgotten.add(name)  # its files may have been read in the session of all others
         if table is not None:
             table.abandon()
-
-    def table_schema(self, name: str) -> pa.Schema:
-        """Columns of a table."""
-        return self.table(name).schema
-
-    def primary_key(self, name: str) -> tuple[str, ...]:
-        """Key columns of a table, in key order."""
-        return self.table(name).primary_key
 
     def view_sql(self, name: str) -> str | None:
         """The SELECT behind a view; None where there is no view of that name."""

@@ -21,7 +21,7 @@ from planner.tables.sources.snapshot import (
     TableSnapshot,
 )
 from planner.tables.state.log_reader import LogReader
-from planner.tables.state.table_state import KnownState, NewestBase
+from planner.tables.state.table_state import KnownState, Newest
 
 MADE_ANEW = "the table was dropped and made anew"
 OPEN_BASE_BYTES = 1 << 16
@@ -63,16 +63,16 @@ class DescribedSnapshots:
     """
 
     name: str
-    newest: NewestBase
+    newest: Newest
     logs: LogReader
     open_generations: OpenGenerations
 
     def open(self, description: SnapshotDescription) -> TableSnapshot:
         """See `Table.reopen`."""
         try:
-            self.newest.find()  # Finds out whether the table was made anew.
+            newest = self.newest.find()  # Finds out whether the table was made anew.
             kept = self.newest.known
-            base = self._base(kept, description)
+            base = self._base(kept, newest, description)
             if base.place != kept.place:
                 raise SnapshotGoneError(self.name, base.version, MADE_ANEW)
             return TableSnapshot(
@@ -81,10 +81,10 @@ class DescribedSnapshots:
         except (GenerationVanishedError, FileNotFoundError, NotFoundError) as error:
             raise SnapshotGoneError(self.name, description.base_version, error) from error
 
-    def _base(self, kept: KnownState, description: SnapshotDescription) -> BaseTable:
+    def _base(self, kept: KnownState, newest: BaseTable, description: SnapshotDescription) -> BaseTable:
         version, fingerprint = description.base_version, description.base_fingerprint
         key, cache = BaseVersion(kept.place, version), self.logs.cache
-        for known in (self.newest.last, cache.get(key)):
+        for known in (newest, cache.get(key)):
             if isinstance(known, BaseTable) and (known.version, known.fingerprint) == (version, fingerprint):
                 return known
         base = open_base_table(self.name, self.logs.storage, version, kept.session, kept.place)

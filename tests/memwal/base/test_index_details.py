@@ -58,8 +58,8 @@ class TestWrittenByLance:
         assert details.num_regions == spoken["num_shards"] == 4
         assert details.maintain_all_indexes is spoken["maintain_all_indexes"] is True
         assert details.writer_config_defaults == spoken["writer_config_defaults"] != {}
-        assert details.region_spec(1) is details.region_specs[0]
-        assert details.region_spec(0) is None
+        assert details.specs.get(1) is details.region_specs[0]
+        assert details.specs.get(0) is None
         assert details.merged_generations == {}
         assert decode_region_snapshots(details) == ()
 

@@ -13,12 +13,16 @@ from memwal.regions.manifest import (
     FlushedGeneration,
     RegionManifest,
     ReplayStart,
+    bit_reversed,
     commit_manifest,
+    from_bit_reversed,
     list_regions,
+    manifest_path,
     read_latest_manifest,
     read_latest_manifests,
+    version_hint_path,
 )
-from memwal.storage.files import Storage, bit_reversed, from_bit_reversed, manifest_path, version_hint_path
+from memwal.storage.files import Storage
 from protos import mem_wal_pb2
 from tests.memwal.written import WrittenTable
 

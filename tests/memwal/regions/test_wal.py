@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import CorruptDataError, InvalidInputError
-from memwal.regions.wal import WalEntry, last_wal_position, read_wal_entry, wal_entry_path
+from memwal.regions.manifest import manifest_path, manifest_version
+from memwal.regions.wal import WalEntry, last_wal_position, read_wal_entry, wal_entry_path, wal_entry_position
 from tests.memwal.written import WrittenTable
 
 
@@ -114,3 +115,14 @@ def test_a_senseless_entry_is_refused():
         WalEntry(0, 1, 1, is_fence=True, rows=None)
     with pytest.raises(InvalidInputError, match="a fence carries no rows"):
         WalEntry(1, 1, 1, is_fence=False, rows=None)
+
+
+def test_names_of_files_give_their_numbers_back():
+    wal, _, entry = wal_entry_path("r", 5).rpartition("/")
+    assert (wal, entry) == ("_mem_wal/r/wal", f"101{'0' * 61}.arrow")
+    manifests, _, manifest = manifest_path("r", 6).rpartition("/")
+    assert (manifests, manifest) == ("_mem_wal/r/manifest", f"011{'0' * 61}.binpb")
+    assert (wal_entry_position(entry), manifest_version(manifest)) == (5, 6)
+    assert (wal_entry_position(manifest), manifest_version(entry)) == (None, None)
+    for name in ("version_hint.json", "101.arrow", "101.binpb", f"{entry}.tmp.1", f"{manifest}#1"):
+        assert (wal_entry_position(name), manifest_version(name)) == (None, None)

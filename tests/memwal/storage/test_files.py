@@ -7,17 +7,7 @@ from pathlib import Path
 import pytest
 
 from memwal.errors import InvalidInputError, UnavailableError, UnsupportedError
-from memwal.storage.files import (
-    Entry,
-    Storage,
-    base_manifest_paths,
-    base_manifest_version,
-    last_in_sequence,
-    manifest_path,
-    manifest_version,
-    wal_entry_path,
-    wal_entry_position,
-)
+from memwal.storage.files import Entry, Storage, base_manifest_paths, base_manifest_version, last_in_sequence
 
 
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.slow)])
@@ -151,17 +141,6 @@ def test_a_bucket_that_does_not_exist_is_reported_on_writing(s3_location: tuple[
     _, options = s3_location
     with pytest.raises(UnavailableError, match=r"no-such-bucket/t\.lance/a"):
         Storage.open("s3://no-such-bucket/t.lance", options).put("a", b"")
-
-
-def test_names_of_files_give_their_numbers_back():
-    wal, _, entry = wal_entry_path("r", 5).rpartition("/")
-    assert (wal, entry) == ("_mem_wal/r/wal", f"101{'0' * 61}.arrow")
-    manifests, _, manifest = manifest_path("r", 6).rpartition("/")
-    assert (manifests, manifest) == ("_mem_wal/r/manifest", f"011{'0' * 61}.binpb")
-    assert (wal_entry_position(entry), manifest_version(manifest)) == (5, 6)
-    assert (wal_entry_position(manifest), manifest_version(entry)) == (None, None)
-    for name in ("version_hint.json", "101.arrow", "101.binpb", f"{entry}.tmp.1", f"{manifest}#1"):
-        assert (wal_entry_position(name), manifest_version(name)) == (None, None)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 200])

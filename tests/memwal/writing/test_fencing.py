@@ -224,7 +224,7 @@ def test_a_write_that_storage_failed_for_a_moment_is_settled_and_acknowledged(
     assert dict(receipt.regions) == {region: 1}
     rows = [one.rows["id"].to_pylist() for one in log(table, region) if one.rows is not None]
     assert rows == [[1], [2]]
-    tail = writer.tail(region)
+    tail = writer.tails([region]).get(region)
     assert tail is not None
     assert tail.last == len(log(table, region))
 

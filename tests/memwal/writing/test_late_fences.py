@@ -6,7 +6,7 @@ import pytest
 
 from memwal.regions.wal import last_wal_position, wal_entry_path
 from memwal.writing import Changes, FencedError, TableWriter
-from memwal.writing.table.log_state import Arrival, arrival
+from memwal.writing.region.doubts import Arrival, arrival
 from tests.memwal.writing.reading import log, rows_by_key
 from tests.memwal.written import WrittenTable
 
@@ -64,7 +64,7 @@ def test_it_moves_entries_to_where_they_are_in_the_log(table: WrittenTable, writ
     come_late(table, region)
     writer.write(row(table, 5))
 
-    tail = writer.tail(region)
+    tail = writer.tails([region]).get(region)
 
     assert tail is not None
     stored = [one for one in log(table, region) if one.position >= tail.first and not one.is_fence]

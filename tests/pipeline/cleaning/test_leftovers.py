@@ -2,7 +2,7 @@
 
 import json
 
-from memwal.writing.region.owner_file import OwnerRecord, write_owner
+from memwal.writing.region.ownership import OwnerRecord, write_owner
 from tests.support import manifests
 from tests.support.cleaning import Kept
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import UnavailableError
-from memwal.storage.files import EXTENTS, Storage
+from memwal.regions.generation_numbers import EXTENTS
+from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.state import TableState
 from pipeline.merging import merge

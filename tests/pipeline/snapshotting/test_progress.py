@@ -16,8 +16,7 @@ from memwal.base.index_details import read_base_manifest
 from memwal.base.versions import commit_next
 from memwal.errors import UnavailableError, UnsupportedError
 from memwal.regions.region_snapshots import decode_region_snapshots
-from memwal.storage.backends import LocalBackend
-from memwal.storage.files import Storage
+from memwal.storage.files import LocalBackend, Storage
 from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.jobs.state import TableState
 from pipeline.merging import merge

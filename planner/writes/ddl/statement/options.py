@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.creating import MemWalOptions
-from memwal.creating.options import UNSHARDED
+from memwal.creating.region_by import UNSHARDED
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import fold, quote
 

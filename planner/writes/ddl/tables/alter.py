@@ -11,8 +11,7 @@ import lance
 
 from memwal.base.index_details import read_index_details
 from memwal.creating import MemWalOptions
-from memwal.creating.left_regions import give_up_regions
-from memwal.creating.tables import mem_wal_index
+from memwal.creating.tables import give_up_regions, mem_wal_index
 from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
 from memwal.regions.manifest import list_regions
 from planner.access.rights import Access

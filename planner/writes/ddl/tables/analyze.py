@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from memwal.base.index_details import merged_generations
 from planner.access.rights import Access
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
@@ -67,7 +66,7 @@ def prepare_analyze(
 def _statistics(table: Table) -> dict[str, Any]:
     base = table.base()
     manifests = () if base.details is None else table.manifests()
-    merged = merged_generations(base.details)
+    merged = base.merged_generations
     generations = [
         table.generation(one.region_id, flushed)
         for one in manifests

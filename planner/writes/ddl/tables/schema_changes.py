@@ -52,7 +52,7 @@ class AddColumn:
 
     def check(self, table: Table) -> bool:
         """Refuse a name that is taken."""
-        if self.field.name in table.schema.names:
+        if self.field.name in table.base().dataset.schema.names:
             if self.skips:
                 return False
             raise self._taken(table)

@@ -18,7 +18,7 @@ from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
 from planner.tables.sources.key_locator import LOOKUPS_BEFORE
 from planner.tables.state.catalog import Catalog
-from planner.tables.state.table_state import NewestBase
+from planner.tables.state.table import NewestBase
 from tests.support.hand_made import PART, append, base_at, fragment, make_table, rows_in
 from tests.support.principals import seeing
 from tests.support.results import rows_of

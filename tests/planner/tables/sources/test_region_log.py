@@ -1,5 +1,6 @@
 """The log of a region as manifests and entries come: what is listed, what is read, and what is remembered."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,11 @@ class TestRegionLog:
         self, after: int, generation: int, *, fits: bool, is_behind: bool, is_ahead: bool
     ) -> None:
         log, other = RegionLog(REGION, 5, 3), manifest(after, generation)
-        assert (log.fits(other), log.is_behind(other), log.is_ahead_of(other)) == (fits, is_behind, is_ahead)
+        assert (log.replay_start == other.replay_start, log.is_behind(other), log.is_ahead_of(other)) == (
+            fits,
+            is_behind,
+            is_ahead,
+        )
 
     def test_what_is_flushed_known_or_a_fence_is_not_listed(self, base: BaseTable) -> None:
         log = RegionLog(REGION, 5, 3)
@@ -134,7 +139,7 @@ class TestRegionLog:
         later = log.flushed_up_to(after, floor, base if has_base else None)
         assert (later.region_id, later.after, later.floor) == (REGION, after, floor)
         assert (later.positions, later.last) == (left, max(log.last, after))
-        assert later.fits(manifest(after, floor))
+        assert later.replay_start == manifest(after, floor).replay_start
         later.advance([entry(10, 4, [10])], 10)
         assert ids(later.tail(base, lambda at: entry(at, 2, [at]))) == [*left, 10]
         # The log of before is still what it was.
@@ -149,7 +154,7 @@ class TestRegionLog:
         same = later.flushed_up_to(2, 2, None)
         assert same.rows is later.rows
         assert ids(same.tail(base, unread)) == [3, 5, 7]
-        assert RegionLog(REGION, 4, 4).flushed_up_to(2, 2, base).fits(manifest(4, 4))
+        assert RegionLog(REGION, 4, 4).flushed_up_to(2, 2, base).replay_start == manifest(4, 4).replay_start
 
     def test_what_is_left_in_two_places_is_read_again(self, base: BaseTable) -> None:
         """Generations need not ascend with positions where writers took turns."""
@@ -160,6 +165,21 @@ class TestRegionLog:
         later = log.flushed_up_to(0, 2, base)
         assert later.positions == (1, 3)
         assert ids(later.tail(base, lambda at: entries[at - 1])) == [1, 3]
+
+
+@dataclass
+class Opened:
+    """Has a base version and looks for no other."""
+
+    last: BaseTable | None
+    known: KnownState
+
+    def find(self) -> BaseTable:
+        raise AssertionError
+
+
+def unflushed(reader: LogReader, kept: KnownState, one: RegionManifest) -> RegionLog:
+    return reader.unflushed(kept, [one])[one.region_id]
 
 
 class TestReader:
@@ -174,7 +194,12 @@ class TestReader:
 
     @pytest.fixture
     def reader(self, base: BaseTable, own: dict[str, OwnTail]) -> LogReader:
-        return LogReader(base.storage, ByteCache(1 << 20), own.get, lambda: base)
+        return LogReader(
+            base.storage,
+            ByteCache(1 << 20),
+            lambda _: own,
+            Opened(base, KnownState(base.place, base.session)),
+        )
 
     def tail_of(self, reader: LogReader, kept: KnownState, base: BaseTable, log: RegionLog) -> Any:
         return ids(log.tail(base, lambda at: reader.entry(kept, log.region_id, at)))
@@ -182,36 +207,36 @@ class TestReader:
     def test_entries_of_storage_are_found_as_they_come(
         self, reader: LogReader, kept: KnownState, base: BaseTable
     ) -> None:
-        assert (reader.unflushed(kept, manifest(0, 1)).positions, kept.logs[REGION].last) == ((), 0)
+        assert (unflushed(reader, kept, manifest(0, 1)).positions, kept.logs[REGION].last) == ((), 0)
         state = manifest(2, 2, 1)
         write(base.storage, REGION, *(entry(at, 2, [at]) for at in (3, 4)))
-        log = reader.unflushed(kept, state)
+        log = unflushed(reader, kept, state)
         assert (log.positions, log.last) == ((3, 4), 4)
         assert kept.logs == {REGION: log}
         write(base.storage, REGION, entry(5, 2, [5]))
-        assert reader.unflushed(kept, state) is log
+        assert unflushed(reader, kept, state) is log
         assert self.tail_of(reader, kept, base, log) == [3, 4, 5]
-        assert reader.unflushed(kept, state, seen=5).positions == (3, 4, 5)
+        assert reader._log(kept, state, None, seen=5).positions == (3, 4, 5)
 
     def test_an_older_manifest_has_a_log_of_its_own(
         self, reader: LogReader, kept: KnownState, base: Any
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1 + (at > 2), [at]) for at in (1, 2, 3)))
-        newer = reader.unflushed(kept, manifest(2, 2, 1))
-        older = reader.unflushed(kept, manifest(0, 1))
+        newer = unflushed(reader, kept, manifest(2, 2, 1))
+        older = unflushed(reader, kept, manifest(0, 1))
         assert (newer.positions, older.positions) == ((3,), (1, 2, 3))
         assert kept.logs == {REGION: newer}
-        assert older.fits(manifest(0, 1))
+        assert older.replay_start == manifest(0, 1).replay_start
 
     def test_a_newer_manifest_takes_the_place_of_the_log(
         self, reader: LogReader, kept: KnownState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1 + (at > 2), [at]) for at in (1, 2, 3)))
-        older = reader.unflushed(kept, manifest(0, 1))
-        newer = reader.unflushed(kept, manifest(2, 2, 1))
+        older = unflushed(reader, kept, manifest(0, 1))
+        newer = unflushed(reader, kept, manifest(2, 2, 1))
         assert (older.positions, newer.positions) == ((1, 2, 3), (3,))
         assert kept.logs == {REGION: newer}
-        assert newer.fits(manifest(2, 2, 1))
+        assert newer.replay_start == manifest(2, 2, 1).replay_start
 
     def test_logs_are_asked_together_and_only_those_that_grew_are_read(
         self, reader: LogReader, kept: KnownState, base: BaseTable, monkeypatch: pytest.MonkeyPatch
@@ -219,27 +244,27 @@ class TestReader:
         states = [manifest(0, 1), manifest(0, 1, region_id=OTHER)]
         for region in (REGION, OTHER):
             write(base.storage, region, entry(1, 1, [1]))
-        logs = reader.unflushed_each(kept, states)
+        logs = reader.unflushed(kept, states)
         assert {region: log.positions for region, log in logs.items()} == {REGION: (1,), OTHER: (1,)}
         write(base.storage, OTHER, entry(2, 1, [2]), entry(3, 1, [3]))
         asked: list[str] = []
-        original = LogReader.unflushed
+        original = LogReader._log
 
-        def counting(self: LogReader, state: Any, one: RegionManifest, seen: int = 0) -> RegionLog:
+        def counting(self: LogReader, state: Any, one: RegionManifest, own: Any, seen: int = 0) -> RegionLog:
             asked.append(f"{one.region_id} {seen}")
-            return original(self, state, one, seen)
+            return original(self, state, one, own, seen)
 
-        monkeypatch.setattr(LogReader, "unflushed", counting)
-        again = reader.unflushed_each(kept, states)
+        monkeypatch.setattr(LogReader, "_log", counting)
+        again = reader.unflushed(kept, states)
         assert asked == [f"{OTHER} 2"]
         assert {region: log.positions for region, log in again.items()} == {REGION: (1,), OTHER: (1, 2, 3)}
         asked.clear()
         moved = [manifest(1, 2, 1), states[1]]
-        third = reader.unflushed_each(kept, moved)
+        third = reader.unflushed(kept, moved)
         assert asked == [f"{REGION} 0"]
         assert {region: log.positions for region, log in third.items()} == {REGION: (), OTHER: (1, 2, 3)}
         asked.clear()
-        reader.unflushed_each(kept, moved)
+        reader.unflushed(kept, moved)
         assert asked == []
 
     def test_a_region_of_this_process_is_read_from_memory(
@@ -247,14 +272,14 @@ class TestReader:
     ) -> None:
         write(base.storage, REGION, *(entry(at, 1, [at]) for at in (1, 2, 3, 4, 5, 9)))
         own[REGION] = OwnTail(3, 3, 5, [entry(at, 1, [at]) for at in (3, 5)])
-        log = reader.unflushed_each(kept, [manifest(0, 1, epoch=3)])[REGION]
+        log = reader.unflushed(kept, [manifest(0, 1, epoch=3)])[REGION]
         assert (log.positions, log.last) == ((1, 2, 3, 5), 5)
         own[REGION] = OwnTail(3, 3, 6, [entry(at, 1, [at]) for at in (3, 5, 6)])
-        assert reader.unflushed_each(kept, [manifest(0, 1, epoch=3)])[REGION].positions == (1, 2, 3, 5, 6)
+        assert reader.unflushed(kept, [manifest(0, 1, epoch=3)])[REGION].positions == (1, 2, 3, 5, 6)
         # Others than the owner's manifest say that somebody else may have written.
         own[REGION] = OwnTail(3, 6, 7, [entry(at, 1, [at]) for at in (6, 7)])
         write(base.storage, REGION, *(entry(at, 1, [10 + at]) for at in (6, 7, 8)))
-        log = reader.unflushed(kept, manifest(0, 1, epoch=4))
+        log = unflushed(reader, kept, manifest(0, 1, epoch=4))
         assert log.positions == (1, 2, 3, 5, 6, 7, 8, 9)
         assert self.tail_of(reader, kept, base, log)[-4:] == [16, 17, 18, 9]
 
@@ -289,10 +314,10 @@ class TestReader:
     def flush(self, reader: LogReader, kept: KnownState, base: BaseTable) -> RegionLog:
         """Generations 1 and 2 are read, the end of 2 is not, and both are flushed; 3 is not."""
         write(base.storage, REGION, *(entry(at, 1, [at, at]) for at in (1, 2)), entry(3, 2, [3]))
-        log = reader.unflushed(kept, manifest(0, 1))
+        log = unflushed(reader, kept, manifest(0, 1))
         assert self.tail_of(reader, kept, base, log) == [1, 1, 2, 2, 3]
         write(base.storage, REGION, entry(4, 2, [4]), entry(5, 3, [5]))
-        return reader.unflushed(kept, manifest(4, 3, 1, 2))
+        return unflushed(reader, kept, manifest(4, 3, 1, 2))
 
     def test_rows_of_a_flushed_generation_are_remembered(
         self, reader: LogReader, kept: KnownState, base: BaseTable
@@ -313,13 +338,12 @@ class TestReader:
         self, reader: LogReader, kept: KnownState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1, 2]))
-        assert self.tail_of(reader, kept, base, reader.unflushed(kept, manifest(0, 1))) == [1, 2]
+        assert self.tail_of(reader, kept, base, unflushed(reader, kept, manifest(0, 1))) == [1, 2]
         write(base.storage, REGION, entry(2, 1, [3]))
         base.dataset.add_columns({"w": "1"})
         newer = open_base_table("t", base.storage, None, lance.Session())
-        LogReader(base.storage, reader.cache, lambda _: None, lambda: newer).unflushed(
-            kept, manifest(2, 2, 1)
-        )
+        other = LogReader(base.storage, reader.cache, lambda _: {}, Opened(newer, kept))
+        unflushed(other, kept, manifest(2, 2, 1))
         found = self.remembered(reader, kept, 1)
         assert isinstance(found, FlushedRows)
         assert found.rows.reads_as(newer)
@@ -344,10 +368,10 @@ class TestReader:
         self, reader: LogReader, kept: KnownState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(3, 2, [3]))
-        log = reader.unflushed(kept, manifest(2, 2, 1))
+        log = unflushed(reader, kept, manifest(2, 2, 1))
         self.tail_of(reader, kept, base, log)
         write(base.storage, REGION, entry(4, 3, [4]))
-        reader.unflushed(kept, manifest(3, 3, 1, 2))
+        unflushed(reader, kept, manifest(3, 3, 1, 2))
         assert self.remembered(reader, kept, 1) is None
         assert isinstance(self.remembered(reader, kept, 2), FlushedRows)
 
@@ -355,8 +379,8 @@ class TestReader:
         self, reader: LogReader, kept: KnownState, base: BaseTable
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]))
-        reader.unflushed(kept, manifest(0, 1))
-        assert reader.unflushed(kept, manifest(1, 2, 1)).rows is None
+        unflushed(reader, kept, manifest(0, 1))
+        assert unflushed(reader, kept, manifest(1, 2, 1)).rows is None
         assert self.remembered(reader, kept, 1) is None
 
     @pytest.mark.parametrize(("more", "is_remembered"), [(0, True), (1, False)])
@@ -364,9 +388,9 @@ class TestReader:
         self, reader: LogReader, kept: KnownState, base: BaseTable, more: int, *, is_remembered: bool
     ) -> None:
         write(base.storage, REGION, entry(1, 1, [1]))
-        self.tail_of(reader, kept, base, reader.unflushed(kept, manifest(0, 1)))
+        self.tail_of(reader, kept, base, unflushed(reader, kept, manifest(0, 1)))
         last = 1 + ENTRIES_FOR_A_GENERATION + more
         write(base.storage, REGION, *(entry(at, 1, [at]) for at in range(2, last + 1)))
-        log = reader.unflushed(kept, manifest(last, 2, 1))
+        log = unflushed(reader, kept, manifest(last, 2, 1))
         assert (log.positions, log.last) == ((), last)
         assert (self.remembered(reader, kept, 1) is not None) is is_remembered

@@ -1,0 +1,74 @@
+"""Has rows written by the processes that own their regions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+
+from memwal.errors import LanceGatewayError
+from memwal.writing.changes import Changes, FencedError, NotOwnerError, RegionOutcome
+from memwal.writing.options import UnreachableError, WriteOptions
+from memwal.writing.region.region_writer import RegionWriter
+from memwal.writing.table.open_table import OpenTable, Part
+
+
+def forward(
+    options: WriteOptions,
+    table: OpenTable,
+    parts: Mapping[str, Part],
+    deadline: float,
+    pool: Executor,
+    region: Callable[[str], RegionWriter],
+    write: Callable[[RegionWriter, Part], RegionOutcome],
+) -> list[RegionOutcome]:
+    """Have the owners of regions write rows; this process may be one of them.
+
+    Args:
+        options: with a forwarder.
+        table: whose columns the rows have.
+        parts: rows and keys by region id.
+        deadline: monotonic time.
+        pool: for several regions at once.
+        region: finds the writer of a region in this process.
+        write: writes rows here, claiming the region if need be.
+    """
+
+    def one(region_id: str, part: Part) -> RegionOutcome:
+        writer, changes = region(region_id), Changes(*part)
+        while True:
+            try:
+                outcome = _sent(options, writer, table, changes) or write(writer, part)
+            except LanceGatewayError as error:
+                outcome = RegionOutcome(region_id, changes.num_rows, error)
+            # Another process owns it now, by the time that it was to be written: here, or there.
+            if not isinstance(outcome.error, FencedError) or time.monotonic() > deadline:
+                return outcome
+
+    *others, last = parts.items()
+    futures = [pool.submit(one, *other) for other in others]
+    own = one(*last)
+    return [*(future.result() for future in futures), own]
+
+
+def _sent(
+    options: WriteOptions, writer: RegionWriter, table: OpenTable, changes: Changes
+) -> RegionOutcome | None:
+    """What the owner made of it; None where no other process owns the region that would answer."""
+    while not writer.is_owned and options.forwarder is not None:
+        owner = writer.ownership.other_owner(table)
+        writer.owner_url = "" if owner is None else owner.url
+        if owner is None:
+            break
+        started = time.monotonic()
+        try:
+            receipt = options.forwarder.forward(owner.url, writer.table_name, writer.region_id, changes)
+        except (UnreachableError, NotOwnerError):
+            # A third process may own it by now; if not, this epoch is not asked again.
+            writer.ownership.gone_epoch = owner.epoch
+            continue
+        writer.counters.forwards += 1
+        seconds = time.monotonic() - started
+        options.observer.on_forward(writer.table_name, writer.region_id, owner.url, receipt.num_rows, seconds)
+        return RegionOutcome(writer.region_id, receipt.num_rows)
+    return None

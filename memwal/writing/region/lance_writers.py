@@ -1,0 +1,209 @@
+"""Opens Lance's writers: to claim a region, or to append one entry that does not fit an append.
+
+Rows and keys together, or more rows than a MemTable takes: a Lance writer that is told to put nothing into
+the log before it is closed writes all of it as one entry then, in order, and flushes a generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from memwal.errors import InvalidInputError, UnavailableError
+from memwal.regions.generation_numbers import check_not_restarted
+from memwal.regions.manifest import RegionManifest, read_latest_manifest
+from memwal.regions.wal import entry_at, last_wal_position, unflushed
+from memwal.writing.changes import FencedError, SealedError
+from memwal.writing.options import WriteOptions
+from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, plain
+from memwal.writing.region.doubts import InDoubtError
+from memwal.writing.table.open_table import OpenTable
+from memwal.writing.table.rows import exported
+
+_SEALED = "is sealed"
+_TOO_LONG = "past what the memtable replaying it can hold"
+_LEAST_UNFLUSHED_BYTES = 256 << 20
+_ROOM_BYTES = 1 << 30
+_ROOM_ROWS = 100_000
+_ROOM_ENTRIES = 1000
+"""For what comes in while the log is measured."""
+_TICK_MS = 5_000
+"""How often Lance's writer looks whether there is more; every put is written at once, whatever this is.
+One that lost its region never stops looking: at the default of 100 ms a hundred of them fill half a core."""
+_RACES = (PEER, "another writer claimed", "commit conflict")
+
+
+class ContestedError(FencedError):
+    """Others claimed the region at the same time; nothing was written."""
+
+
+class _LogTooLongError(ContestedError):
+    """The log has more than one MemTable takes."""
+
+
+def open_claim(
+    table: OpenTable, region_id: str, options: WriteOptions, known: RegionManifest | None = None
+) -> Claim:
+    """Claim a region, whoever owns it.
+
+    Raises:
+        ContestedError: others did so too.
+        SealedError: the region takes no more rows.
+        UnavailableError: storage failed.
+    """
+    settings = {
+        "durable_write": True,
+        "max_wal_buffer_size": 1,
+        "max_wal_flush_interval_ms": _TICK_MS,
+        "max_memtable_rows": options.max_memtable_rows,
+        "max_memtable_size": options.max_memtable_bytes,
+        "max_unflushed_memtable_bytes": 4 * max(options.max_memtable_bytes, _LEAST_UNFLUSHED_BYTES),
+    }
+    try:
+        manifest, position, writer = claimed(table, region_id, settings, known)
+    except _LogTooLongError:
+        _flush_log(table, region_id)
+        manifest, position, writer = claimed(table, region_id, settings, None)
+    epoch = manifest.writer_epoch
+    return Claim(table, region_id, manifest, epoch, position, TailKeeper(epoch, position), writer)
+
+
+def _flush_log(table: OpenTable, region_id: str) -> None:
+    """Flush what a writer with a larger MemTable left in the log: ours can't hold it."""
+    manifest = read_latest_manifest(table.storage, region_id)
+    rows = batches = nbytes = 0
+    for entry in () if manifest is None else unflushed(table.storage, manifest):
+        if entry.rows is not None:
+            rows += entry.rows.num_rows
+            batches += entry.rows.column(0).num_chunks
+            nbytes += int(entry.rows.nbytes)
+    room = 4 * nbytes + _ROOM_BYTES
+    settings = {
+        "max_memtable_rows": 2 * rows + _ROOM_ENTRIES,
+        "max_memtable_batches": 2 * batches + _ROOM_ENTRIES,
+        "max_memtable_size": room,
+        "max_unflushed_memtable_bytes": 4 * room,
+    }
+    _, _, writer = claimed(table, region_id, settings, None)
+    try:
+        writer.close()
+    except (OSError, RuntimeError) as error:
+        if PEER in str(error):
+            raise _contested(table, region_id) from error
+        msg = f"table {table.name!r}: region {region_id} was not flushed: {plain(error)}"
+        raise UnavailableError(msg) from error
+
+
+def claimed(
+    table: OpenTable, region_id: str, settings: Mapping[str, Any], known: RegionManifest | None
+) -> tuple[RegionManifest, int, Any]:
+    """Claim a region with a Lance writer; its manifest, the newest position in the log, and the writer.
+
+    Raises:
+        LanceGatewayError: as `open_claim`.
+    """
+    before = read_latest_manifest(table.storage, region_id, known=known)
+    if before is not None:
+        check_not_restarted(table.storage, before, table.details.newest_merged(region_id))
+    try:
+        writer = table.written.mem_wal_writer(region_id, **settings)
+    except (OSError, RuntimeError, ValueError) as error:
+        if _SEALED in str(error):
+            msg = (
+                f"table {table.name!r}: region {region_id} is sealed, which means that it takes no more rows"
+            )
+            raise SealedError(msg) from error
+        if any(part in str(error) for part in _RACES):
+            raise _contested(table, region_id) from error
+        if _TOO_LONG in str(error):
+            raise _LogTooLongError(plain(error)) from error
+        msg = f"table {table.name!r}: region {region_id} can't be claimed: {plain(error)}"
+        raise UnavailableError(msg) from error
+    # The manifest and the log are looked at after the claim: this order must not change (ADR 18).
+    after = read_latest_manifest(table.storage, region_id, known=before)
+    epoch = 0 if before is None else before.writer_epoch
+    if after is None or after.writer_epoch != epoch + 1:
+        # Which of several claims is ours, nobody tells.
+        raise _contested(table, region_id)
+    position = last_wal_position(
+        table.storage,
+        region_id,
+        after=max(after.replay_after_wal_entry_position, after.wal_entry_position_last_seen - 1, 0),
+    )
+    if position and epoch:
+        # Lance fences off older writers with an entry of its own: nobody comes in between after that.
+        entry = entry_at(table.storage, region_id, position)
+        if entry is None or not entry.is_fence or entry.writer_epoch != after.writer_epoch:
+            raise _contested(table, region_id)
+    return after, position, writer
+
+
+def _contested(table: OpenTable, region_id: str) -> ContestedError:
+    return ContestedError(
+        f"table {table.name!r}: region {region_id} is claimed by several writers at once; retry"
+    )
+
+
+def append_atomically(
+    table: OpenTable,
+    region_id: str,
+    upserts: pa.Table | None,
+    deletes: pa.Table | None,
+    *,
+    after_epoch: int | None,
+    known: RegionManifest | None,
+) -> int:
+    """Claim a region, append all of it as one entry, flush, and let go.
+
+    Args:
+        table: with whose columns the rows are.
+        region_id: UUID in its usual text form.
+        upserts: rows to write; None for none.
+        deletes: keys to delete; None for none.
+        after_epoch: nobody may have claimed the region since this epoch; None where that does not matter.
+        known: the newest manifest read before.
+
+    Returns:
+        Epoch of the claim, which was let go.
+
+    Raises:
+        InDoubtError: whether it was appended must be looked up; its `epoch` is that of the claim.
+        LanceGatewayError: nothing was written.
+    """
+    parts = [part for part in (upserts, deletes) if part is not None]
+    nbytes = sum(int(part.nbytes) for part in parts)
+    room = 4 * nbytes + _ROOM_BYTES
+    settings = {
+        "durable_write": False,
+        "max_wal_flush_interval_ms": 0,
+        "max_wal_buffer_size": room,
+        "max_memtable_size": room,
+        "max_unflushed_memtable_bytes": 4 * room,
+        "max_memtable_rows": sum(part.num_rows for part in parts) + _ROOM_ROWS,
+        "max_memtable_batches": 1 << 20,
+    }
+    manifest, position, writer = claimed(table, region_id, settings, known)
+    epoch = manifest.writer_epoch
+    where = f"table {table.name!r}, region {region_id}"
+    if after_epoch is not None and epoch != after_epoch + 1:
+        msg = f"{where}: another writer claimed it in between"
+        raise FencedError(msg)
+    try:
+        if upserts is not None:
+            writer.put(exported(upserts))
+        if deletes is not None:
+            writer.delete(exported(deletes))
+    except (OSError, RuntimeError) as error:
+        # Nothing reaches the log but by closing, and this writer is never closed.
+        text = plain(error)
+        if text.startswith(INVALID):
+            raise InvalidInputError(f"{where}: {text}") from error
+        raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
+    try:
+        writer.close()
+    except (OSError, RuntimeError) as error:
+        text = plain(error)
+        raise InDoubtError(f"{where}: {text}", position + 1, epoch, by_peer=PEER in text) from error
+    return epoch

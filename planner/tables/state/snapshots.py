@@ -1,0 +1,340 @@
+"""Takes snapshots of a table, and finds its regions.
+
+LanceDB's way of naming regions is that of `region_ids`. A table that was written before this project
+knew it may have one region under two ids. Which of two rows of a key is the newer one is then not recorded,
+so the table is not read until `lance-gateway pipeline merge` has found out.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from execnodes.storage.data_files import Place
+from memwal.base.index_details import MemWalIndexDetails, RegionSpec
+from memwal.errors import LanceGatewayError, PreconditionError, UnavailableError
+from memwal.regions.generation_numbers import RegionMismatchError, check_generations
+from memwal.regions.manifest import (
+    FlushedGeneration,
+    RegionManifest,
+    list_regions,
+    read_latest_manifest,
+    read_latest_manifests,
+)
+from memwal.regions.region_ids import doubles, is_retired, known_values, may_be_identity, two_ids
+from memwal.regions.region_snapshots import read_region_snapshots
+from memwal.storage.files import Storage
+from planner.predicates.region_assignments import RegionAssignments
+from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
+from planner.tables.sources.region_log import RegionLog
+from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
+from planner.tables.state.log_reader import LogReader
+from planner.tables.state.table_state import KnownState, Newest, RememberedRegions
+
+SNAPSHOT_ATTEMPTS = 4
+OPEN_GENERATION_BYTES = 1 << 16
+"""What an open dataset is booked at in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenGeneration:
+    """Names a generation. Equal if it is the same directory of the same table.
+
+    With its number: a description of a snapshot may give another one than the manifest does.
+    """
+
+    place: Place
+    region_id: str
+    path: str
+    generation: int
+
+
+class Snapshots:
+    """Safe to share between threads.
+
+    Args:
+        name: of the table, in the catalog.
+        cache: for open generations.
+        logs: reads the table's logs.
+        newest: finds the newest version of the base table.
+    """
+
+    def __init__(self, name: str, cache: ByteCache, logs: LogReader, newest: Newest) -> None:
+        self._name = name
+        self._storage = logs.storage
+        self._cache = cache
+        self._logs = logs
+        self._newest = newest
+
+    def assignments(self, base: BaseTable, consistency: Consistency) -> RegionAssignments:
+        """All regions and what is known of their region values; the same object while they last."""
+        details = base.details
+        if details is None:
+            return RegionAssignments()
+        kept = self._newest.known
+        if consistency == "snapshot":
+            return self._remembered(kept, base).assignments
+        state = kept.recorded_state
+        region_ids = list_regions(self._storage)
+        source, specs, assigned = kept.assigned
+        is_same = source is state and specs == details.region_specs
+        if is_same and assigned.region_ids == region_ids:
+            return assigned
+        known = {region_id: kept.manifests.get(region_id) for region_id in region_ids}
+        known |= self._newest_manifests(kept, [region_id for region_id, one in known.items() if one is None])
+        present = [manifest for manifest in known.values() if manifest is not None]
+        if not is_same or assigned.region_ids != tuple(one.region_id for one in present):
+            specs = details.region_specs
+            assigned = RegionAssignments.of(present, specs, named_values(self._storage, kept, specs, present))
+            kept.assigned = state, specs, assigned
+        return assigned
+
+    def take(self, needed: Sequence[str], consistency: Consistency, after: float) -> TableSnapshot:
+        """Take a snapshot, or one again that was taken after a time of the monotonic clock; see `Table`."""
+        taken_at, last = self._newest.known.last.get(consistency, (-math.inf, None))
+        if last is not None and taken_at > after and all(one in last.regions for one in needed):
+            return _same(last, last.base, {one: last.regions[one] for one in needed})
+        failure: Exception | None = None
+        for _ in range(SNAPSHOT_ATTEMPTS):
+            kept = self._newest.known
+            started = time.monotonic()
+            try:
+                taken = self._take(kept, needed, consistency)
+            except (GenerationVanishedError, FileNotFoundError) as error:
+                # Merged and cleaned up between two reads: the manifests tell, read anew.
+                for region_id in needed:
+                    kept.forget(region_id)
+                failure = error
+                continue
+            failure = None
+            if taken is not None:
+                before = kept.last.get(consistency)
+                if before is None or before[0] <= started:
+                    kept.last[consistency] = started, taken
+                return taken
+        if isinstance(failure, LanceGatewayError):
+            raise failure
+        reason = "it is dropped and made anew" if failure is None else f"files vanish ({failure})"
+        msg = f"table {self._name!r}: {reason} while it is read; retry"
+        raise UnavailableError(msg) from failure
+
+    def manifests(self) -> tuple[RegionManifest, ...]:
+        """The newest manifest of every region.
+
+        Raises:
+            LanceGatewayError: one can't be read.
+        """
+        self._newest.find()  # Finds out whether the table was made anew.
+        found = self._newest_manifests(self._newest.known, list_regions(self._storage))
+        return tuple(manifest for manifest in found.values() if manifest is not None)
+
+    def _take(
+        self, kept: KnownState, needed: Sequence[str], consistency: Consistency
+    ) -> TableSnapshot | None:
+        """One attempt; None where the table turns out to be another than the one whose state is known.
+
+        What did not change since the last snapshot is the same object.
+        """
+        # Manifests, then logs, then the base version: this order must not change (ADR 5).
+        if consistency == "snapshot":
+            manifests = self._remembered_manifests(kept, needed)
+            logs: Mapping[str, RegionLog] = {}
+            base = self._newest.find()
+        else:
+            manifests = self._newest_manifests(kept, needed)
+            present = [manifest for manifest in manifests.values() if manifest is not None]
+            logs = {}
+            if consistency == "strong":
+                logs = self._logs.unflushed(kept, present)
+            base = self._newest.find()
+        if base.place != kept.place:
+            return None
+        merged = base.merged_generations
+        if consistency != "snapshot":
+            try:
+                given_up = check_generations(self._storage, present, merged)
+            except RegionMismatchError:
+                if self._newest.find() is base:
+                    raise
+                return None
+            logs = {one: log for one, log in logs.items() if one not in given_up}
+        tails = self._logs.tails(kept, logs, base)
+        _, last = kept.last.get(consistency, (0.0, TableSnapshot(base, {})))
+        regions = {}
+        for region_id in needed:
+            manifest = manifests.get(region_id)
+            newest_merged = merged.get(region_id, 0)
+            tail = tails.get(region_id)
+            before = last.regions.get(region_id)
+            if (
+                before is not None
+                and before.manifest is manifest
+                and before.newest_merged == newest_merged
+                and before.tail is tail
+            ):
+                regions[region_id] = before
+                continue
+            generations: tuple[GenerationDataset, ...] = ()
+            if manifest is not None:
+                is_remembered = consistency == "snapshot"
+                generations = self._unmerged(base, manifest, newest_merged, is_remembered=is_remembered)
+            regions[region_id] = RegionSnapshot(region_id, generations, tail, manifest, newest_merged)
+        if base.details is not None and base.primary_key:
+            unflushed = {region_id for region_id, one in regions.items() if one.tail is not None}
+            found = {region_id: manifests.get(region_id) for region_id in needed}
+            check_ids(self._name, kept, base.details, found, unflushed)
+        return _same(last, base, regions)
+
+    def _remembered(self, kept: KnownState, base: BaseTable) -> RememberedRegions:
+        """What the index remembers of regions; read once for each version of it."""
+        found, details = kept.remembered, base.details or MemWalIndexDetails()
+        if found is None or found.details is not details:
+            found = RememberedRegions(details, read_region_snapshots(self._storage, base.version, details))
+            kept.remembered = found
+        return found
+
+    def _remembered_manifests(
+        self, kept: KnownState, region_ids: Sequence[str]
+    ) -> dict[str, RegionManifest | None]:
+        """Manifests as the index remembers them; the newest of regions that it only knows to be there."""
+        remembered = self._remembered(kept, self._newest.find()).manifests
+        named = [one for one in region_ids if one in remembered and remembered[one] is None]
+        return {**remembered, **self._newest_manifests(kept, named)}
+
+    def _unmerged(
+        self, base: BaseTable, manifest: RegionManifest, newest_merged: int, *, is_remembered: bool
+    ) -> tuple[GenerationDataset, ...]:
+        """Generations that the base version lacks; none of a remembered region that is another table's.
+
+        The index of a clone remembers regions of the table that it was made of. Versions of a manifest only
+        grow, so one that is older, or none, tells.
+        """
+        try:
+            return self.open_generations(base, manifest.region_id, manifest.unmerged(newest_merged))
+        except GenerationVanishedError:
+            newest = read_latest_manifest(self._storage, manifest.region_id) if is_remembered else manifest
+            if newest is not None and newest.version >= manifest.version:
+                raise
+            return ()
+
+    def _newest_manifests(
+        self, kept: KnownState, region_ids: Sequence[str]
+    ) -> dict[str, RegionManifest | None]:
+        found = read_latest_manifests(self._storage, region_ids, known=kept.manifests)
+        newest = dict(zip(region_ids, found, strict=True))
+        for region_id, manifest in newest.items():
+            before = kept.manifests.get(region_id)
+            if manifest is before:
+                continue
+            if manifest is None:
+                kept.manifests.pop(region_id, None)
+            else:
+                kept.manifests[region_id] = manifest
+            if before is None or manifest is None or not _records_the_same(before, manifest):
+                kept.recorded_state = object()
+        return newest
+
+    def open_generations(
+        self, base: BaseTable, region_id: str, flushed: Iterable[FlushedGeneration]
+    ) -> tuple[GenerationDataset, ...]:
+        """Open flushed generations of a region.
+
+        Raises:
+            GenerationVanishedError: the directory of one is gone.
+            LanceGatewayError: one can't be read.
+        """
+
+        def opened(generation: int, path: str) -> GenerationDataset:
+            return self._cache.compute(
+                _OpenGeneration(base.place, region_id, path, generation),
+                lambda: open_generation(base, region_id, generation, path),
+                lambda _: OPEN_GENERATION_BYTES,
+            )
+
+        return tuple(opened(one.generation, one.path) for one in flushed)
+
+
+def _same(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:
+    """The snapshot of these; the last one where it is."""
+    # Regions are compared by identity, and in their order.
+    is_same = base is last.base and list(regions.items()) == list(last.regions.items())
+    return last if is_same else TableSnapshot(base, regions)
+
+
+def named_values(
+    storage: Storage, kept: KnownState, specs: Sequence[RegionSpec], manifests: Sequence[RegionManifest]
+) -> Mapping[str, Mapping[str, bytes]]:
+    """Values of regions that record none, by region id, as far as a row of the region tells; read once.
+
+    Args:
+        storage: directory of the table.
+        kept: what is known of the table; what is found is added.
+        specs: of the table.
+        manifests: of its regions.
+
+    Raises:
+        LanceGatewayError: a region can't be read.
+    """
+    by_id = {one.spec_id: one for one in specs}
+    asked = [
+        (spec, one)
+        for one in manifests
+        if not one.region_values
+        and one.region_id not in kept.named
+        and (spec := by_id.get(one.region_spec_id)) is not None
+        and may_be_identity(spec, one.region_id)
+    ]
+    if asked:
+        found = storage.each(lambda pair: known_values(storage, *pair), asked)
+        kept.named |= {one.region_id: values for (_, one), values in zip(asked, found, strict=True) if values}
+    return kept.named
+
+
+def check_ids(
+    name: str,
+    kept: KnownState | None,
+    details: MemWalIndexDetails,
+    manifests: Mapping[str, RegionManifest | None],
+    unflushed: Collection[str] = (),
+) -> None:
+    """Refuse to read a region that has rows under two ids.
+
+    Args:
+        name: of the table.
+        kept: what is known of it; None where that is not kept.
+        details: its MemWAL index.
+        manifests: of the regions that are read.
+        unflushed: ids of those that have rows in their logs.
+
+    Raises:
+        PreconditionError: one has.
+    """
+    if len(manifests) < 2:
+        return
+    for own_id, lancedb_id in _pairs(kept, details, manifests):
+        own = manifests[own_id]
+        merged = details.newest_merged(own_id)
+        if own is not None and (own_id in unflushed or not is_retired(own, merged)):
+            raise PreconditionError(two_ids(f"table {name!r}", own_id, lancedb_id))
+
+
+def _pairs(
+    kept: KnownState | None, details: MemWalIndexDetails, manifests: Mapping[str, RegionManifest | None]
+) -> tuple[tuple[str, str], ...]:
+    """Ids of regions that have two: the other one, and LanceDB's. What regions record hardly ever changes."""
+    asked = None if kept is None else (kept.recorded_state, details.region_specs, tuple(manifests))
+    if kept is not None and kept.doubled[0] == asked:
+        return kept.doubled[1]
+    present = [one for one in manifests.values() if one is not None]
+    found = tuple((one.region_id, other.region_id) for one, other in doubles(details.region_specs, present))
+    if kept is not None:
+        kept.doubled = asked, found
+    return found
+
+
+def _records_the_same(one: RegionManifest, other: RegionManifest) -> bool:
+    return (one.region_spec_id, one.region_values) == (other.region_spec_id, other.region_values)
