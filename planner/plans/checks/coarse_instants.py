@@ -18,7 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext
-from datafusion.expr import Aggregate, Filter, Join, Projection, Sort
+from datafusion.expr import Aggregate, Filter, Join, Projection, Sort, WindowExpr
 from datafusion.plan import LogicalPlan
 
 from memwal.errors import UnsupportedError
@@ -114,6 +114,8 @@ def _expressions(plan: LogicalPlan) -> Iterator[tuple[LogicalPlan, Expression]]:
                 found = variant.projections()
             case Aggregate():
                 found = [*variant.group_by_exprs(), *variant.aggregate_exprs()]
+            case WindowExpr():
+                found = [part for one in variant.get_window_expr() for part in _window_parts(variant, one)]
             case Sort():
                 found = [one.expr() for one in variant.sort_exprs()]
             case Join():
@@ -124,6 +126,11 @@ def _expressions(plan: LogicalPlan) -> Iterator[tuple[LogicalPlan, Expression]]:
         source = node if isinstance(variant, Join) else node.inputs()[0]
         for one in found:
             yield from ((source, part) for part in _parts(one))
+
+
+def _window_parts(node: WindowExpr, call: Expression) -> list[Expression]:
+    orders = (one.expr() for one in node.get_sort_exprs(call))
+    return [*node.get_args(call), *node.get_partition_exprs(call), *orders]
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:
@@ -169,13 +176,19 @@ def _compared_unit(source: LogicalPlan, expression: Expression) -> str | None:
     operands = _operands(expression)
     constants = [one for one in operands if _is_constant(one)]
     for one in operands if constants else []:
-        if one.variant_name() in _CASTS and not _is_constant(one):
-            coarse = _unit(source, _operands(one)[0])
-            if coarse is not None and any(
-                _unit(source, other) is not None and _has_fractions(other, coarse) for other in constants
-            ):
+        for coarse in _cast_units(source, one) if not _is_constant(one) else ():
+            if any(_unit(source, other) is not None and _has_fractions(other, coarse) for other in constants):
                 return coarse
     return None
+
+
+def _cast_units(source: LogicalPlan, cast: Expression) -> Iterator[str]:
+    """The units of what casts, one around the other, are applied to."""
+    while cast.variant_name() in _CASTS:
+        (cast,) = _operands(cast)
+        unit = _unit(source, cast)
+        if unit is not None:
+            yield unit
 
 
 def _is_constant(expression: Expression) -> bool:
