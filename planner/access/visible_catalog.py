@@ -218,7 +218,10 @@ class VisibleCatalog:
             access = self._rights(name)
             if access is None or not self._catalog.has_table(name):
                 return None
-            found = self._found[name, None] = SecuredTable(self._catalog.table(name), access)
+            try:
+                found = self._found[name, None] = SecuredTable(self._catalog.table(name), access)
+            except NotFoundError:  # it was dropped just now; the message lists tables without a grant
+                return None
         _ = found.base
         return found
 
