@@ -147,7 +147,8 @@ class CheckedQuery:
     def _task(
         self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
     ) -> Task:
-        values = typed_values(parameters, self.parameter_schema)
+        takes_none = not parameters and not len(self.parameter_schema)
+        values = () if takes_none else typed_values(parameters, self.parameter_schema)
         return Task(values, settings or self._settings, control or RunControl(), self.catalog.anew())
 
     def _replanned(
