@@ -23,7 +23,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.results import altered, normalised
 from planner.scans.query_run import QueryRun
-from planner.scans.settings import SessionSettings, Shortcut
+from planner.scans.settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,6 @@ class Task:
     settings: SessionSettings
     control: RunControl
     catalog: VisibleCatalog
-
-    def allows(self, *shortcuts: Shortcut) -> bool:
-        """Whether its session has all of these on."""
-        return self.settings.shortcuts.issuperset(shortcuts)
 
 
 class CheckedQuery:
