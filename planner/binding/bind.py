@@ -124,7 +124,7 @@ class _Binder:
         """DESCRIBE table: a view is described through its query."""
         i = 2 if text.words[1] == "TABLE" else 1
         site = _whole_name(text, i)
-        named = self.names.resolve(site, text)
+        named = self.names.resolve(site, text, ViewTrail())
         if named is None:
             return [Piece(text.sql, 0, verbatim=True)]
         origin = text.start(site.first)
@@ -137,7 +137,7 @@ class _Binder:
     def show(self, text: SqlText) -> list[Piece | Slot]:
         """SHOW TABLES and its siblings go to DataFusion as they are; a table that they name must exist."""
         if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
-            self.names.resolve(_whole_name(text, 3), text)
+            self.names.resolve(_whole_name(text, 3), text, ViewTrail())
         return [Piece(text.sql, 0, verbatim=True)]
 
     def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
@@ -208,7 +208,7 @@ class _Binder:
                 return None
             alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
             return [Piece(quote(site.common_table) + alias, origin, verbatim=False)]
-        named = self.names.resolve_within(trail, site, text)
+        named = self.names.resolve(site, text, trail)
         if named is None:
             self._check_now(site, text, "a system table")
             # The catalog's name is ours; DataFusion keeps its system tables under its own.
@@ -248,7 +248,7 @@ class _Binder:
         is_whole = self.names.resolver.find(call.table) is not None
         parts = (call.table,) if is_whole else tuple(call.table.split("."))
         site_of_table = TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True)
-        named = self.names.resolve_within(trail, site_of_table, text)
+        named = self.names.resolve(site_of_table, text, trail)
         if named is None or named.table is None:
             message = (
                 f"{function.value} searches tables, and {call.table!r} is none (views have no indexes); it"

@@ -46,11 +46,7 @@ def check_literal_sizes(text: SqlText) -> None:
             word in _GROWING or (word in _SERIES and words[i - 1] not in _TABLE_FUNCTION)
         ):
             continue
-        depth = 0
-        for j in range(i + 1, len(words)):
-            depth += (words[j] == "(") - (words[j] == ")")
-            if depth == 0:
-                break
+        for j in range(i + 1, text.closing(i + 1)):
             if words[j] == "0" and _number(text.tokens[j].text) > MAX_LENGTH:
                 way_out = "; as a table, write it behind FROM or JOIN" if word in _SERIES else ""
                 raise text.error(

@@ -131,10 +131,6 @@ def strftime(node: exp.Expr, source: DialectSource) -> str:
     return f"'{checked}'"
 
 
-def _formatted(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    return call("to_char", node.this, strftime(node, source))
-
-
 def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
     """TO_CHAR takes numbers as well; its format tells which of them it is."""
     written = node.args.get("format")
@@ -146,7 +142,7 @@ def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return call("to_char", node.this, strftime(node, source))
 
 
-def _parsed(function: str) -> Rule:
+def _formatted(function: str) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         return call(function, node.this, strftime(node, source))
 
@@ -276,11 +272,11 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.DateTrunc: _date_trunc,
         exp.TimestampTrunc: _truncated(),
         exp.DatetimeTrunc: _truncated(),
-        exp.TimeToStr: _formatted,
+        exp.TimeToStr: _formatted("to_char"),
         exp.ToChar: _to_char,
         exp.TimeStrToTime: _to_timestamp,
-        exp.StrToTime: _parsed("to_timestamp"),
-        exp.StrToDate: _parsed("to_date"),
+        exp.StrToTime: _formatted("to_timestamp"),
+        exp.StrToDate: _formatted("to_date"),
         exp.TsOrDsToDate: _to_date,
         exp.Date: _to_date,
         exp.TsOrDsToDatetime: _to_timestamp,
