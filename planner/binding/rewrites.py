@@ -74,7 +74,10 @@ REWRITES: Final = (
         lambda text, names: quantified_comparisons(text, names.relations, names.among),
     ),
     Rewrite(frozenset({"IN"}), lambda text, _: separate_lists(text)),
-    Rewrite(DISTANCE_WORDS, _distances),
+    Rewrite(
+        DISTANCE_WORDS,
+        _distances,
+    ),
     Rewrite(
         frozenset({"MIN", "MAX", "COUNT", "SUM"}), lambda text, names: mended_extremes(text, names.numbers)
     ),
