@@ -60,10 +60,11 @@ DDL: Mapping[str, Callable[[QueryPlanner, str, SessionSettings, Access], Prepare
 )
 
 
-PrepareRows = Callable[["QueryPlanner", str, "SessionSettings", "Access"], PreparedWrite | None]
+Prepare = Callable[[QueryPlanner, str, SessionSettings, Access], PreparedWrite | None]
+"""Checks a statement of a family; None for one that turns out to be a query."""
 
 _WRITES = re.compile(r"\b(?:insert|replace|update|delete|merge)\b", re.IGNORECASE)
-_STATEMENTS: Mapping[str, PrepareRows] = MappingProxyType(
+_STATEMENTS: Mapping[str, Prepare] = MappingProxyType(
     {
         "INSERT": prepare_insert,
         "REPLACE": prepare_insert,
@@ -107,7 +108,7 @@ def _after_explain(
     return PreparedExplain(sql, statement, engine, settings, access)
 
 
-DML: Mapping[str, PrepareRows] = MappingProxyType(
+DML: Mapping[str, Prepare] = MappingProxyType(
     {
         **{word.lower(): prepare for word, prepare in _STATEMENTS.items()},
         "with": _after_with,
@@ -116,8 +117,6 @@ DML: Mapping[str, PrepareRows] = MappingProxyType(
 )
 
 
-Prepare = Callable[["QueryPlanner", str, SessionSettings, Access], PreparedWrite | None]
-"""Checks a statement of a family; None for one that turns out to be a query."""
 # Atomic and possessive: many comments in a row have one reading, and trying others takes forever.
 _FIRST_WORD = re.compile(r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+([A-Za-z]+)", re.DOTALL)
 _FAMILIES: Mapping[str, Prepare] = MappingProxyType({**DML, **DDL})

@@ -218,7 +218,10 @@ class VisibleCatalog:
             access = self._rights(name)
             if access is None or not self._catalog.has_table(name):
                 return None
-            found = self._found[name, None] = SecuredTable(self._catalog.table(name), access)
+            try:
+                found = self._found[name, None] = SecuredTable(self._catalog.table(name), access)
+            except NotFoundError:  # it was dropped just now; the message lists tables without a grant
+                return None
         _ = found.base
         return found
 
@@ -274,12 +277,10 @@ class VisibleCatalog:
         now = self.anew()
         if self.views and not self.views_hold(now):
             return False
-        for (name, as_of), known in list(self._found.items()):
-            found = now.table(name, as_of)
+        for (name, as_of), old in list(self._found.items()):
+            new = now.table(name, as_of)
             # A tag may be moved, and what an expression gives may change by itself.
-            if not (
-                found.is_like(known) if as_of is None else found.declared_schema.equals(known.declared_schema)
-            ):
+            if not (new.is_like(old) if as_of is None else new.declared_schema.equals(old.declared_schema)):
                 return False
         # The next comparison begins with the versions of this one.
         self._found = now._found  # noqa: SLF001 - of the same class

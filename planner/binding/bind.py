@@ -28,7 +28,7 @@ from planner.binding.key_query import KeyQuery, find_key_query
 from planner.binding.names import INFORMATION_SCHEMA, Meaning, NameResolver, StatementNames, ViewTrail
 from planner.binding.rewrites import REWRITES, Names
 from planner.sql.dialects.names import NamedTable
-from planner.sql.limits import check_depth, check_literal_sizes
+from planner.sql.limits import GROWING, SHALLOW_WORDS, check_depth, check_literal_sizes
 from planner.sql.pieces import VECTOR, Edit, Piece, Slot, spliced
 from planner.sql.references import MAX_RELATIONS, FunctionSite, References, TableSite, find_references
 from planner.sql.rewrites.misread_clauses import MISREAD, refuse_misread
@@ -60,7 +60,8 @@ def bind(sql: str, resolver: NameResolver, *, catalog: str = "lance", schema: st
         UnsupportedError: a statement that is not offered.
     """
     text = tokenize(sql)
-    check_literal_sizes(text)
+    if not GROWING.isdisjoint(text.words):
+        check_literal_sizes(text)
     kind, start = statement_kind(text)
     binder = _Binder(resolver, catalog, schema)
     if kind is StatementKind.SHOW:
@@ -115,14 +116,15 @@ class _Binder:
 
     def query(self, text: SqlText, start: int) -> list[Piece | Slot]:
         """The pieces of a query, or of EXPLAIN or DESCRIBE with a query from token `start` on."""
-        self.slots, self.parameter_count = number_parameters(text)
+        if "?" in text.words or "$" in text.words:
+            self.slots, self.parameter_count = number_parameters(text)
         return self._rewrite(text, start, ViewTrail())
 
     def describe(self, text: SqlText) -> list[Piece | Slot]:
         """DESCRIBE table: a view is described through its query."""
         i = 2 if text.words[1] == "TABLE" else 1
         site = _whole_name(text, i)
-        named = self.names.resolve(site, text)
+        named = self.names.resolve(site, text, ViewTrail())
         if named is None:
             return [Piece(text.sql, 0, verbatim=True)]
         origin = text.start(site.first)
@@ -135,7 +137,7 @@ class _Binder:
     def show(self, text: SqlText) -> list[Piece | Slot]:
         """SHOW TABLES and its siblings go to DataFusion as they are; a table that they name must exist."""
         if text.words[1] == "COLUMNS" and text.words[2] in {"FROM", "IN"}:
-            self.names.resolve(_whole_name(text, 3), text)
+            self.names.resolve(_whole_name(text, 3), text, ViewTrail())
         return [Piece(text.sql, 0, verbatim=True)]
 
     def _rewrite(self, text: SqlText, start: int, trail: ViewTrail) -> list[Piece | Slot]:
@@ -146,9 +148,7 @@ class _Binder:
         found = find_references(
             text, start, taken=frozenset(names.common_tables) if trail.names else frozenset()
         )
-        check_depth(text)
-        if not words.isdisjoint(MISREAD):
-            refuse_misread(text)
+        _check(text, words)
         names.common_tables |= found.common_tables
         self._sites += len(found.tables)
         if trail.names and self._sites > MAX_RELATIONS:
@@ -202,13 +202,13 @@ class _Binder:
     def _table(self, site: TableSite, text: SqlText, trail: ViewTrail) -> list[Piece | Slot] | None:
         """What stands in place of a table's name; None leaves it alone."""
         origin = text.tokens[site.first].start
-        alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
         if site.common_table is not None:
             self._check_now(site, text, "a common table expression")
             if site.common_table == site.parts[0]:
                 return None
+            alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
             return [Piece(quote(site.common_table) + alias, origin, verbatim=False)]
-        named = self.names.resolve_within(trail, site, text)
+        named = self.names.resolve(site, text, trail)
         if named is None:
             self._check_now(site, text, "a system table")
             # The catalog's name is ours; DataFusion keeps its system tables under its own.
@@ -223,7 +223,8 @@ class _Binder:
         if site.as_of is not None:
             self.names.table_schema(named.name, site.as_of)
         private = self.names.add_reference(named.name, as_of=site.as_of)
-        return [Piece(quote(private) + alias, origin, verbatim=False)]
+        alias = "" if site.has_alias else f" AS {quote(site.parts[-1])}"
+        return [Piece(f'"{private}"{alias}', origin, verbatim=False)]
 
     def _check_now(self, site: TableSite, text: SqlText, kind: str) -> None:
         if site.as_of is not None:
@@ -247,7 +248,7 @@ class _Binder:
         is_whole = self.names.resolver.find(call.table) is not None
         parts = (call.table,) if is_whole else tuple(call.table.split("."))
         site_of_table = TableSite(site.opening + 1, site.opening + 1, parts, has_alias=True)
-        named = self.names.resolve_within(trail, site_of_table, text)
+        named = self.names.resolve(site_of_table, text, trail)
         if named is None or named.table is None:
             message = (
                 f"{function.value} searches tables, and {call.table!r} is none (views have no indexes); it"
@@ -268,6 +269,14 @@ class _Binder:
         ]
         after = "\n)" + (f" AS {quote(view.name)}" if alias else "")
         return [Piece("(", origin, verbatim=False), *body, Piece(after, origin, verbatim=False)]
+
+
+def _check(text: SqlText, words: frozenset[str]) -> None:
+    """Refuse what DataFusion would not survive, or read otherwise."""
+    if len(text.words) > SHALLOW_WORDS:
+        check_depth(text)
+    if not words.isdisjoint(MISREAD):
+        refuse_misread(text)
 
 
 def _respelt(found: References, text: SqlText) -> Iterator[Edit]:

@@ -130,12 +130,20 @@ class StatementNames:
         self.schema = schema
         self._counts: dict[str, int] = {}
 
-    def resolve(self, site: TableSite, text: SqlText) -> Meaning | None:
+    def resolve(self, site: TableSite, text: SqlText, trail: ViewTrail) -> Meaning | None:
         """What a site names; None for a table that DataFusion finds by its name.
 
         Raises:
-            LanceGatewayError: nothing has that name.
+            LanceGatewayError: nothing has that name; tells in which view.
         """
+        try:
+            return self._resolve(site, text)
+        except LanceGatewayError as error:
+            if trail.names:
+                raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
+            raise
+
+    def _resolve(self, site: TableSite, text: SqlText) -> Meaning | None:
         *qualifiers, name = site.parts
         if len(qualifiers) > 2:
             message = "A table's name has at most three parts (catalog.schema.table)"
@@ -163,15 +171,6 @@ class StatementNames:
         if view is None:
             raise unknown_table(name, self.resolver.names())
         return Meaning(name, None, view)
-
-    def resolve_within(self, trail: ViewTrail, site: TableSite, text: SqlText) -> Meaning | None:
-        """As `resolve`; an error tells in which view it is."""
-        try:
-            return self.resolve(site, text)
-        except LanceGatewayError as error:
-            if trail.names:
-                raise type(error)(f"View {trail.names[-1]!r}: {error}") from error
-            raise
 
     def add_reference(
         self,

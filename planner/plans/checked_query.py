@@ -23,7 +23,7 @@ from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.results import altered, normalised
 from planner.scans.query_run import QueryRun
-from planner.scans.settings import SessionSettings, Shortcut
+from planner.scans.settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,6 @@ class Task:
     settings: SessionSettings
     control: RunControl
     catalog: VisibleCatalog
-
-    def allows(self, *shortcuts: Shortcut) -> bool:
-        """Whether its session has all of these on."""
-        return self.settings.shortcuts.issuperset(shortcuts)
 
 
 class CheckedQuery:
@@ -147,7 +143,8 @@ class CheckedQuery:
     def _task(
         self, parameters: Sequence[pa.Scalar], settings: SessionSettings | None, control: RunControl | None
     ) -> Task:
-        values = typed_values(parameters, self.parameter_schema)
+        takes_none = not parameters and not len(self.parameter_schema)
+        values = () if takes_none else typed_values(parameters, self.parameter_schema)
         return Task(values, settings or self._settings, control or RunControl(), self.catalog.anew())
 
     def _replanned(

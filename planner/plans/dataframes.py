@@ -23,7 +23,7 @@ from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
 from planner.bridge.plan_shape import OptimizedOnce
 from planner.bridge.run_control import RunControl
-from planner.plans.checks.mistaken_plans import MOVING_RULE, TOTALS, check_plan
+from planner.plans.checks.mistaken_plans import MOVING_RULE, SUSPECT, TOTALS, check_plan
 from planner.plans.results import normalised, streamed, translated
 from planner.plans.system_leaf import SystemLeaf
 from planner.plans.text_plan import plan_text
@@ -175,7 +175,10 @@ class Frames:
                 return frame
             searches = any(reference.search is not None for reference in bound.references)
             may_move, without = moving and not typing, partial(self._without, frame)
-            if check_plan(frame, text, schemas, without, may_move=may_move, is_fixed=searches):
+            has_instants = any(pa.types.is_timestamp(one.type) for schema in schemas for one in schema)
+            if (has_instants or SUSPECT.search(text)) and check_plan(
+                frame, text, schemas, without, may_move=may_move, is_fixed=searches
+            ):
                 return self.plan(bound, run, parameters, catalog, pushdown=pushdown, moving=False)
             if not typing and (searches or bound.distances):
                 handing = None if pushdown else lambda: self.plan(bound, run, parameters, catalog)

@@ -144,7 +144,7 @@ class PreparedQuery(DividedQuery):
         batches = again_if_files_vanish(
             self._started(task), lambda: self._started(replace(task, catalog=self.catalog.anew()))
         )
-        if self._bound.is_constant and task.allows(Shortcut.CONSTANTS):
+        if self._bound.is_constant and Shortcut.CONSTANTS in task.settings.shortcuts:
             batches = self._kept(batches)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
@@ -174,7 +174,9 @@ class PreparedQuery(DividedQuery):
     def _lookup(self, task: Task) -> Iterator[pa.RecordBatch] | None:
         """Answer without DataFusion, where the statement is a point lookup and nothing else."""
         query = self._bound.key_query
-        if query is None or not task.allows(Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS):
+        if query is None or not task.settings.shortcuts.issuperset(
+            (Shortcut.KEY_QUERIES, Shortcut.KEY_LOOKUPS)
+        ):
             return None
         table = task.catalog.table(query.table)
         base = table.base
@@ -198,7 +200,7 @@ class PreparedQuery(DividedQuery):
         (reference, *_) = self._bound.references or (None,)
         if self._search is None or reference is None or reference.search is None:
             return None
-        if not task.allows(Shortcut.DIRECT_SEARCHES):
+        if Shortcut.DIRECT_SEARCHES not in task.settings.shortcuts:
             return None
         run = self._frames.run(task.settings, task.control)
         leaf = search_leaf(run, reference.search, task.parameters, task.catalog)
@@ -211,8 +213,8 @@ class PreparedQuery(DividedQuery):
     def _plan(self, task: Task, *, pushdown: bool = True) -> tuple[DataFrame, QueryRun]:
         searches = any(reference.search is not None for reference in self._bound.references)
         # Conditions that are handed to a search decide what is ranked, and so what is answered.
-        pushdown = pushdown and (searches or task.allows(Shortcut.PUSHDOWN))
-        if pushdown and task.allows(Shortcut.KEPT_PLANS) and task.settings == self._settings:
+        pushdown = pushdown and (searches or Shortcut.PUSHDOWN in task.settings.shortcuts)
+        if pushdown and Shortcut.KEPT_PLANS in task.settings.shortcuts and task.settings == self._settings:
             # Several threads may be here: taking it is one step.
             with contextlib.suppress(IndexError):
                 planned_at, frame, run = self._planned.pop()
@@ -270,10 +272,11 @@ class PreparedQuery(DividedQuery):
                 shape = None
         if shape is None:
             told = None
-            if task.allows(Shortcut.DIRECT_SYSTEM_SCANS):
+            if Shortcut.DIRECT_SYSTEM_SCANS in task.settings.shortcuts:
                 told = plain_system_rows(self._bound, frame, run)
             return streamed(frame, run.control) if told is None else told
-        if not task.allows(Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS):
+        shortcut = Shortcut.DIRECT_COUNTS if shape.counts else Shortcut.DIRECT_SCANS
+        if shortcut not in task.settings.shortcuts:
             return streamed(frame, run.control)
         table = task.catalog.table(reference.table, reference.as_of)
         return direct_batches(shape, frame, run, table)
@@ -284,7 +287,7 @@ class PreparedQuery(DividedQuery):
         """The statement's only reference is a search; if that is all, later runs need no plan."""
         batches = streamed(frame, run.control)
         is_fixed = isinstance(self._bound, BoundStatement) and self._bound.is_fixed and not search.subquery
-        if self._search is None and is_fixed and task.allows(Shortcut.DIRECT_SEARCHES):
+        if self._search is None and is_fixed and Shortcut.DIRECT_SEARCHES in task.settings.shortcuts:
             self._search = direct_search(frame, search, run)
         return batches
 

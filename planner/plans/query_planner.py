@@ -172,19 +172,12 @@ class QueryPlanner:
         *,
         promised: bytes | None = None,
     ) -> PreparedQuery:
-        """Check a Substrait plan, or find it among those that were checked before.
-
-        Args:
-            plan: a serialized substrait.Plan.
-            settings: of the session that asks.
-            access: what the principal who asks may see.
-            promised: `PreparedQuery.digest` of what the client was told when it prepared the plan.
+        """Check a serialized substrait.Plan as `prepare` checks a statement.
 
         Raises:
             InvalidInputError: the bytes are no plan, or the plan does not fit its tables.
-            NotFoundError: a table or view that doesn't exist.
             UnsupportedError: the plan has something in it that DataFusion does not know.
-            PreconditionError: the result has other columns than were promised.
+            LanceGatewayError: as `prepare`.
         """
         key = PreparedFor(plan, settings, access)
         return self._plans.get(key, promised) or self._planned(key, promised)

@@ -8,7 +8,6 @@ docs/adr/0001-datasetexec-bridge.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +39,7 @@ class TableLeaf(pads.Dataset):
         self._schema = table.visible_schema
         self._columns: tuple[str, ...] = tuple(self._schema.names)
 
-    @cached_property
+    @property
     def schema(self) -> pa.Schema:
         """Visible columns of the table when the statement was planned."""
         return self._schema
@@ -69,7 +68,7 @@ class TableLeaf(pads.Dataset):
 class DeclaredLeaf(TableLeaf):
     """A table that is described and not read: its columns take NULL where they are declared to."""
 
-    @cached_property
+    @property
     def schema(self) -> pa.Schema:
         """Visible columns of the table, as it declares them."""
         required = self._table.required_columns

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from planner.sql.tokens import QUOTED, STRING, SqlText
 
-__all__ = ["MAX_DEPTH", "MAX_LENGTH", "check_depth", "check_literal_sizes"]
+__all__ = ["GROWING", "MAX_DEPTH", "MAX_LENGTH", "SHALLOW_WORDS", "check_depth", "check_literal_sizes"]
 
 MAX_LENGTH = 10_000_000
 """Characters or elements of a value that a literal may ask for."""
@@ -28,6 +28,8 @@ _GROWING = frozenset(
     {"ARRAY_REPEAT", "ARRAY_RESIZE", "LIST_REPEAT", "LIST_RESIZE", "LPAD", "REPEAT", "RPAD", "SPACE"}
 )
 _SERIES = frozenset({"GENERATE_SERIES", "RANGE"})
+GROWING = _GROWING | _SERIES
+"""What a text has that `check_literal_sizes` can refuse."""
 # Before the name of a table function, which yields its rows one batch after another.
 _TABLE_FUNCTION = frozenset({"FROM", "JOIN", "LATERAL"})
 
@@ -44,11 +46,7 @@ def check_literal_sizes(text: SqlText) -> None:
             word in _GROWING or (word in _SERIES and words[i - 1] not in _TABLE_FUNCTION)
         ):
             continue
-        depth = 0
-        for j in range(i + 1, len(words)):
-            depth += (words[j] == "(") - (words[j] == ")")
-            if depth == 0:
-                break
+        for j in range(i + 1, text.closing(i + 1)):
             if words[j] == "0" and _number(text.tokens[j].text) > MAX_LENGTH:
                 way_out = "; as a table, write it behind FROM or JOIN" if word in _SERIES else ""
                 raise text.error(
@@ -68,6 +66,8 @@ MAX_DEPTH = 2000
 _OPERATOR_DEPTH = 2
 _RELATION_DEPTH = 8
 """What AND and OR cost is 1; other operators, joins and the like cost more when they are planned."""
+SHALLOW_WORDS = MAX_DEPTH // _RELATION_DEPTH
+"""A text of so many words can't be too deep: none of them adds more than a relation does."""
 _OPENING = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
 _CLOSING = frozenset(_OPENING.values())
 _RELATIONS = frozenset({"JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "|>"})

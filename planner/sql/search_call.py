@@ -245,7 +245,7 @@ def read_call(
     at = opening + 1
     while at < closing:
         start = at
-        if text.is_name(at) and text.words[at + 1] in _ASSIGNMENTS:
+        if at in text.names and text.words[at + 1] in _ASSIGNMENTS:
             name = _option(text, at, function)
             named = True
             at += 2
@@ -280,7 +280,7 @@ def read_call(
 
 
 def _option(text: SqlText, at: int, function: SearchFunction) -> str:
-    name = fold(text.name(at))
+    name = fold(text.names[at])
     name = _ALIASES.get(name, name)
     known = (*_OPTIONS[function], *_POSITIONAL[function])
     if name in known:
@@ -336,7 +336,7 @@ class _Reader:
             if words[after] == ")":
                 return value, after + 1
         expected = "A constant (number, string, list) or a parameter is expected here"
-        if text.is_name(at):
+        if at in text.names:
             expected += "; vectors of other rows are given as a subquery, (SELECT vec FROM ...)"
         raise text.error(at, f"{expected}; this")
 
@@ -354,7 +354,7 @@ class _Reader:
 
     def _after_type(self, at: int) -> int:
         """Steps over a type such as FLOAT[4], DOUBLE PRECISION[] or DECIMAL(10, 2)."""
-        if not self._text.is_name(at):
+        if at not in self._text.names:
             raise self._text.error(at, "The name of a type is expected after ::; this")
         at += 1
         if self._words[at] == "PRECISION":
@@ -368,7 +368,7 @@ class _Reader:
 
 
 def _number(text: SqlText, first: int, last: int) -> int | float:
-    shown = text.sql[text.start(first) : text.end(last)]
+    shown = text.sql[text.tokens[first].start : text.tokens[last].end + 1]
     try:
         return int(shown) if shown.isdecimal() else float(shown)
     except ValueError:

@@ -24,7 +24,7 @@ from planner.plans.checks.grouping_sets import refuse_mistaken_keys
 from planner.plans.checks.misleading_names import refuse_misleading_names
 from planner.plans.checks.misplanned_joins import refuse_misplanned_joins
 
-__all__ = ["MOVING_RULE", "TOTALS", "check_plan"]
+__all__ = ["MOVING_RULE", "SUSPECT", "TOTALS", "check_plan"]
 
 MOVING_RULE = "push_down_filter"
 """The rule that moves conditions below other operators."""
@@ -59,6 +59,10 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
     (_words(r'"[^"]*\('), lambda frame, _, __: refuse_misleading_names(frame.logical_plan())),
 )
 """What stands in a text that may be planned wrongly, and what looks whether it is."""
+SUSPECT: Final = _words(
+    "|".join(f"(?:{words.pattern})" for words in (_MOVED, *(words for words, _ in _CHECKS)))
+)
+"""What a text has that may be planned wrongly, unless there are timestamps in its tables."""
 
 
 def check_plan(

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_text, native, operand, raw
+from planner.sql.dialects.build import Rule, call, literal_text, native, operand, raw, said
 from planner.sql.dialects.source import DialectSource
 
 _SKIPS_NULLS = "skips_nulls"
@@ -74,16 +74,21 @@ def _joined(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if isinstance(subject, exp.Limit):
         source.refuse(node, "LIMIT inside of an aggregate is not offered")
     if isinstance(subject, exp.Order):
-        order = " " + native(exp.Order(expressions=[one.copy() for one in subject.expressions])).strip()
+        order = _order(subject)
         subject = subject.this
     if isinstance(subject, exp.Distinct):
         distinct, subject = "DISTINCT ", subject.expressions[0]
         if isinstance(subject, exp.Order):
-            order = " " + native(exp.Order(expressions=[one.copy() for one in subject.expressions])).strip()
+            order = _order(subject)
             subject = subject.this
     separator = native(node.args.get("separator")) or ("','" if source.dialect != "snowflake" else "''")
     text = native(subject) if literal_text(subject) is not None else f"CAST({native(subject)} AS VARCHAR)"
     return raw(f"string_agg({distinct}{text}, {separator}{order})")
+
+
+def _order(subject: exp.Expr) -> str:
+    """ORDER BY of what stands within an aggregate, as it stands behind it."""
+    return " " + native(exp.Order(expressions=[one.copy() for one in subject.expressions])).strip()
 
 
 def _count_if(node: exp.Expr, source: DialectSource) -> exp.Expr:
@@ -100,7 +105,7 @@ def _array(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     skips = bool(node.args.get("nulls_excluded")) or isinstance(node.parent, exp.IgnoreNulls)
     order = ""
     if isinstance(subject, exp.Order):
-        order = " " + native(exp.Order(expressions=[one.copy() for one in subject.expressions])).strip()
+        order = _order(subject)
         subject = subject.this
     elif within is not None:
         order = " " + native(within.expression).strip()
@@ -133,10 +138,6 @@ def _quantile(function: str) -> Rule:
     return rule
 
 
-def _median(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-    return call("median", node.this)
-
-
 def _percentile(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     if isinstance(node.parent, exp.WithinGroup):
         return None
@@ -166,7 +167,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.WithinGroup: _within,
         exp.Quantile: _quantile("percentile_cont"),
         exp.ApproxQuantile: _quantile("approx_percentile_cont"),
-        exp.Median: _median,
+        exp.Median: said("median({this})"),
         exp.Grouping: _grouping,
         exp.PercentileCont: _percentile,
     }

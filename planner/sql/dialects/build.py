@@ -49,3 +49,10 @@ def literal_number(node: exp.Expr | None) -> int | None:
     if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
         return int(node.this)
     return None
+
+
+def said(template: str) -> Rule:
+    """The rule that says a node in other words; {this} and {expression} stand for its operands."""
+    return lambda node, _: raw(
+        template.format(this=native(node.this), expression=native(node.args.get("expression")))
+    )

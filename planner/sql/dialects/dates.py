@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw
+from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw, said
 from planner.sql.dialects.date_differences import UNITS, unit_of
 from planner.sql.dialects.source import DialectSource
 
@@ -131,10 +131,6 @@ def strftime(node: exp.Expr, source: DialectSource) -> str:
     return f"'{checked}'"
 
 
-def _formatted(node: exp.Expr, source: DialectSource) -> exp.Expr:
-    return call("to_char", node.this, strftime(node, source))
-
-
 def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
     """TO_CHAR takes numbers as well; its format tells which of them it is."""
     written = node.args.get("format")
@@ -146,7 +142,7 @@ def _to_char(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return call("to_char", node.this, strftime(node, source))
 
 
-def _parsed(function: str) -> Rule:
+def _formatted(function: str) -> Rule:
     def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:
         return call(function, node.this, strftime(node, source))
 
@@ -198,13 +194,6 @@ def _weekday(node: exp.Expr, source: DialectSource) -> exp.Expr:
     return raw(_day_of_week(native(node.this), source))
 
 
-def _part(name: str) -> Rule:
-    def rule(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-        return call("date_part", f"'{name}'", node.this)
-
-    return rule
-
-
 def _week(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if source.dialect == "mysql" or node.args.get("mode") is not None:
         source.refuse(node, "WEEK() counts weeks in a way that is not offered: use WEEKOFYEAR()")
@@ -237,14 +226,6 @@ def _from_unix(node: exp.Expr, source: DialectSource) -> exp.Expr:
     if scale not in names:
         source.refuse(node, "this scale is not offered")
     return call(f"to_timestamp_{names[scale]}", node.this)
-
-
-def _unix(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-    return call("date_part", "'epoch'", node.this)
-
-
-def _unix_whole(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-    return raw(f"CAST(floor(date_part('epoch', {native(node.this)})) AS BIGINT)")
 
 
 def _now(node: exp.Expr, source: DialectSource) -> exp.Expr:
@@ -291,11 +272,11 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.DateTrunc: _date_trunc,
         exp.TimestampTrunc: _truncated(),
         exp.DatetimeTrunc: _truncated(),
-        exp.TimeToStr: _formatted,
+        exp.TimeToStr: _formatted("to_char"),
         exp.ToChar: _to_char,
         exp.TimeStrToTime: _to_timestamp,
-        exp.StrToTime: _parsed("to_timestamp"),
-        exp.StrToDate: _parsed("to_date"),
+        exp.StrToTime: _formatted("to_timestamp"),
+        exp.StrToDate: _formatted("to_date"),
         exp.TsOrDsToDate: _to_date,
         exp.Date: _to_date,
         exp.TsOrDsToDatetime: _to_timestamp,
@@ -304,26 +285,26 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.AtTimeZone: _in_zone,
         exp.FromTimeZone: _from_zone,
         exp.Extract: _extracted,
-        exp.Year: _part("year"),
-        exp.Quarter: _part("quarter"),
-        exp.Month: _part("month"),
-        exp.Day: _part("day"),
-        exp.DayOfMonth: _part("day"),
-        exp.DayOfYear: _part("doy"),
-        exp.Hour: _part("hour"),
-        exp.Minute: _part("minute"),
-        exp.Second: _part("second"),
-        exp.WeekOfYear: _part("week"),
+        exp.Year: said("date_part('year', {this})"),
+        exp.Quarter: said("date_part('quarter', {this})"),
+        exp.Month: said("date_part('month', {this})"),
+        exp.Day: said("date_part('day', {this})"),
+        exp.DayOfMonth: said("date_part('day', {this})"),
+        exp.DayOfYear: said("date_part('doy', {this})"),
+        exp.Hour: said("date_part('hour', {this})"),
+        exp.Minute: said("date_part('minute', {this})"),
+        exp.Second: said("date_part('second', {this})"),
+        exp.WeekOfYear: said("date_part('week', {this})"),
         exp.Week: _week,
         exp.DayOfWeek: _weekday,
-        exp.DayOfWeekIso: _part("isodow"),
+        exp.DayOfWeekIso: said("date_part('isodow', {this})"),
         exp.Dayname: _name_of("%A", "%a"),
         exp.Monthname: _name_of("%B", "%b"),
         exp.LastDay: _last_day,
         exp.DateFromParts: _from_parts,
         exp.UnixToTime: _from_unix,
-        exp.TimeToUnix: _unix,
-        exp.UnixSeconds: _unix_whole,
+        exp.TimeToUnix: said("date_part('epoch', {this})"),
+        exp.UnixSeconds: said("CAST(floor(date_part('epoch', {this})) AS BIGINT)"),
         exp.CurrentTimestamp: _now,
         exp.CurrentDatetime: _now,
         exp.CurrentDate: _today,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw
+from planner.sql.dialects.build import Rule, call, literal_number, literal_text, native, operand, raw, said
 from planner.sql.dialects.rounding import rounds
 from planner.sql.dialects.source import DialectSource
 
@@ -322,10 +322,6 @@ def _split_part(node: exp.Expr, source: DialectSource) -> exp.Expr | None:
     return raw(f"CASE WHEN {operand(number)} <= {parts} THEN {part} END")
 
 
-def _initcap(node: exp.Expr, _source: DialectSource) -> exp.Expr:
-    return call("initcap", node.this)
-
-
 _SAME = (
     exp.Abs, exp.Acos, exp.Acosh, exp.And, exp.Anonymous, exp.Any, exp.Array, exp.Ascii, exp.Asin, exp.Asinh,
     exp.Atan, exp.Atan2, exp.Atanh, exp.Avg, exp.Case, exp.Cbrt, exp.Ceil, exp.Chr, exp.Coalesce, exp.Concat,
@@ -371,7 +367,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.SHA2: _sha2,
         exp.ConcatWs: _concat_ws,
         exp.SplitPart: _split_part,
-        exp.Initcap: _initcap,
+        exp.Initcap: said("initcap({this})"),
         exp.Sign: _named("signum"),
         exp.Rand: _named("random"),
         exp.Uuid: _named("uuid"),

@@ -5,16 +5,16 @@ form that DataFusion has, and what is left is written as text. A construct for w
 refused: it never runs with another meaning.
 
 ========================  ===========================================================================
-`dialect_source`          the statement's text, its parameters, and where in it something was refused
-`dialect_names`           capitals and quotes
-`dialect_clauses`         FROM, ORDER BY, QUALIFY, hints; what is refused as a whole
-`dialect_dates`           intervals, parts and formats of dates
-`dialect_differences`     differences of dates
-`dialect_aggregates`      aggregates, their order and their NULLs
-`dialect_vectors`         distances between vectors
-`dialect_synonyms`        functions that sqlglot knows by name alone
-`dialect_rounding`        casts of fractions
-`dialect_functions`       everything else that is called or cast
+`source`                  the statement's text, its parameters, and where in it something was refused
+`names`                   capitals and quotes
+`clauses`                 FROM, ORDER BY, QUALIFY, hints; what is refused as a whole
+`dates`                   intervals, parts and formats of dates
+`date_differences`        differences of dates
+`aggregates`              aggregates, their order and their NULLs
+`vectors`                 distances between vectors
+`synonyms`                functions that sqlglot knows by name alone
+`rounding`                casts of fractions
+`functions`               everything else that is called or cast
 ========================  ===========================================================================
 """
 

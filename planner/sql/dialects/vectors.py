@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from planner.sql.dialects.build import Rule, call, literal_text
+from planner.sql.dialects.build import Rule, call, literal_text, said
 from planner.sql.dialects.source import DialectSource, is_written_null_safe
 from planner.sql.vector_text import read_vector
 
@@ -21,13 +21,6 @@ def _cosine_distance(node: exp.Expr, source: DialectSource) -> exp.Expr:
         # What is read as a distance here is a similarity there.
         source.refuse(node, "VECTOR_COSINE_SIMILARITY is not offered; write cosine_similarity(a, b)")
     return call("cosine_distance", node.this, node.expression)
-
-
-def _function(name: str) -> Rule:
-    def rule(node: exp.Expr, source: DialectSource) -> exp.Expr:  # noqa: ARG001 - the same in every dialect
-        return call(name, node.this, node.expression)
-
-    return rule
 
 
 def _mark_distance(node: exp.Expr, source: DialectSource) -> None:
@@ -66,8 +59,8 @@ BEFORE: Mapping[type[exp.Expr], Rule] = MappingProxyType({exp.NullSafeEQ: _mark_
 RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
     {
         exp.CosineDistance: _cosine_distance,
-        exp.EuclideanDistance: _function("l2_distance"),
-        exp.DotProduct: _function("inner_product"),
+        exp.EuclideanDistance: said("l2_distance({this}, {expression})"),
+        exp.DotProduct: said("inner_product({this}, {expression})"),
         exp.NullSafeEQ: _null_safe,
         exp.NullSafeNEQ: _set_apart,
     }

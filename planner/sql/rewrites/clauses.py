@@ -159,11 +159,4 @@ def _after_count(text: SqlText, index: int) -> int:
         return index + 1
     if word == "$" and text.words[index + 1] == "0":
         return index + 2
-    if word != "(":
-        return index
-    depth = 0
-    for i in range(index, len(text.tokens)):
-        depth += {"(": 1, ")": -1}.get(text.words[i], 0)
-        if depth == 0:
-            return i + 1
-    return index
+    return text.closing(index) + 1 if word == "(" else index

@@ -18,7 +18,6 @@ _BOUNDS = (
     _CONNECTIVES | _CLAUSES | _OUTPUTS | _OPENERS | _COMPARISONS | frozenset({"NOT", "WHEN", "THEN", "ELSE"})
 ) | {","}
 """What ends an operand, to the left of it."""
-_BEFORE_CHAINS = _OPENERS | _CLAUSES | _OUTPUTS | {",", "WHEN", "THEN", "ELSE"}
 _AFTER = frozenset(
     {"", ";", ")", ",", "AS", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT"}
     | {"OFFSET", "FETCH", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LEFT", "RIGHT", "JOIN", "INNER", "FULL"}

@@ -3,7 +3,7 @@
 import pytest
 
 from memwal.errors import InvalidInputError
-from planner.sql.limits import MAX_DEPTH, check_depth
+from planner.sql.limits import MAX_DEPTH, SHALLOW_WORDS, check_depth
 from planner.sql.tokens import tokenize
 from tests.planner.names import bound
 
@@ -69,3 +69,16 @@ def test_as_many_as_are_allowed():
         check_depth(tokenize("SELECT " + "+".join(["1"] * (sums + 2))))
     alternatives = " OR ".join(["(id + 1 = 2)"] * (MAX_DEPTH - 10))
     check_depth(tokenize(f"SELECT * FROM orders WHERE {alternatives}"))
+
+
+@pytest.mark.parametrize(
+    "unit", ["UNION", "FROM ,", "+", "[", "[ ]", "NOT", "AS ( )", "AS ( UNION )", "CASE END", "( + )", "AND"]
+)
+def test_a_text_of_few_words_is_never_too_deep(unit: str) -> None:
+    times = (SHALLOW_WORDS - 1) // len(unit.split())
+    check_depth(tokenize(" ".join([unit] * times)))
+
+
+def test_a_text_of_a_few_more_words_may_be_too_deep() -> None:
+    with pytest.raises(InvalidInputError, match="deep"):
+        check_depth(tokenize(" ".join(["UNION"] * (SHALLOW_WORDS + 2))))
