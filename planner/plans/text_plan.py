@@ -8,7 +8,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
 from planner.binding.bound_statement import BoundStatement, StatementKind
-from planner.plans.checks.unordered_extremes import has_unordered_extremes
+from planner.plans.checks.unordered_extremes import EXTREMES_OF_GROUPS, has_unordered_extremes
 from planner.sql.rewrites.extremes import ordered_extremes
 from planner.sql.rewrites.separate_lists import separated
 from planner.sql.tokens import quote
@@ -43,7 +43,8 @@ def plan_text(
         written = bound.as_written
         text_as_written = written.render() if parameters is None else written.with_values(parameters)[0]
     frame = plan(text) if text == text_as_written else _plan_either(plan, text, text_as_written)
-    if parameters is not None and has_unordered_extremes(text, frame.logical_plan()):
+    may_be_wrong = parameters is not None and EXTREMES_OF_GROUPS.search(text) is not None
+    if may_be_wrong and has_unordered_extremes(frame.logical_plan()):
         frame = _plan_either(plan, ordered_extremes(text), ordered_extremes(text_as_written))
     elif not bound.is_mended:
         return frame

@@ -56,7 +56,10 @@ _CHECKS: Final[tuple[tuple[re.Pattern[str], _Check], ...]] = (
         _words(r"\bdistinct\b|\b(?:group\s+by|row_number)\b.*\bgroup\s+by\b|\bgroup\s+by\b.*\brow_number\b"),
         lambda frame, sql, without: refuse_dropped_keys(frame, sql, lambda: without("optimize_projections")),
     ),
-    (_words(r'"[^"]*\('), lambda frame, _, __: refuse_misleading_names(frame.logical_plan())),
+    (
+        _words(r'\A(?:[^"]*"[^"(]*")*[^"]*"[^"(]*\('),
+        lambda frame, _, __: refuse_misleading_names(frame.logical_plan()),
+    ),
 )
 """What stands in a text that may be planned wrongly, and what looks whether it is."""
 SUSPECT: Final = _words(

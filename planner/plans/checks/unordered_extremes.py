@@ -17,20 +17,20 @@ from datafusion.plan import LogicalPlan
 
 from planner.bridge.plan_reading import Expression, every_node, schema_of, without_aliases
 
-__all__ = ["has_unordered_extremes"]
+__all__ = ["EXTREMES_OF_GROUPS", "has_unordered_extremes"]
 
 _EXTREMES: Final = frozenset({"min", "max"})
-_WORDS: Final = re.compile(r"\b(?:min|max)\s*\(.*\bgroup\s+by\b", re.IGNORECASE | re.DOTALL)
+EXTREMES_OF_GROUPS: Final = re.compile(r"\b(?:min|max)\s*\(.*\bgroup\s+by\b", re.IGNORECASE | re.DOTALL)
+"""What a text with extremes of groups has."""
 
 
-def has_unordered_extremes(sql: str, written: LogicalPlan) -> bool:
+def has_unordered_extremes(written: LogicalPlan) -> bool:
     """Whether a statement has extremes of groups that may be NaN.
 
     Args:
-        sql: its text.
         written: its plan, not optimised.
     """
-    return _WORDS.search(sql) is not None and any(map(_has_any, every_node(written)))
+    return any(map(_has_any, every_node(written)))
 
 
 def _has_any(plan: LogicalPlan) -> bool:
