@@ -54,7 +54,9 @@ def _is_extreme(call: Expression) -> bool:
 
 
 def _is_mended(argument: Expression) -> bool:
-    """Whether it is CASE WHEN isnan(..), or compared with infinity, as mended ones are."""
+    """Whether it is CASE WHEN isnan(..), or compared with infinity, as mended ones are, or a constant."""
+    if argument.variant_name() == "Literal":
+        return True
     if argument.variant_name() != "Case":
         return False
     condition = argument.rex_call_operands()[0]

@@ -94,6 +94,8 @@ def _ordered(text: SqlText) -> Iterator[Edit]:
         begin, end = text.end(i + 1), text.start(closing)
         if words[last + 1] == "OVER" or _MENDED.search(text.sql, begin, end):
             continue
+        if not any(map(text.is_name, range(i + 2, closing))):
+            continue  # a constant: as an order, it would be the number of a column
         first = i + 3 if words[i + 2] in {"DISTINCT", "ALL"} else i + 2
         yield Edit.replace(text.start(i), text.end(i), "first_value")
         direction = " DESC" if word == "MAX" else ""
