@@ -23,7 +23,7 @@ from memwal.writing.changes import (
     WriteReceipt,
     receipt_of,
 )
-from memwal.writing.exclusive import ExclusiveRegions
+from memwal.writing.exclusive import LATE_SECONDS, ExclusiveRegions
 from memwal.writing.forwarding import forward
 from memwal.writing.observing import RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
@@ -34,8 +34,6 @@ from memwal.writing.table.open_table import OpenTable, Part, newest_version, spl
 
 _log = logging.getLogger(__name__)
 _THREADS = 16
-_LATE_SECONDS = 2.0
-"""Out of order, a region is waited for only so long: two statements may wait for one another."""
 
 
 class TableWriter:
@@ -160,7 +158,7 @@ class TableWriter:
         """
         deadline = self._deadline(timeout_seconds)
         table = self._current()
-        held = ExclusiveRegions(self._region, self._write, deadline, lambda: time.monotonic() + _LATE_SECONDS)
+        held = ExclusiveRegions(self._region, self._write, deadline)
         try:
             if regions is None:
                 regions = table.regions.existing()
@@ -216,7 +214,7 @@ class TableWriter:
     def let_go(self) -> None:
         """Let all regions go without a flush: their rows are in their logs; the next write claims again."""
         for one in list(self._regions.values()):
-            one.queue.run_alone(one.give_back, time.monotonic() + _LATE_SECONDS)
+            one.queue.run_alone(one.give_back, time.monotonic() + LATE_SECONDS)
 
     def stop_taking(self) -> None:
         """Refuse rows from now on."""
@@ -245,7 +243,7 @@ class TableWriter:
         self.stop_taking()
         self._stopped.set()
         for one in list(self._regions.values()):
-            one.queue.run_alone(one.abandon, time.monotonic() + _LATE_SECONDS)
+            one.queue.run_alone(one.abandon, time.monotonic() + LATE_SECONDS)
         self._pool.shutdown(wait=False)
 
     def _write(
@@ -373,7 +371,7 @@ class TableWriter:
                 if not one.queue.is_busy and (one.idle_seconds > idle or one.may_have_left):
                     flush = one.flush_left if one.may_have_left else one.flush
                     try:
-                        flush(time.monotonic() + _LATE_SECONDS)
+                        flush(time.monotonic() + LATE_SECONDS)
                     except LanceGatewayError as error:
                         _log.warning("an idle region was not flushed: %s", error)
 
