@@ -30,7 +30,8 @@ from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.region.requests import Request, run
-from memwal.writing.table.open_table import OpenTable, Part, newest_version, split
+from memwal.writing.table.open_table import OpenTable, Part, split
+from memwal.writing.table.watch import newest_version
 
 _log = logging.getLogger(__name__)
 _THREADS = 16
@@ -94,7 +95,7 @@ class TableWriter:
             UnavailableError: storage failed to answer.
         """
         opened = self._opened
-        return opened is None or opened.is_there()
+        return opened is None or opened.watch.is_same()
 
     def write(
         self, changes: Changes, *, durable: bool = True, timeout_seconds: float | None = None
@@ -136,8 +137,11 @@ class TableWriter:
         if set(parts) - {region_id}:
             msg = f"table {self.name!r}: rows for region {', '.join(parts)} were sent as those of {region_id}"
             raise InvalidInputError(msg)
-        requests = [(known, Request(table, *part, deadline, is_forwarded=True)) for part in parts.values()]
-        return self._acknowledged(self._run(requests), durable=True)
+        requests = {
+            one: (known.queue, Request(table, *part, deadline, is_forwarded=True))
+            for one, part in parts.items()
+        }
+        return self._acknowledged(run(requests), durable=True)
 
     @contextmanager
     def exclusive(
@@ -261,23 +265,19 @@ class TableWriter:
                 return WriteReceipt()
 
             def write(writer: RegionWriter, part: Part) -> RegionOutcome:
-                return self._run([(writer, Request(table, *part, deadline))])[0]
+                return run({writer.region_id: (writer.queue, Request(table, *part, deadline))})[0]
 
             outcomes = forward(self._options, table, parts, deadline, self._pool, self._region, write)
             return self._acknowledged(outcomes, durable=True)
-        requests = [
-            (
-                self._region(region_id),
-                Request(table, *part, deadline, holder=holder, is_awaited=durable or holder is not None),
+        is_awaited = durable or holder is not None
+        requests = {
+            region_id: (
+                self._region(region_id).queue,
+                Request(table, *part, deadline, holder=holder, is_awaited=is_awaited),
             )
             for region_id, part in parts.items()
-        ]
-        return self._acknowledged(self._run(requests), durable=durable or holder is not None)
-
-    def _run(self, requests: Sequence[tuple[RegionWriter, Request]]) -> list[RegionOutcome]:
-        """Have requests written, those of several regions at once."""
-        run([(writer.queue, request) for writer, request in requests])
-        return [RegionOutcome(writer.region_id, one.num_rows, one.error) for writer, one in requests]
+        }
+        return self._acknowledged(run(requests), durable=is_awaited)
 
     def _acknowledged(self, outcomes: Sequence[RegionOutcome], *, durable: bool) -> WriteReceipt:
         if outcomes:
@@ -297,7 +297,7 @@ class TableWriter:
     def _current(self) -> OpenTable:
         """The table as it is open; opened anew where it is not the same any more."""
         opened = self._opened
-        if opened is not None and opened.is_there():
+        if opened is not None and opened.watch.is_same():
             return opened
         with self._lock:
             if self._opened is None or self._opened is opened:

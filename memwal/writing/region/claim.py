@@ -234,7 +234,7 @@ class Claim:
         if writer is None or self.is_lost:
             return False
         newest = read_latest_manifest(self.table.storage, self.region_id)
-        if newest is None or newest.writer_epoch != self.epoch or not self.table.is_there():
+        if newest is None or newest.writer_epoch != self.epoch or not self.table.watch.is_same():
             # To close it would only fail, noisily, or bring the rows into another table.
             self.is_lost = True
             return False

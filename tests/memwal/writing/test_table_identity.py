@@ -43,8 +43,8 @@ def test_old_versions_are_cleaned_up_between_opening_and_writing(table: WrittenT
     for n in range(3):
         lance.write_dataset(rows(table, 100 + n), table.uri, mode="append")
         upkeep(table)
-        assert opened.is_there()
-    assert opened.is_there()
+        assert opened.watch.is_same()
+    assert opened.watch.is_same()
 
 
 def test_statements_over_several_regions_are_written_whole(bucketed: WrittenTable, writing: Writing) -> None:
@@ -92,12 +92,12 @@ def test_a_gateway_keeps_its_writer_while_old_versions_are_cleaned_up(bucketed: 
 def test_a_table_that_was_made_anew_is_another(table: WrittenTable) -> None:
     opened = OpenTable.open("t", table.storage)
     shutil.rmtree(table.uri)
-    assert not opened.is_there()
+    assert not opened.watch.is_same()
     WrittenTable.create(table.uri, table.schema, unsharded=True)
-    assert not opened.is_there()
+    assert not opened.watch.is_same()
     again = OpenTable.open("t", table.storage)
-    assert again.is_there()
-    assert not opened.is_there()
+    assert again.watch.is_same()
+    assert not opened.watch.is_same()
 
 
 def test_a_copy_in_its_place_is_another(table: WrittenTable, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_copy_in_its_place_is_another(table: WrittenTable, tmp_path: Path) -> 
     shutil.copytree(table.uri, tmp_path / "copy")
     shutil.rmtree(table.uri)
     shutil.move(tmp_path / "copy", table.uri)
-    assert not opened.is_there()
+    assert not opened.watch.is_same()
 
 
 def _overwritten(table: WrittenTable) -> None:
@@ -129,7 +129,7 @@ def test_a_table_that_lost_its_memwal_gets_no_rows(
     (region,) = writer.write(Changes(rows(table, 1))).regions
     opened = OpenTable.open("t", table.storage)
     lose(table)
-    assert not opened.is_there()
+    assert not opened.watch.is_same()
     with pytest.raises(PreconditionError, match="no MemWAL"):
         writer.write(Changes(rows(table, 2)))
     writer.close()
