@@ -220,10 +220,6 @@ class TableWriter:
         for one in list(self._regions.values()):
             one.queue.run_alone(one.give_back, time.monotonic() + LATE_SECONDS)
 
-    def stop_taking(self) -> None:
-        """Refuse rows from now on."""
-        self._is_closing = True
-
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
         """Take no more rows, write those that were only acknowledged, and flush; may be called again.
 
@@ -233,7 +229,7 @@ class TableWriter:
         Returns:
             Ids of regions that were not flushed; what was acknowledged is durable in their logs.
         """
-        self.stop_taking()
+        self._is_closing = True
         self._drain(self._deadline(None))
         failed = self._flushed(self._deadline(timeout_seconds))
         for region_id, error in failed.items():
@@ -244,7 +240,7 @@ class TableWriter:
 
     def abandon(self) -> None:
         """Forget all regions without a flush, and take no more rows: the table was dropped, or made anew."""
-        self.stop_taking()
+        self._is_closing = True
         self._stopped.set()
         for one in list(self._regions.values()):
             one.queue.run_alone(one.abandon, time.monotonic() + LATE_SECONDS)
