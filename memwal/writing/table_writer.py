@@ -161,13 +161,12 @@ class TableWriter:
             LanceGatewayError: a region can't be had.
         """
         deadline = self._deadline(timeout_seconds)
-        table = self._current()
         held = ExclusiveRegions(self._region, self._write, deadline)
         try:
             if regions is None:
-                regions = table.regions.existing()
-            else:
-                table.regions.check(regions)
+                regions = self._current().regions.existing()
+            else:  # Whether the table is still there is looked at when they are claimed.
+                (self._opened or self._current()).regions.check(regions)
             for region_id in sorted(set(regions)):
                 with suppress(SealedError):  # Nobody writes to it, so it need not be held.
                     held.take(region_id)
