@@ -1,11 +1,12 @@
 """Region transforms: from the columns of a row to the values that name its region."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType
-from typing import ClassVar, Final, Protocol
+from typing import Final
 
 import mmh3
 import numpy as np
@@ -33,16 +34,14 @@ class BucketHash(Enum):
     SPECIFICATION = "specification"
 
 
-class Transform(Protocol):
+class Transform(ABC):
     """Computes one region field."""
 
-    @property
-    def is_monotone(self) -> bool:
-        """Whether, in general, larger inputs never give smaller values; see `preserves_order`."""
-
-    def preserves_order(self, source_type: pa.DataType) -> bool:
+    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - never, unless overridden
         """Whether larger inputs of this type never give smaller values, so that ranges prune regions."""
+        return False
 
+    @abstractmethod
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
         """Returns one value per row.
 
@@ -57,14 +56,8 @@ class Transform(Protocol):
 
 
 @dataclass(frozen=True)
-class Unsharded:
+class Unsharded(Transform):
     """Every row is in one region, whose value is 0."""
-
-    is_monotone: ClassVar[bool] = False
-
-    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - there is no source
-        """Never: there is no input."""
-        return False
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
         """Returns zeros."""
@@ -72,10 +65,8 @@ class Unsharded:
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(Transform):
     """The column's value itself."""
-
-    is_monotone: ClassVar[bool] = True
 
     def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
         """Always."""
@@ -87,7 +78,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class DatePart:
+class DatePart(Transform):
     """A part of a date or timestamp, the latter in its own time zone, as an int32; NULL of NULL.
 
     Attributes:
@@ -96,16 +87,11 @@ class DatePart:
 
     part: str
 
-    @property
-    def is_monotone(self) -> bool:
-        """Only years grow with time; the other parts start over."""
-        return self.part == "year"
-
     def preserves_order(self, source_type: pa.DataType) -> bool:
         """Years of dates and timestamps, but not of local time: some clocks were set back at New Year."""
         if pa.types.is_timestamp(source_type):
-            return self.is_monotone and source_type.tz in (None, "UTC")
-        return self.is_monotone and bool(pa.types.is_date(source_type))
+            return self.part == "year" and source_type.tz in (None, "UTC")
+        return self.part == "year" and bool(pa.types.is_date(source_type))
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Returns the part."""
@@ -120,7 +106,7 @@ class DatePart:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class Bucket(Transform):
     """The hash of one column modulo a number of buckets, as an int32.
 
     Attributes:
@@ -131,14 +117,8 @@ class Bucket:
     num_buckets: int
     reading: BucketHash = BucketHash.LANCE
 
-    is_monotone: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         _check_positive("bucket", "num_buckets", self.num_buckets)
-
-    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
-        """Never."""
-        return False
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Returns bucket numbers from 0 to `num_buckets` - 1."""
@@ -153,7 +133,7 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class MultiBucket:
+class MultiBucket(Transform):
     """The hash of several columns modulo a number of buckets, as an int32: `abs(hash) % num_buckets`.
 
     NULL fields are left out of the hash, and the bucket is NULL only if all fields are. The specification
@@ -166,14 +146,8 @@ class MultiBucket:
 
     num_buckets: int
 
-    is_monotone: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         _check_positive("multi_bucket", "num_buckets", self.num_buckets)
-
-    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
-        """Never."""
-        return False
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:  # noqa: ARG002
         """Returns bucket numbers from 0 to `num_buckets` - 1."""
@@ -188,7 +162,7 @@ class MultiBucket:
 
 
 @dataclass(frozen=True)
-class Truncate:
+class Truncate(Transform):
     """A string's first characters, or a number rounded towards zero to a multiple; NULL of NULL.
 
     Attributes:
@@ -196,8 +170,6 @@ class Truncate:
     """
 
     width: int
-
-    is_monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_positive("truncate", "width", self.width)
@@ -223,7 +195,7 @@ class Truncate:
 
 
 @dataclass(frozen=True)
-class Expression:
+class Expression(Transform):
     """A DataFusion SQL expression over `col0`, `col1`, ...
 
     Attributes:
@@ -233,12 +205,6 @@ class Expression:
 
     sql: str
     result_type: pa.DataType
-
-    is_monotone: ClassVar[bool] = False
-
-    def preserves_order(self, source_type: pa.DataType) -> bool:  # noqa: ARG002 - the same for all
-        """Never, as far as anyone knows."""
-        return False
 
     def apply(self, columns: Sequence[pa.Array], *, rows: int | None = None) -> pa.Array:
         """Returns the expression's values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from typing import Protocol
 
@@ -9,6 +10,9 @@ from memwal.regions.manifest import read_latest_manifests
 from memwal.storage.files import Storage
 from memwal.writing.changes import Changes, FencedError, WriteReceipt
 from memwal.writing.region.region_writer import RegionWriter
+
+LATE_SECONDS = 2.0
+"""Out of order, a region is waited for only so long: two statements may wait for one another."""
 
 
 class HeldWrite(Protocol):
@@ -29,7 +33,6 @@ class ExclusiveRegions:
         region: finds the writer of a region.
         write: writes for a holder.
         deadline: monotonic time until which regions are waited for.
-        late: the same for a region that is written but was not held from the beginning.
     """
 
     def __init__(
@@ -37,12 +40,10 @@ class ExclusiveRegions:
         region: Callable[[str], RegionWriter],
         write: HeldWrite,
         deadline: float,
-        late: Callable[[], float],
     ) -> None:
         self._region = region
         self._write = write
         self._deadline = deadline
-        self._late = late
         self._held: dict[str, tuple[RegionWriter, int]] = {}
 
     @property
@@ -66,7 +67,7 @@ class ExclusiveRegions:
                 and not new: begin anew, from reading.
             LanceGatewayError: as `TableWriter.write`.
         """
-        return self._write(changes, durable=durable, deadline=self._late(), holder=self)
+        return self._write(changes, durable=durable, deadline=time.monotonic() + LATE_SECONDS, holder=self)
 
     def take(self, region_id: str) -> None:
         """Hold one region more, and claim it.
@@ -85,7 +86,7 @@ class ExclusiveRegions:
         held = self._held.get(region_id)
         if held is None:
             # It came into being after the others were taken: if it is still empty, nothing was overlooked.
-            if not self._take(region_id, self._late()):
+            if not self._take(region_id, time.monotonic() + LATE_SECONDS):
                 msg = f"region {region_id} came into being meanwhile; nothing was written, begin anew"
                 raise FencedError(msg)
         elif held[0].losses != held[1]:

@@ -23,19 +23,18 @@ from memwal.writing.changes import (
     WriteReceipt,
     receipt_of,
 )
-from memwal.writing.exclusive import ExclusiveRegions
+from memwal.writing.exclusive import LATE_SECONDS, ExclusiveRegions
 from memwal.writing.forwarding import forward
 from memwal.writing.observing import RegionStats
 from memwal.writing.options import OwnershipPolicy, WriteOptions
 from memwal.writing.region.claim import OwnTail
 from memwal.writing.region.region_writer import RegionWriter
 from memwal.writing.region.requests import Request, run
-from memwal.writing.table.open_table import OpenTable, Part, newest_version, split
+from memwal.writing.table.open_table import OpenTable, Part, split
+from memwal.writing.table.watch import newest_version
 
 _log = logging.getLogger(__name__)
 _THREADS = 16
-_LATE_SECONDS = 2.0
-"""Out of order, a region is waited for only so long: two statements may wait for one another."""
 
 
 class TableWriter:
@@ -96,7 +95,7 @@ class TableWriter:
             UnavailableError: storage failed to answer.
         """
         opened = self._opened
-        return opened is None or opened.is_there()
+        return opened is None or opened.watch.is_same()
 
     def write(
         self, changes: Changes, *, durable: bool = True, timeout_seconds: float | None = None
@@ -138,8 +137,11 @@ class TableWriter:
         if set(parts) - {region_id}:
             msg = f"table {self.name!r}: rows for region {', '.join(parts)} were sent as those of {region_id}"
             raise InvalidInputError(msg)
-        requests = [(known, Request(table, *part, deadline, is_forwarded=True)) for part in parts.values()]
-        return self._acknowledged(self._run(requests), durable=True)
+        requests = {
+            one: (known.queue, Request(table, *part, deadline, is_forwarded=True))
+            for one, part in parts.items()
+        }
+        return self._acknowledged(run(requests), durable=True)
 
     @contextmanager
     def exclusive(
@@ -159,13 +161,12 @@ class TableWriter:
             LanceGatewayError: a region can't be had.
         """
         deadline = self._deadline(timeout_seconds)
-        table = self._current()
-        held = ExclusiveRegions(self._region, self._write, deadline, lambda: time.monotonic() + _LATE_SECONDS)
+        held = ExclusiveRegions(self._region, self._write, deadline)
         try:
             if regions is None:
-                regions = table.regions.existing()
-            else:
-                table.regions.check(regions)
+                regions = self._current().regions.existing()
+            else:  # Whether the table is still there is looked at when they are claimed.
+                (self._opened or self._current()).regions.check(regions)
             for region_id in sorted(set(regions)):
                 with suppress(SealedError):  # Nobody writes to it, so it need not be held.
                     held.take(region_id)
@@ -216,11 +217,7 @@ class TableWriter:
     def let_go(self) -> None:
         """Let all regions go without a flush: their rows are in their logs; the next write claims again."""
         for one in list(self._regions.values()):
-            one.queue.run_alone(one.give_back, time.monotonic() + _LATE_SECONDS)
-
-    def stop_taking(self) -> None:
-        """Refuse rows from now on."""
-        self._is_closing = True
+            one.queue.run_alone(one.give_back, time.monotonic() + LATE_SECONDS)
 
     def close(self, timeout_seconds: float | None = None) -> Sequence[str]:
         """Take no more rows, write those that were only acknowledged, and flush; may be called again.
@@ -231,7 +228,7 @@ class TableWriter:
         Returns:
             Ids of regions that were not flushed; what was acknowledged is durable in their logs.
         """
-        self.stop_taking()
+        self._is_closing = True
         self._drain(self._deadline(None))
         failed = self._flushed(self._deadline(timeout_seconds))
         for region_id, error in failed.items():
@@ -242,10 +239,10 @@ class TableWriter:
 
     def abandon(self) -> None:
         """Forget all regions without a flush, and take no more rows: the table was dropped, or made anew."""
-        self.stop_taking()
+        self._is_closing = True
         self._stopped.set()
         for one in list(self._regions.values()):
-            one.queue.run_alone(one.abandon, time.monotonic() + _LATE_SECONDS)
+            one.queue.run_alone(one.abandon, time.monotonic() + LATE_SECONDS)
         self._pool.shutdown(wait=False)
 
     def _write(
@@ -263,23 +260,19 @@ class TableWriter:
                 return WriteReceipt()
 
             def write(writer: RegionWriter, part: Part) -> RegionOutcome:
-                return self._run([(writer, Request(table, *part, deadline))])[0]
+                return run({writer.region_id: (writer.queue, Request(table, *part, deadline))})[0]
 
             outcomes = forward(self._options, table, parts, deadline, self._pool, self._region, write)
             return self._acknowledged(outcomes, durable=True)
-        requests = [
-            (
-                self._region(region_id),
-                Request(table, *part, deadline, holder=holder, is_awaited=durable or holder is not None),
+        is_awaited = durable or holder is not None
+        requests = {
+            region_id: (
+                self._region(region_id).queue,
+                Request(table, *part, deadline, holder=holder, is_awaited=is_awaited),
             )
             for region_id, part in parts.items()
-        ]
-        return self._acknowledged(self._run(requests), durable=durable or holder is not None)
-
-    def _run(self, requests: Sequence[tuple[RegionWriter, Request]]) -> list[RegionOutcome]:
-        """Have requests written, those of several regions at once."""
-        run([(writer.queue, request) for writer, request in requests])
-        return [RegionOutcome(writer.region_id, one.num_rows, one.error) for writer, one in requests]
+        }
+        return self._acknowledged(run(requests), durable=is_awaited)
 
     def _acknowledged(self, outcomes: Sequence[RegionOutcome], *, durable: bool) -> WriteReceipt:
         if outcomes:
@@ -299,7 +292,7 @@ class TableWriter:
     def _current(self) -> OpenTable:
         """The table as it is open; opened anew where it is not the same any more."""
         opened = self._opened
-        if opened is not None and opened.is_there():
+        if opened is not None and opened.watch.is_same():
             return opened
         with self._lock:
             if self._opened is None or self._opened is opened:
@@ -373,7 +366,7 @@ class TableWriter:
                 if not one.queue.is_busy and (one.idle_seconds > idle or one.may_have_left):
                     flush = one.flush_left if one.may_have_left else one.flush
                     try:
-                        flush(time.monotonic() + _LATE_SECONDS)
+                        flush(time.monotonic() + LATE_SECONDS)
                     except LanceGatewayError as error:
                         _log.warning("an idle region was not flushed: %s", error)
 

@@ -10,17 +10,20 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any, overload
 
+import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.regions.wal import WalEntry, position_of
+from memwal.stored_fields import TOMBSTONE
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table.rows import entry_rows, exported, gathered
 
 INVALID = "Invalid user input"
 PEER = "peer claimed epoch"
+_MANY_BYTES = 1 << 20
+_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +234,7 @@ class Claim:
         if writer is None or self.is_lost:
             return False
         newest = read_latest_manifest(self.table.storage, self.region_id)
-        if newest is None or newest.writer_epoch != self.epoch or not self.table.is_there():
+        if newest is None or newest.writer_epoch != self.epoch or not self.table.watch.is_same():
             # To close it would only fail, noisily, or bring the rows into another table.
             self.is_lost = True
             return False
@@ -256,3 +259,63 @@ def plain(error: Exception) -> str:
     text = str(error)
     kept = [part for part in text.split(", /") if ".rs:" not in part.split(" ")[0]]
     return kept[0].split("\n")[0][:500] if kept else text[:500]
+
+
+def gathered(parts: Sequence[pa.Table]) -> pa.Table:
+    """The rows of several requests; many small ones are copied together."""
+    rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+    if rows.num_columns and rows.column(0).num_chunks > 1 and rows.nbytes < _MANY_BYTES:
+        rows = rows.combine_chunks()
+    return rows
+
+
+def exported(rows: pa.Table) -> pa.RecordBatchReader:
+    """Rows as Lance takes them over: decimals at the addresses that it demands, no empty batches."""
+    batches = [batch for batch in rows.to_batches() if batch.num_rows]
+    if any(_has_decimals(column.type) for column in rows.schema):
+        batches = [batch if _is_aligned(batch) else _aligned(batch) for batch in batches]
+    return pa.RecordBatchReader.from_batches(rows.schema, batches)
+
+
+def _has_decimals(dtype: pa.DataType) -> bool:
+    """Whether values of a type are decimals, or hold some."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _has_decimals(dtype.storage_type)
+    if pa.types.is_dictionary(dtype):
+        return _has_decimals(dtype.value_type)
+    held = (dtype.field(place).type for place in range(dtype.num_fields))
+    return pa.types.is_decimal(dtype) or any(map(_has_decimals, held))
+
+
+def _is_aligned(batch: pa.RecordBatch) -> bool:
+    buffers = (one for column in batch.columns for one in column.buffers() if one is not None)
+    return all(one.address % _ALIGNMENT == 0 for one in buffers)
+
+
+def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    # Lance panics over decimals that aren't, and what comes from the wire often isn't.
+    options = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return pa.ipc.open_stream(sink.getvalue(), options=options).read_next_batch()
+
+
+def entry_rows(rows: pa.Table, schema: pa.Schema, *, deleted: bool) -> pa.Table:
+    """Rows that were put, or keys that were deleted, as the WAL has them.
+
+    Args:
+        rows: of the table's columns; of a delete, its key columns.
+        schema: of the WAL entry; nothing but keys is set in tombstones.
+        deleted: whether they are keys that were deleted.
+    """
+    columns = []
+    for wanted in schema:
+        if wanted.name == TOMBSTONE:
+            column = pa.array(np.full(rows.num_rows, deleted))
+        elif deleted and rows.schema.get_field_index(wanted.name) < 0:
+            column = pa.nulls(rows.num_rows, wanted.type)
+        else:
+            column = rows.column(wanted.name)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -17,10 +17,9 @@ from memwal.regions.manifest import RegionManifest, read_latest_manifest
 from memwal.regions.wal import entry_at, last_wal_position, unflushed
 from memwal.writing.changes import FencedError, SealedError
 from memwal.writing.options import WriteOptions
-from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, plain
+from memwal.writing.region.claim import INVALID, PEER, Claim, TailKeeper, exported, plain
 from memwal.writing.region.doubts import InDoubtError
 from memwal.writing.table.open_table import OpenTable
-from memwal.writing.table.rows import exported
 
 _SEALED = "is sealed"
 _TOO_LONG = "past what the memtable replaying it can hold"

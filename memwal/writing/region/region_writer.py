@@ -274,7 +274,7 @@ class RegionWriter:
 
     def _append(self, group: Sequence[Request], deadline: float) -> None:
         first = group[0]
-        if not first.table.is_there():
+        if not first.table.watch.is_same():
             msg = f"{self.queue.name}: the table was overwritten or made anew; nothing was written, retry"
             raise UnavailableError(msg)
         deleted = first.upserts is None
@@ -324,7 +324,7 @@ class RegionWriter:
         if any(one.is_forwarded for one in group) and (claim is None or claim.is_lost):
             raise NotOwnerError(f"{self.queue.name}: this process does not own it any more")
         if claim is not None and not claim.is_lost:
-            if (group and claim.table is group[0].table) or claim.table.is_there():
+            if (group and claim.table is group[0].table) or claim.table.watch.is_same():
                 return claim
             self.abandon()  # What is claimed next is of the table that is there now.
         self._claim = None
@@ -374,7 +374,7 @@ class RegionWriter:
 
     def _flush_left(self) -> None:
         lost, self._lost = self._lost, None
-        if lost is None or self._claim is not None or not lost.table.is_there():
+        if lost is None or self._claim is not None or not lost.table.watch.is_same():
             return
         try:
             if are_left(lost.table.storage, self.region_id, lost.position):

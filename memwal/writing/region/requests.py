@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from memwal.errors import LanceGatewayError, UnavailableError
-from memwal.writing.changes import OutcomeUnknownError
+from memwal.writing.changes import OutcomeUnknownError, RegionOutcome
 from memwal.writing.table.open_table import OpenTable
 
 _log = logging.getLogger(__name__)
@@ -310,15 +310,16 @@ class RequestQueue:
             self._changed.notify_all()
 
 
-def run(requests: Sequence[tuple[RequestQueue, Request]]) -> None:
-    """Have requests written, those of several regions at once; their `error` tells how it went."""
-    for at, (queue, request) in enumerate(requests, start=1):
+def run(requests: Mapping[str, tuple[RequestQueue, Request]]) -> list[RegionOutcome]:
+    """Have requests written, those of several regions at once; what became of each, by region id."""
+    for at, (queue, request) in enumerate(requests.values(), start=1):
         try:
             queue.put(request)
             if request.is_awaited and at < len(requests):
                 queue.start(request)
         except LanceGatewayError as error:
             request.error, request.is_done = error, True
-    for queue, request in reversed(requests):
+    for queue, request in reversed(list(requests.values())):
         if request.is_awaited:
             queue.finish(request)
+    return [RegionOutcome(one, request.num_rows, request.error) for one, (_, request) in requests.items()]

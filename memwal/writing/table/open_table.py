@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,76 +16,14 @@ from memwal.base.table_mark import mark_table, table_mark
 from memwal.creating.columns import TABLE_ID, key_columns, not_null_columns
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError, UnavailableError
 from memwal.regions.region_ids import bucket_reading
-from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
+from memwal.storage.files import Storage
+from memwal.stored_fields import FIELD_ID, TOMBSTONE
 from memwal.writing.changes import Changes
 from memwal.writing.table.regions import Regions, RoutedRows
-from memwal.writing.table.rows import cast, conformed, entry_schema
+from memwal.writing.table.watch import LOOKS, Watch, newest_details, versions_directory
 
 Part = tuple[pa.Table | None, pa.Table | None]
 """Rows and keys of one region; None for none."""
-_LOOKS = 4
-
-
-@dataclass(eq=False)
-class _Watch:
-    """Whether a directory still holds the table that was opened, and its MemWAL; shared between threads.
-
-    Attributes:
-        name: of the table, for messages.
-        storage: its directory.
-        dataset: a `lance.LanceDataset` of it.
-        mark: by which the table is known.
-        details: the MemWAL index when it was opened.
-        version: newest base version that was looked at.
-        directory: of versions, before that was found to be the newest; None where there are no directories.
-        looked_at: monotonic time.
-        lock: one looks for all who wait.
-    """
-
-    name: str
-    storage: Storage
-    dataset: Any
-    mark: FileIdentity
-    details: MemWalIndexDetails
-    version: int
-    directory: FileIdentity | None
-    looked_at: float
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def is_same(self) -> bool:
-        """Look at it; on S3 no more than once a second.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
-        trusted = self.storage.backend.identity_seconds
-        if not trusted:
-            # While nothing came to the directory, no version was committed. The time of a directory is
-            # coarse, so the next version is looked for by its names as well.
-            found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
-            is_unchanged = self.directory is not None and found == (self.directory, None, None)
-            return is_unchanged or self._is_marked_as_before()
-        with self.lock:
-            now = time.monotonic()
-            if now - self.looked_at < trusted:
-                return True
-            if not self._is_marked_as_before():
-                return False
-            self.looked_at = now
-            return True
-
-    def _is_marked_as_before(self) -> bool:
-        """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
-        directory = _versions_directory(self.storage)
-        if table_mark(self.storage) != self.mark:
-            return False
-        newest = newest_version(self.name, self.dataset)
-        if newest != self.version:
-            found = newest_details(self.name, self.storage, self.dataset)
-            if found is None or found.region_specs != self.details.region_specs:
-                return False
-        self.version, self.directory = newest, directory
-        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +40,7 @@ class OpenTable:
         required: columns in which NULL is refused.
         details: MemWAL index.
         regions: which rows are where.
+        watch: tells whether the table is still the one that was opened, and has its MemWAL.
     """
 
     name: str
@@ -115,7 +52,7 @@ class OpenTable:
     required: tuple[str, ...]
     details: MemWalIndexDetails
     regions: Regions
-    watch: _Watch
+    watch: Watch
 
     @staticmethod
     def open(name: str, storage: Storage, session: Any = None) -> OpenTable:  # noqa: ANN401 (lance types)
@@ -127,8 +64,8 @@ class OpenTable:
             UnavailableError: storage failed to answer.
         """
         mark = table_mark(storage)
-        for _ in range(_LOOKS):
-            began, directory = time.monotonic(), _versions_directory(storage)
+        for _ in range(LOOKS):
+            began, directory = time.monotonic(), versions_directory(storage)
             dataset = _newest_dataset(name, storage, session)
             details = read_index_details(storage, dataset.version)
             if details is None:
@@ -157,7 +94,7 @@ class OpenTable:
             newest=lambda: _mem_wal_now(name, storage, dataset),
         )
         required = not_null_columns(schema)
-        watch = _Watch(name, storage, dataset, mark, details, dataset.version, directory, began)
+        watch = Watch(name, storage, dataset, mark, details, dataset.version, directory, began)
         return OpenTable(name, storage, dataset, schema, field_ids, key, required, details, regions, watch)
 
     @cached_property
@@ -187,16 +124,6 @@ class OpenTable:
     def _names(self) -> Mapping[int, str]:
         return {field_id: name for name, field_id in self.field_ids.items()}
 
-    def is_there(self) -> bool:
-        """Whether the table is still the one that was opened, and has its MemWAL.
-
-        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
-        return self.watch.is_same()
-
     def writes_as(self, other: OpenTable) -> bool:
         """Whether writers opened with either do the same, and rows go to the same regions."""
         return bool(
@@ -204,7 +131,7 @@ class OpenTable:
             and self.field_ids == other.field_ids
             and self.details.region_specs == other.details.region_specs
             and self.details.maintained_indexes == other.details.maintained_indexes
-            and other.is_there()
+            and other.watch.is_same()
         )
 
     def is_older(self, other: OpenTable) -> bool:
@@ -265,72 +192,6 @@ class OpenTable:
         return self.regions.route(columns, rows.num_rows)
 
 
-def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
-    """Number of the newest version of a base table.
-
-    Args:
-        name: of the table, for messages.
-        dataset: any version of it, a `lance.LanceDataset`.
-
-    Raises:
-        UnavailableError: storage failed to answer.
-    """
-    try:
-        newest: int = dataset.latest_version
-    except (OSError, ValueError) as error:
-        msg = f"table {name!r}: its newest version can't be found: {error}"
-        raise UnavailableError(msg) from error
-    return newest
-
-
-def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
-    """The MemWAL index of the newest version of a base table; None where it has none.
-
-    Args:
-        name: of the table, for messages.
-        storage: its directory.
-        dataset: any version of it, a `lance.LanceDataset`.
-
-    Raises:
-        UnavailableError: storage failed to answer.
-    """
-    for _ in range(_LOOKS):
-        with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
-            return read_index_details(storage, newest_version(name, dataset))
-    msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
-    raise UnavailableError(msg)
-
-
-def _versions_directory(storage: Storage) -> FileIdentity | None:
-    """Changes with every commit; None where there are no directories, but prefixes of names."""
-    return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
-
-
-def _mem_wal_now(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
-    details = newest_details(name, storage, dataset)
-    if details is None:
-        raise _without_mem_wal(name)
-    return details
-
-
-def _without_mem_wal(name: str) -> PreconditionError:
-    return PreconditionError(
-        f"table {name!r} has no MemWAL, so it takes no streaming writes: "
-        f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
-    )
-
-
-def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 (lance types)
-    try:
-        return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
-    except (OSError, ValueError) as error:
-        if "not found" in str(error).lower():
-            msg = f"table {name!r} does not exist at {storage.uri}"
-            raise NotFoundError(msg) from error
-        msg = f"table {name!r} can't be opened for writing: {error}"
-        raise UnavailableError(msg) from error
-
-
 def split(table: OpenTable, changes: Changes) -> Mapping[str, Part]:
     """Region id -> its rows and its keys, as the region writers take them; None for none.
 
@@ -367,3 +228,100 @@ def _by_region(table: OpenTable, given: pa.Table, rows: pa.Table) -> dict[str, p
 def _plain(rows: pa.Table) -> pa.Table:
     """Rows in one chunk: taking from several is much slower."""
     return rows.combine_chunks() if any(column.num_chunks > 1 for column in rows.columns) else rows
+
+
+def _mem_wal_now(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails:  # noqa: ANN401
+    details = newest_details(name, storage, dataset)
+    if details is None:
+        raise _without_mem_wal(name)
+    return details
+
+
+def _without_mem_wal(name: str) -> PreconditionError:
+    return PreconditionError(
+        f"table {name!r} has no MemWAL, so it takes no streaming writes: "
+        f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
+    )
+
+
+def _newest_dataset(name: str, storage: Storage, session: Any) -> Any:  # noqa: ANN401 (lance types)
+    try:
+        return lance.dataset(storage.uri, session=session, storage_options=dict(storage.options) or None)
+    except (OSError, ValueError) as error:
+        if "not found" in str(error).lower():
+            msg = f"table {name!r} does not exist at {storage.uri}"
+            raise NotFoundError(msg) from error
+        msg = f"table {name!r} can't be opened for writing: {error}"
+        raise UnavailableError(msg) from error
+
+
+def conformed(
+    rows: pa.Table, schema: pa.Schema, required: Collection[str], table: str, *, fill: bool = False
+) -> pa.Table:
+    """Rows with exactly the columns of a schema.
+
+    Args:
+        rows: with columns of these names, in any order.
+        schema: of the table, or of its key.
+        required: columns in which NULL is refused.
+        table: name, for messages.
+        fill: whether columns that are missing become NULL: they came into being after the rows did.
+
+    Raises:
+        InvalidInputError: a column is missing, unknown, of a type that doesn't fit, or NULL and required.
+    """
+    if not rows.schema.equals(schema):
+        rows = _matched(rows, schema, table, fill=fill)
+    for name in required:
+        if nulls := rows.column(name).null_count:
+            msg = (
+                f"table {table!r}: column {name!r} can't be NULL, but {nulls} of {rows.num_rows} rows have "
+                "no value there: give one"
+            )
+            raise InvalidInputError(msg)
+    return rows
+
+
+def _matched(rows: pa.Table, schema: pa.Schema, table: str, *, fill: bool) -> pa.Table:
+    names = set(rows.column_names)
+    missing = [field.name for field in schema if field.name not in names]
+    unknown = [name for name in rows.column_names if schema.get_field_index(name) < 0]
+    if (missing and not fill) or unknown or len(names) != rows.num_columns:
+        msg = (
+            f"table {table!r} has the columns {', '.join(schema.names)}; the rows have "
+            f"{', '.join(rows.column_names)}"
+        )
+        raise InvalidInputError(msg)
+    columns = []
+    for field in schema:
+        if field.name not in names:
+            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+            continue
+        columns.append(cast(rows.column(field.name), field.type, field.name, table))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, table: str) -> pa.ChunkedArray:
+    """A column's values in the type that the table has for it.
+
+    Raises:
+        InvalidInputError: they don't fit it.
+    """
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException as error:
+        msg = f"table {table!r}: column {name!r} is {kind}, not {column.type}: {error}"
+        raise InvalidInputError(msg) from error
+
+
+def entry_schema(schema: pa.Schema, field_ids: Sequence[int], *, keyed: bool) -> pa.Schema:
+    """Schema of WAL entries, with field ids as Lance notes them there."""
+    fields = [
+        field.with_metadata({**(field.metadata or {}), FIELD_ID: str(field_id).encode()})
+        for field, field_id in zip(schema, field_ids, strict=True)
+    ]
+    if keyed:
+        fields.append(pa.field(TOMBSTONE, pa.bool_(), nullable=False))
+    return pa.schema(fields)

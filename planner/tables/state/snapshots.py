@@ -112,9 +112,7 @@ class Snapshots:
                 continue
             failure = None
             if taken is not None:
-                before = kept.last.get(consistency)
-                if before is None or before[0] <= started:
-                    kept.last[consistency] = started, taken
+                keep_last(kept, consistency, started, taken)
                 return taken
         if isinstance(failure, LanceGatewayError):
             raise failure
@@ -256,6 +254,13 @@ class Snapshots:
             )
 
         return tuple(opened(one.generation, one.path) for one in flushed)
+
+
+def keep_last(kept: KnownState, consistency: Consistency, taken_at: float, taken: TableSnapshot) -> None:
+    """Keep a snapshot to be taken again, unless a newer one was taken meanwhile."""
+    before = kept.last.get(consistency)
+    if before is None or before[0] <= taken_at:
+        kept.last[consistency] = taken_at, taken
 
 
 def _same(last: TableSnapshot, base: BaseTable, regions: Mapping[str, RegionSnapshot]) -> TableSnapshot:

@@ -1,5 +1,7 @@
 """Numbers of generations, beside what the base table counts as merged."""
 
+import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,13 +11,14 @@ from memwal.errors import PreconditionError
 from memwal.regions.generation_numbers import (
     EVERYTHING,
     RegionMismatchError,
+    check_generations,
     check_listed,
     check_not_restarted,
     first_generation,
     is_given_up,
     is_restarted,
 )
-from memwal.regions.manifest import FlushedGeneration, RegionManifest
+from memwal.regions.manifest import FlushedGeneration, RegionManifest, commit_manifest
 from memwal.storage.files import Storage
 
 REGION = "0b0c7a52-53a9-4d6c-8f0e-5a6b1c1f0a11"
@@ -93,3 +96,22 @@ def test_generations_that_are_neither_are_named(
         RegionMismatchError, match=f"generations up to {merged} .* generations {gone} are gone"
     ):
         check_listed(table, manifest(current, *flushed), merged)
+
+
+def test_regions_are_compared_with_the_base_table_all_at_once(table: Storage) -> None:
+    sealed = replace(manifest(3, sealed=True), region_id=str(uuid.UUID(int=1)))
+    flushed = replace(manifest(3, 2), region_id=str(uuid.UUID(int=2)))
+    merged = {sealed.region_id: EVERYTHING, flushed.region_id: 1}
+    assert check_generations(table, [sealed, flushed], merged) == {sealed.region_id}
+    assert check_generations(table, [manifest(1)], {}) == frozenset()
+    with pytest.raises(RegionMismatchError, match="generations 1 are gone"):
+        check_generations(table, [sealed, flushed], {sealed.region_id: EVERYTHING})
+
+
+def test_a_region_that_was_merged_since_its_manifest_was_read_is_read_anew(table: Storage) -> None:
+    older, newer = manifest(2, 1), replace(manifest(3), version=2)
+    assert commit_manifest(table, older)
+    with pytest.raises(RegionMismatchError, match="next generation"):
+        check_generations(table, [older], {REGION: 2})
+    assert commit_manifest(table, newer)
+    assert check_generations(table, [older], {REGION: 2}) == frozenset()

@@ -236,8 +236,6 @@ class TestDateParts:
 
     def test_only_years_keep_the_order_and_not_those_of_local_time(self):
         year, month = transform_of(field_of("year")), transform_of(field_of("month"))
-        assert year.is_monotone
-        assert not month.is_monotone
         assert year.preserves_order(pa.date32())
         assert year.preserves_order(pa.timestamp("us", "UTC"))
         assert not year.preserves_order(pa.timestamp("us", "Europe/Berlin"))
@@ -269,7 +267,6 @@ class TestTruncate:
         numbers = pa.array(range(-50, 50))
         truncated = Truncate(7).apply([numbers]).to_pylist()
         assert truncated == sorted(truncated)
-        assert Truncate(7).is_monotone
         assert Truncate(7).preserves_order(pa.string())
         assert not Truncate(7).preserves_order(pa.date32())
 

@@ -1,10 +1,11 @@
 """What a writer takes for the table that it opened, and what not."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import lance
 import pyarrow as pa
@@ -12,7 +13,9 @@ import pytest
 
 from memwal.errors import PreconditionError
 from memwal.regions.manifest import read_latest_manifest
-from memwal.writing import Changes, PartlyWrittenError, TableWriter
+from memwal.writing import Changes, PartlyWrittenError, TableWriter, table_writer
+from memwal.writing.changes import RegionOutcome
+from memwal.writing.region.requests import run
 from memwal.writing.table.open_table import OpenTable
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.jobs.lake import LakeTable
@@ -43,8 +46,8 @@ def test_old_versions_are_cleaned_up_between_opening_and_writing(table: WrittenT
     for n in range(3):
         lance.write_dataset(rows(table, 100 + n), table.uri, mode="append")
         upkeep(table)
-        assert opened.is_there()
-    assert opened.is_there()
+        assert opened.watch.is_same()
+    assert opened.watch.is_same()
 
 
 def test_statements_over_several_regions_are_written_whole(bucketed: WrittenTable, writing: Writing) -> None:
@@ -53,26 +56,24 @@ def test_statements_over_several_regions_are_written_whole(bucketed: WrittenTabl
     count = 8
     for n in range(5):
         held = bucketed.rows(id=list(range(count)), qty=[n] * count)
-        with _between(writer, lambda: upkeep(bucketed)):
+        with _between(lambda: upkeep(bucketed)):
             assert len(writer.write(Changes(held)).regions) > 1
         writer.flush()
     assert {key: row["qty"] for key, row in rows_by_key(bucketed).items()} == dict.fromkeys(range(count), 4)
 
 
 @contextmanager
-def _between(writer: TableWriter, act: Callable[[], None]) -> Iterator[None]:
+def _between(act: Callable[[], None]) -> Iterator[None]:
     """Has something happen before the rows of the last region of a statement are written."""
-    run = writer._run
 
-    def late(requests: Any) -> Any:
-        *first, last = requests
-        done = list(run(first))
+    def late(requests: Mapping[str, Any]) -> list[RegionOutcome]:
+        *first, last = requests.items()
+        done = run(dict(first))
         act()
-        return [*done, *run([last])]
+        return [*done, *run(dict([last]))]
 
-    writer._run = late  # type: ignore[method-assign]
-    yield
-    writer._run = run  # type: ignore[method-assign]
+    with mock.patch.object(table_writer, "run", late):
+        yield
 
 
 def test_a_gateway_keeps_its_writer_while_old_versions_are_cleaned_up(bucketed: WrittenTable) -> None:
@@ -92,12 +93,12 @@ def test_a_gateway_keeps_its_writer_while_old_versions_are_cleaned_up(bucketed: 
 def test_a_table_that_was_made_anew_is_another(table: WrittenTable) -> None:
     opened = OpenTable.open("t", table.storage)
     shutil.rmtree(table.uri)
-    assert not opened.is_there()
+    assert not opened.watch.is_same()
     WrittenTable.create(table.uri, table.schema, unsharded=True)
-    assert not opened.is_there()
+    assert not opened.watch.is_same()
     again = OpenTable.open("t", table.storage)
-    assert again.is_there()
-    assert not opened.is_there()
+    assert again.watch.is_same()
+    assert not opened.watch.is_same()
 
 
 def test_a_copy_in_its_place_is_another(table: WrittenTable, tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_copy_in_its_place_is_another(table: WrittenTable, tmp_path: Path) -> 
     shutil.copytree(table.uri, tmp_path / "copy")
     shutil.rmtree(table.uri)
     shutil.move(tmp_path / "copy", table.uri)
-    assert not opened.is_there()
+    assert not opened.watch.is_same()
 
 
 def _overwritten(table: WrittenTable) -> None:
@@ -129,7 +130,7 @@ def test_a_table_that_lost_its_memwal_gets_no_rows(
     (region,) = writer.write(Changes(rows(table, 1))).regions
     opened = OpenTable.open("t", table.storage)
     lose(table)
-    assert not opened.is_there()
+    assert not opened.watch.is_same()
     with pytest.raises(PreconditionError, match="no MemWAL"):
         writer.write(Changes(rows(table, 2)))
     writer.close()
@@ -156,7 +157,7 @@ def test_rows_on_their_way_to_a_table_that_is_overwritten_are_refused(
         lance.write_dataset(bucketed.rows(id=[50], qty=[50]), bucketed.uri, mode="overwrite")
 
     with (
-        _between(writer, overwrite),
+        _between(overwrite),
         pytest.raises(PartlyWrittenError, match="overwritten or made anew"),
     ):
         writer.write(Changes(bucketed.rows(id=list(range(8)), qty=[1] * 8)))

@@ -14,6 +14,7 @@ from memwal.writing import Changes
 from planner.engine import QueryEngine, SessionSettings
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state import log_reader
+from planner.tables.state.snapshots import keep_last
 from planner.tables.state.table_state import KnownState
 from planner.tables.visibility import visibility
 from tests.support.merging import merge_generations
@@ -186,7 +187,7 @@ class TestMonotonicReads:
         known = KnownState(base.place, base.session)
         older, newer = TableSnapshot(base, {}), TableSnapshot(base, {})
         for taken_at, taken in ((1.0, older), (2.0, newer), (1.0, older)):
-            known.keep_last("snapshot", taken_at, taken)
+            keep_last(known, "snapshot", taken_at, taken)
         assert known.last["snapshot"] == (2.0, newer)
 
     @pytest.mark.slow

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from memwal.writing.table.rows import exported
+from memwal.writing.region.claim import exported
 
 DECIMAL = pa.decimal128(10, 2)
 VALUES = [Decimal("1.50"), None, Decimal("-7.25")]

@@ -1,0 +1,121 @@
+"""Whether a directory still holds the table that was opened, and its MemWAL."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from memwal.base.index_details import MemWalIndexDetails, read_index_details
+from memwal.base.table_mark import table_mark
+from memwal.errors import NotFoundError, UnavailableError
+from memwal.storage.files import VERSIONS, FileIdentity, Storage, base_manifest_paths
+
+LOOKS = 4
+
+
+@dataclass(eq=False)
+class Watch:
+    """Whether a directory still holds the table that was opened, and its MemWAL; shared between threads.
+
+    Attributes:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: a `lance.LanceDataset` of it.
+        mark: by which the table is known.
+        details: the MemWAL index when it was opened.
+        version: newest base version that was looked at.
+        directory: of versions, before that was found to be the newest; None where there are no directories.
+        looked_at: monotonic time.
+        lock: one looks for all who wait.
+    """
+
+    name: str
+    storage: Storage
+    dataset: Any
+    mark: FileIdentity
+    details: MemWalIndexDetails
+    version: int
+    directory: FileIdentity | None
+    looked_at: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_same(self) -> bool:
+        """Whether the table is still the one that was opened, and has its MemWAL.
+
+        It may have been dropped, made anew, or overwritten. Costs little; on S3 it is asked once a second.
+
+        Raises:
+            UnavailableError: storage failed to answer.
+        """
+        trusted = self.storage.backend.identity_seconds
+        if not trusted:
+            # While nothing came to the directory, no version was committed. The time of a directory is
+            # coarse, so the next version is looked for by its names as well.
+            found = self.storage.identities(VERSIONS, *base_manifest_paths(self.version + 1))
+            is_unchanged = self.directory is not None and found == (self.directory, None, None)
+            return is_unchanged or self._is_marked_as_before()
+        with self.lock:
+            now = time.monotonic()
+            if now - self.looked_at < trusted:
+                return True
+            if not self._is_marked_as_before():
+                return False
+            self.looked_at = now
+            return True
+
+    def _is_marked_as_before(self) -> bool:
+        """Whether it is the same table, and the newest version has the MemWAL: others can take that away."""
+        directory = versions_directory(self.storage)
+        if table_mark(self.storage) != self.mark:
+            return False
+        newest = newest_version(self.name, self.dataset)
+        if newest != self.version:
+            found = newest_details(self.name, self.storage, self.dataset)
+            if found is None or found.region_specs != self.details.region_specs:
+                return False
+        self.version, self.directory = newest, directory
+        return True
+
+
+def newest_version(name: str, dataset: Any) -> int:  # noqa: ANN401 (lance types)
+    """Number of the newest version of a base table.
+
+    Args:
+        name: of the table, for messages.
+        dataset: any version of it, a `lance.LanceDataset`.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    try:
+        newest: int = dataset.latest_version
+    except (OSError, ValueError) as error:
+        msg = f"table {name!r}: its newest version can't be found: {error}"
+        raise UnavailableError(msg) from error
+    return newest
+
+
+def newest_details(name: str, storage: Storage, dataset: Any) -> MemWalIndexDetails | None:  # noqa: ANN401
+    """The MemWAL index of the newest version of a base table; None where it has none.
+
+    Args:
+        name: of the table, for messages.
+        storage: its directory.
+        dataset: any version of it, a `lance.LanceDataset`.
+
+    Raises:
+        UnavailableError: storage failed to answer.
+    """
+    for _ in range(LOOKS):
+        with suppress(NotFoundError):  # Cleaned up just now: there is a newer one.
+            return read_index_details(storage, newest_version(name, dataset))
+    msg = f"table {name!r}: versions are cleaned up as fast as they are found; retry"
+    raise UnavailableError(msg)
+
+
+def versions_directory(storage: Storage) -> FileIdentity | None:
+    """Changes with every commit; None where there are no directories, but prefixes of names."""
+    return None if storage.backend.identity_seconds else storage.identity(VERSIONS)
