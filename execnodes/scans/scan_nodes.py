@@ -129,7 +129,7 @@ class LanceScanExec(ScanExec):
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
         if group and not self.schema.names and self.row_filter is None and not self.by_key:
-            yield rows_without_columns(sum(self._count(mask, fragment_id) for fragment_id in group))
+            yield rows_without_columns(self._count(mask, group))
             return
         if self.locator is not None and context.keys is not None:
             located = self.locator.find(context.keys)
@@ -141,23 +141,26 @@ class LanceScanExec(ScanExec):
         if group:
             yield from self._scanned_rows(mask, group, context)
 
-    def _count(self, mask: RowMask, fragment_id: int) -> int:
-        """Visible rows of a fragment; reads metadata only."""
-        visible = self.cache.visible(self.source, fragment_id, mask.fragments.get(fragment_id))
-        if visible is not None:
-            return visible.visible_rows
-        return self.source.fragments.get(fragment_id).physical_rows
+    def _count(self, mask: RowMask, group: tuple[int, ...]) -> int:
+        """Visible rows of fragments; reads metadata only."""
+        stored = self.source.fragments.each(group)
+        visible = self.cache.visible(self.source, group, mask)
+        return sum(
+            one.physical_rows if shows is None else shows.visible_rows
+            for one, shows in zip(stored, visible, strict=True)
+        )
 
     def _rows_of_range(self, mask: RowMask, part: RowRange, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Rows by their place in the fragment: the filter comes after that, so it is not Lance's."""
         needed = self._with_columns_of(self.row_filter)
         stored, schema = self._stored(needed), self._schema_of(needed)
-        visible = self.cache.visible(self.source, part.fragment_id, mask.fragments.get(part.fragment_id))
+        (visible,) = self.cache.visible(self.source, (part.fragment_id,), mask)
         dataset: Any = self.source.dataset
-        has_deletions = self.source.fragments.get(part.fragment_id).deletions is not None
+        fragment = self.source.fragments.get(part.fragment_id)
+        has_deletions = fragment.deletions is not None
         scanner = dataset.scanner(
             columns=stored,
-            fragments=[self.source.fragments.get(part.fragment_id).handle],
+            fragments=[fragment.handle],
             batch_size=CHUNK_ROWS,
             offset=part.first,
             limit=part.count,
@@ -182,18 +185,12 @@ class LanceScanExec(ScanExec):
         """Produce what the cache keeps; returns the fragments that must be scanned."""
         needed = self._with_columns_of(self.row_filter)
         stored, schema = self._stored(needed), self._schema_of(needed)
-        remaining = []
-        for fragment_id in group:
-            visible = self.cache.visible(self.source, fragment_id, mask.fragments.get(fragment_id))
-            batches = self.cache.read(self.source, fragment_id, stored, visible)
-            if batches is None:
-                remaining.append(fragment_id)
-                continue
-            for kept in batches:
-                batch = self._finish(kept, schema, self.row_filter, context)
-                if batch.num_rows:
-                    yield batch
-        return tuple(remaining)
+        kept, remaining = self.cache.read(self.source, group, stored, mask)
+        for rows in kept:
+            batch = self._finish(rows, schema, self.row_filter, context)
+            if batch.num_rows:
+                yield batch
+        return remaining
 
     def _taken_rows(
         self, located: Mapping[int, np.ndarray], mask: RowMask, context: TaskContext

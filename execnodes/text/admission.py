@@ -23,7 +23,7 @@ class _Shown:
 
     Attributes:
         source: see `SearchSource.identity`.
-        rows: see `RowNumbers.digest`.
+        rows: see `RowMask.digests`.
     """
 
     source: Hashable
@@ -65,7 +65,7 @@ class AdmittedRows:
         """One bool per row of a source."""
         flags = text.live
         if self.mask is not text.source.live:
-            key = _Shown(text.source.identity, text.numbers.digest(self.mask))
+            key = _Shown(text.source.identity, self.mask.digests(text.numbers.physical_rows))
             found = text.cache.compute(key, lambda: text.numbers.flags(self.mask), lambda one: one.nbytes)
             flags = flags & found
         if self.row_filter is not None:

@@ -6,7 +6,7 @@ own, which begin with empty caches in place of those that it may not use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 
 import lance
@@ -100,12 +100,12 @@ class StoredColumns(DecodedColumns):
     def read(
         self,
         source: LanceSource,  # noqa: ARG002
-        fragment_id: int,  # noqa: ARG002
+        fragment_ids: Sequence[int],
         columns: Sequence[str],  # noqa: ARG002
-        visible: FragmentMask | None,  # noqa: ARG002
-    ) -> None:
+        mask: RowMask,  # noqa: ARG002
+    ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
         """Nothing: the dataset is read instead."""
-        return
+        return iter(()), tuple(fragment_ids)
 
 
 ANEW_BYTES = 256 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,8 +63,3 @@ class RowNumbers:
                 start, stop = self._starts[place], self._starts[place + 1]
                 shown[start:stop] = of_fragment.visible.to_numpy(zero_copy_only=False)
         return shown
-
-    def digest(self, mask: RowMask) -> Hashable:
-        """Names the rows that a mask shows: equal digests show the same rows."""
-        masks = ((one, mask.fragments.get(one)) for one in self.physical_rows)
-        return tuple((one, None if found is None else found.digests) for one, found in masks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -34,11 +34,11 @@ ENTRY_BYTES = 512
 _ALL_AT_ONCE = 1 << 30
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class _IndexName:
     """Names the documents of an index.
 
-    Equal for the same rows, covered by the index of the same name, which is read in the same way.
+    `shared` for the same rows, covered by the index of the same name, which is read in the same way.
 
     Attributes:
         rows: see `SearchSource.identity`, which names the segments of the index as well.
@@ -53,14 +53,6 @@ class _IndexName:
     index: str
     tokenizer: Tokenizer
     quantizes: bool
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        known = hash((self.rows, self.column, self.index, self.tokenizer, self.quantizes))
-        object.__setattr__(self, "_hash", known)
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +189,7 @@ class IndexedDocuments:
 
     @cached_property
     def _name(self) -> _IndexName:
-        return shared(_IndexName(self.identity, self.column, self.index, self.tokenizer, self.quantizes))
+        return shared(_IndexName, self.identity, self.column, self.index, self.tokenizer, self.quantizes)
 
     @cached_property
     def _corpus(self) -> _Corpus:

@@ -283,7 +283,7 @@ class CatchUp:
 
     def _live_rows(self, base: BaseTable, fragment_id: int, live: RowMask) -> np.ndarray:
         """Rows of a fragment that nothing supersedes and that are not deleted."""
-        shown = self.table.columns.visible(base.source, fragment_id, live.fragments.get(fragment_id))
+        (shown,) = self.table.columns.visible(base.source, (fragment_id,), live)
         if shown is None:
             return np.ones(base.fragment_rows[fragment_id], dtype=np.bool_)
         flags: np.ndarray = shown.visible.to_numpy(zero_copy_only=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from execnodes import RowMask
+from execnodes.rows.row_mask import ShownRows
 from execnodes.search.source import IndexDescription, SearchSource
 from execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
 from execnodes.text.documents.column_documents import ColumnDocuments
@@ -51,13 +51,13 @@ class _LiveTextName:
     Attributes:
         source: see `SearchSource.identity`.
         is_read: whether the texts are read, rather than an index of the source asked.
-        shown: digests of what is visible of each fragment; None where all rows are.
+        shown: rows that are visible.
         made_by: of each searched column; the first one decided which index the source has.
     """
 
     source: Hashable
     is_read: bool
-    shown: tuple[tuple[int, tuple[bytes, ...] | None], ...]
+    shown: ShownRows
     made_by: tuple[_Made, ...]
 
 
@@ -142,9 +142,7 @@ class SourceTexts:
 
     def _live_text(self, source: SearchSource) -> LiveText:
         """The texts of a source and which rows are shown and not deleted; the same object while they are."""
-        shown = source.live.fragments
-        masks = ((one, shown.get(one)) for one in source.fragments)
-        digests = tuple((one, None if mask is None else mask.digests) for one, mask in masks)
+        digests = source.live.digests(source.fragments)
 
         def find() -> LiveText:
             numbers, live = self._rows(source)
@@ -177,14 +175,16 @@ class SourceTexts:
 
     def _rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
         """The rows of a source, and which are live."""
-        rows, shown = source.rows, source.live.fragments
+        rows = source.rows
         if isinstance(rows, MemTableSource):
             numbers = RowNumbers({0: rows.rows.num_rows})
             return numbers, numbers.flags(source.live)
-        dataset: Any = rows.dataset
-        numbers = RowNumbers({one: dataset.get_fragment(one).physical_rows for one in source.fragments})
-        found = {one: self.deletions.visible(rows, one, shown.get(one)) for one in source.fragments}
-        return numbers, numbers.flags(RowMask({one: mask for one, mask in found.items() if mask is not None}))
+        fragments = rows.fragments.each(source.fragments)
+        numbers = RowNumbers({one.fragment_id: one.physical_rows for one in fragments})
+        visible = zip(
+            source.fragments, self.deletions.visible(rows, source.fragments, source.live), strict=True
+        )
+        return numbers, numbers.flags(RowMask({one: mask for one, mask in visible if mask is not None}))
 
     def _documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         index = self._own_index(source, column)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -45,21 +45,30 @@ class ByteCache:
 
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 (values of many types share one budget)
         """The value, or None."""
+        return self.get_many((key,))[0]
+
+    def get_many(self, keys: Iterable[Hashable]) -> list[Any]:
+        """The value of each key, or None."""
         with self._lock:
-            entry = self._entry(key)
-            return None if entry is None else entry[0]
+            entries = [self._entry(key) for key in keys]
+        return [None if entry is None else entry[0] for entry in entries]
 
     def put(self, key: Hashable, value: object, nbytes: int) -> None:
         """Keep a value that was computed elsewhere."""
-        if nbytes > self.max_bytes:
-            return
+        self.put_many(((key, value, nbytes),))
+
+    def put_many(self, values: Iterable[tuple[Hashable, object, int]]) -> None:
+        """Keep values that were computed elsewhere: key, value and bytes of each."""
         with self._lock:
-            before = self._entries.pop(key, None)
-            self._held += nbytes - (0 if before is None else before[1])
-            self._entries[key] = (value, nbytes)
-            while self._held > self.max_bytes:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self._held -= freed
+            for key, value, nbytes in values:
+                if nbytes > self.max_bytes:
+                    continue
+                before = self._entries.pop(key, None)
+                self._held += nbytes - (0 if before is None else before[1])
+                self._entries[key] = (value, nbytes)
+                while self._held > self.max_bytes:
+                    _, (_, freed) = self._entries.popitem(last=False)
+                    self._held -= freed
 
     def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
         """The cached value, or what `make` returns, which is then kept.

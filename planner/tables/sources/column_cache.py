@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, rows_without_columns
-from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, shown
+from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, RowMask
 from execnodes.storage.data_files import Deletions, FragmentFiles, StoredFragment, StoredValues
 from execnodes.storage.source import LanceSource
 from planner.tables.sources.byte_cache import ByteCache
@@ -83,10 +83,15 @@ class DecodedColumns:
         return sum(_expected_bytes(kind, rows) for kind in types) <= self._max_scan_bytes
 
     def visible(
-        self, source: LanceSource, fragment_id: int, mask: FragmentMask | None
-    ) -> FragmentMask | None:
+        self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
+    ) -> list[FragmentMask | None]:
         """See `ColumnCache.visible`."""
-        fragment = source.fragments.get(fragment_id)
+        fragments = source.fragments.each(fragment_ids)
+        return [self._visible(source, one, mask.fragments.get(one.fragment_id)) for one in fragments]
+
+    def _visible(
+        self, source: LanceSource, fragment: StoredFragment, mask: FragmentMask | None
+    ) -> FragmentMask | None:
         if fragment.deletions is None or (mask is not None and mask.hides_deleted):
             return mask
 
@@ -114,60 +119,89 @@ class DecodedColumns:
         return both
 
     def read(
-        self, source: LanceSource, fragment_id: int, columns: Sequence[str], visible: FragmentMask | None
-    ) -> Iterator[pa.RecordBatch] | None:
-        """See `ColumnCache.read`; neighbouring chunks that are not kept yet are decoded together."""
-        fragment = source.fragments.get(fragment_id)
-        types = (source.stored_types[name][1] for name in columns)
-        if any(_expected_bytes(kind, fragment.physical_rows) > MAX_COLUMN_BYTES for kind in types):
-            return None
-        return self._chunks(source, fragment, list(columns), visible)
+        self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask
+    ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
+        """See `ColumnCache.read`."""
+        fragments = source.fragments.each(fragment_ids)
+        names = [one.columns(columns, source.stored_types) for one in fragments]
+        kept, too_large = [], []
+        for fragment, values in zip(fragments, names, strict=True):
+            if all(_expected_bytes(one.type, fragment.physical_rows) <= MAX_COLUMN_BYTES for one in values):
+                kept.append((fragment, values))
+            else:
+                too_large.append(fragment.fragment_id)
+        return self._batches(source, kept, list(columns), mask), tuple(too_large)
+
+    def _batches(
+        self,
+        source: LanceSource,
+        fragments: Iterable[tuple[StoredFragment, list[StoredValues]]],
+        columns: list[str],
+        mask: RowMask,
+    ) -> Iterator[pa.RecordBatch]:
+        for fragment, names in fragments:
+            visible = self._visible(source, fragment, mask.fragments.get(fragment.fragment_id))
+            sizes = [min(CHUNK_ROWS, left) for left in range(fragment.physical_rows, 0, -CHUNK_ROWS)]
+            masks = [None for _ in sizes] if visible is None else visible.chunks()
+            if columns:
+                digests = [_EVERY_ROW for _ in sizes] if visible is None else visible.digests
+                for arrays in self._chunks(source, fragment, columns, names, masks, digests):
+                    yield pa.RecordBatch.from_arrays(arrays, names=columns)
+            else:
+                for size, shown in zip(sizes, masks, strict=True):
+                    yield rows_without_columns(size if shown is None else int(shown.true_count))
 
     def _chunks(
         self,
         source: LanceSource,
         fragment: StoredFragment,
         columns: list[str],
-        visible: FragmentMask | None,
-    ) -> Iterator[pa.RecordBatch]:
-        rows = fragment.physical_rows
-        chunks = -(-rows // CHUNK_ROWS)
-        digests = (_EVERY_ROW,) * chunks if visible is None else visible.digests
-        names = column_keys(source, fragment, columns)
-        kept = [self._kept(names, number, digest, visible) for number, digest in enumerate(digests)]
+        names: list[StoredValues],
+        masks: list[pa.BooleanArray | None],
+        digests: Sequence[bytes],
+    ) -> Iterator[list[pa.Array]]:
+        """The visible rows of each chunk; neighbours that are not kept yet are decoded together."""
+        kept = self._kept(names, masks, digests)
 
         def is_kept(number: int) -> bool:
             return all(column is not None for column in kept[number])
 
-        for all_kept, run in itertools.groupby(range(chunks), is_kept):
-            numbers = list(run)
-            decoded = None if all_kept else self._decoded(source, fragment, columns, names, visible, numbers)
-            for number in numbers:
-                arrays = kept[number] if decoded is None else next(decoded)
-                yield _batch(columns, arrays, _visible_rows(rows, number, visible))
+        for all_kept, run in itertools.groupby(range(len(masks)), is_kept):
+            if all_kept:
+                yield from (kept[number] for number in run)
+            else:
+                yield from self._decoded(source, fragment, columns, names, masks, list(run))
 
     def _kept(
-        self,
-        names: list[StoredValues],
-        number: int,
-        digest: bytes,
-        visible: FragmentMask | None,
-    ) -> list[pa.Array | None]:
-        """The visible rows of a chunk in each column; None where they have to be read."""
-        found = [self.kept.get(_Chunk(name, number, digest)) for name in names]
-        if visible is None or all(column is not None for column in found):
+        self, names: list[StoredValues], masks: list[pa.BooleanArray | None], digests: Sequence[bytes]
+    ) -> list[list[pa.Array | None]]:
+        """The visible rows of each chunk in each column; None where they have to be read."""
+        chunks = [
+            [_Chunk(name, number, _EVERY_ROW if mask is None else digest) for name in names]
+            for number, (mask, digest) in enumerate(zip(masks, digests, strict=True))
+        ]
+        values = iter(self.kept.get_many(itertools.chain.from_iterable(chunks)))
+        found = [list(itertools.islice(values, len(names))) for _ in chunks]
+        missing = [
+            (number, at)
+            for number, columns in enumerate(found)
+            for at, column in enumerate(columns)
+            if column is None and masks[number] is not None
+        ]
+        if not missing:
             return found
-        missing = [at for at, column in enumerate(found) if column is None]
-        whole = [self.kept.get(_Chunk(names[at], number, _EVERY_ROW)) for at in missing]
-        if any(column is None for column in whole):
-            return found
-        mask = visible.chunk(number)
-        asked_again = self._was_asked_for(_Chunk(names[missing[0]], number, digest))
-        for at, column in zip(missing, whole, strict=True):
-            shown_rows = column if mask.true_count == len(mask) else column.filter(mask)
-            found[at] = shown_rows
-            if asked_again:
-                self.kept.put(_Chunk(names[at], number, digest), shown_rows, int(shown_rows.nbytes))
+        whole = self.kept.get_many([_Chunk(names[at], number, _EVERY_ROW) for number, at in missing])
+        unknown = {number for (number, _), column in zip(missing, whole, strict=True) if column is None}
+        masked = [
+            (*place, column) for place, column in zip(missing, whole, strict=True) if place[0] not in unknown
+        ]
+        again = self._were_asked_for([chunks[number][at] for number, at, _ in masked])
+        kept: list[tuple[_Chunk, pa.Array, int]] = []
+        for (number, at, column), is_asked_again in zip(masked, again, strict=True):
+            shown = found[number][at] = column.filter(masks[number])
+            if is_asked_again:
+                kept.append((chunks[number][at], shown, int(shown.nbytes)))
+        self.kept.put_many(kept)
         return found
 
     def _decoded(
@@ -176,7 +210,7 @@ class DecodedColumns:
         fragment: StoredFragment,
         columns: list[str],
         names: list[StoredValues],
-        visible: FragmentMask | None,
+        masks: list[pa.BooleanArray | None],
         numbers: list[int],
     ) -> Iterator[list[pa.Array]]:
         """Read neighbouring chunks in one scan, keep them, and produce their visible rows."""
@@ -185,7 +219,9 @@ class DecodedColumns:
         scope = {} if count == fragment.physical_rows else {"offset": first, "limit": count}
         if fragment.deletions is not None:
             scope |= {"with_row_id": True, "include_deleted_rows": True}  # offsets are physical
-        keep = [self._is_kept(name, fragment.physical_rows) for name in names]
+        # Not a column of many chunks that is read for the first time: memory that is kept has to be got from
+        # the system first, which a single query need not pay for.
+        keep = [again or fragment.physical_rows <= CHUNK_ROWS for again in self._were_asked_for(names)]
         dataset: Any = source.dataset
         scanner = dataset.scanner(
             columns=columns,
@@ -195,41 +231,23 @@ class DecodedColumns:
             **scope,
         )
         for number, batch in zip(numbers, scanner.to_batches(), strict=True):
-            chunk = batch.select(columns)
-            for name, column, is_kept in zip(names, chunk.columns, keep, strict=True):
-                if is_kept:
-                    self.kept.put(_Chunk(name, number, _EVERY_ROW), column, int(column.nbytes))
-            yield (chunk if visible is None else shown(chunk, visible.chunk(number))).columns
+            arrays = batch.select(columns).columns
+            self.kept.put_many(
+                [
+                    (_Chunk(name, number, _EVERY_ROW), column, int(column.nbytes))
+                    for name, column, is_kept in zip(names, arrays, keep, strict=True)
+                    if is_kept
+                ]
+            )
+            mask = masks[number]
+            yield arrays if mask is None else [column.filter(mask) for column in arrays]
 
-    def _is_kept(self, column: StoredValues, rows: int) -> bool:
-        """Whether to keep what is decoded now: not a column of many chunks that is read for the first time.
-
-        Memory that is kept has to be got from the system first, which a single query need not pay for.
-        """
-        return self._was_asked_for(column) or rows <= CHUNK_ROWS
-
-    def _was_asked_for(self, name: StoredValues | _Chunk) -> bool:
+    def _were_asked_for(self, names: Sequence[StoredValues | _Chunk]) -> list[bool]:
         """Whether this is not the first time, as far as that is remembered."""
-        before = self._read_before.get(name) is not None
-        if not before:
-            self._read_before.put(name, value=True, nbytes=1)
+        before = [known is not None for known in self._read_before.get_many(names)]
+        new = [name for name, known in zip(names, before, strict=True) if not known]
+        self._read_before.put_many([(name, True, 1) for name in new])
         return before
-
-
-def _batch(columns: list[str], arrays: list[pa.Array], rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(arrays, names=columns) if columns else rows_without_columns(rows)
-
-
-def _visible_rows(rows: int, number: int, visible: FragmentMask | None) -> int:
-    if visible is not None:
-        return int(visible.chunk(number).true_count)
-    return min(CHUNK_ROWS, rows - number * CHUNK_ROWS)
-
-
-def column_keys(source: LanceSource, fragment: StoredFragment, columns: Iterable[str]) -> list[StoredValues]:
-    """What names the values of stored columns in a fragment."""
-    types = source.stored_types
-    return [fragment.column(name, *types[name]) for name in columns]
 
 
 def _expected_bytes(kind: pa.DataType, rows: int) -> int:

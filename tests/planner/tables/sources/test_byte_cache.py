@@ -47,3 +47,10 @@ def test_nothing_is_kept_of_what_failed() -> None:
     with pytest.raises(ZeroDivisionError):
         cache.compute("a", lambda: 1 // 0, lambda _: 1)
     assert cache.compute("a", lambda: 2, lambda _: 1) == 2
+
+
+def test_many_values_share_the_budget_as_one_after_another_do() -> None:
+    cache = ByteCache(3)
+    cache.put_many([("a", "A", 1), ("b", "B", 4), ("c", "C", 1), ("d", "D", 2)])
+    assert cache.get_many(["a", "b", "c", "d"]) == [None, None, "C", "D"]
+    assert (cache.nbytes, cache.hits, cache.misses) == (3, 2, 2)
