@@ -171,3 +171,26 @@ def fragment_mask(physical_rows: int, hidden: np.ndarray, before: FragmentMask |
     if before is None:
         before = FragmentMask(pa.array(np.ones(physical_rows, dtype=np.bool_)))
     return before.without(hidden)
+
+
+def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
+    """Row addresses as ascending offsets per fragment."""
+    if not len(addresses):
+        return {}
+    ordered = np.sort(addresses)
+    fragment_ids = ordered >> OFFSET_BITS
+    starts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist()]
+    offsets = np.split((ordered & OFFSET_MASK).astype(np.uint32), starts[1:])
+    return {int(fragment_ids[start]): part for start, part in zip(starts, offsets, strict=True)}
+
+
+def showing(addresses: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
+    """The mask that shows rows at these addresses, none of which is deleted, and no others."""
+    shown = by_fragment(addresses)
+    masks = {}
+    for fragment_id, rows in fragment_rows.items():
+        flags = np.zeros(rows, dtype=np.bool_)
+        if fragment_id in shown:
+            flags[shown[fragment_id]] = True
+        masks[fragment_id] = FragmentMask(pa.array(flags), hides_deleted=True)
+    return RowMask(masks)

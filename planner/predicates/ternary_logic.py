@@ -72,11 +72,11 @@ def _call(function: str, values: list[pa.Array], options: pa.StructScalar | None
     if function == "is_in" and options is not None:
         return _member(values[0], options["value_set"].values)
     if function in _COMPARISONS:
-        return _compared(function, values[0], values[1])
+        return _compare_terms(function, values[0], values[1])
     return None
 
 
-def _compared(function: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray | None:
+def _compare_terms(function: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray | None:
     if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
         return compared_floats(_COMPARISONS[function], left, right)
     try:

@@ -13,7 +13,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import FragmentMask, RowMask
+from execnodes.rows.row_mask import FragmentMask, RowMask, showing
 from execnodes.storage.source import LanceSource
 from memwal.regions.manifest import FlushedGeneration
 from planner.predicates.region_assignments import RegionAssignments
@@ -26,8 +26,7 @@ from planner.tables.sources.key_column import physical_keys
 from planner.tables.sources.key_locator import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.table import Table
-from planner.tables.visibility.masks import SnapshotMasks, layer_mask
-from planner.tables.visibility.visibility import Visibility
+from planner.tables.visibility.visibility import SnapshotMasks, Visibility
 
 _ONE_STATEMENT_BYTES = 64 << 20
 
@@ -60,7 +59,7 @@ class StoredVisibility(Visibility):
             for generation in reversed(region.generations):
                 layer = generation.read_keys(base)
                 shown = _newest(layer, newer)
-                generations[generation.path] = layer_mask(layer, shown, generation.fragment_rows)
+                generations[generation.path] = showing(layer.addresses[shown], generation.fragment_rows)
             fresh |= newer
         return SnapshotMasks(_not_among(base, fresh), generations, tails)
 

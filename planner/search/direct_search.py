@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import DataFrame
-from datafusion.expr import Column, Projection, Sort, SubqueryAlias, TableScan
+from datafusion import expr
+from datafusion.expr import Column, Projection, Sort, SubqueryAlias
 
 from execnodes.search.source import DISTANCE, HYBRID_SCORE, QUERY_INDEX, SCORE
 from planner.bridge.plan_reading import Expression, output_name
@@ -77,7 +78,7 @@ def direct_search(frame: DataFrame, call: SearchCall, run: QueryRun) -> DirectSe
     tracked = list(names)
     rank: str | None = None
     limit: int | None = None
-    while not isinstance(node := plan.to_variant(), TableScan):
+    while not isinstance(node := plan.to_variant(), expr.TableScan):
         match node:
             case Sort() if rank is None:
                 rank = _ranked_by(node, call)

@@ -15,7 +15,7 @@ from execnodes.text.query.query import PhraseQuery
 from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
 
 WORDS_REMEMBERED = 64
-TERMS_REMEMBERED = 512
+TERMS_FOUND = 512
 NO_POSTINGS = Postings(
     np.empty(0, dtype=np.int64),
     np.empty(0, dtype=np.int32),
@@ -98,7 +98,7 @@ class TokenPostings:
         """See `ColumnDocuments.postings`; with positions."""
         found = self._found.get(term)
         if found is None:
-            if len(self._found) >= TERMS_REMEMBERED:
+            if len(self._found) >= TERMS_FOUND:
                 self._found.clear()
             found = self._found[term] = self._postings(term)
         return found

@@ -17,7 +17,7 @@ from execnodes.text.query.tokenizer import Tokenizer
 from execnodes.text.scored import places_in
 
 ENTRY_BYTES = 1 << 12
-TERMS_REMEMBERED = 4_096
+FREQUENCIES_KNOWN = 4_096
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class LiveText:
         """
         found = self._frequencies.get((column, term))
         if found is None:
-            if len(self._frequencies) >= TERMS_REMEMBERED:
+            if len(self._frequencies) >= FREQUENCIES_KNOWN:
                 self._frequencies.clear()
             documents = self.columns[column].postings(term, surface).documents
             found = self._frequencies[column, term] = int(np.count_nonzero(self.live[documents]))

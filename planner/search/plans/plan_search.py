@@ -42,8 +42,7 @@ from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.byte_cache import ByteCache
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.table import Table
-from planner.tables.visibility.masks import SnapshotMasks
-from planner.tables.visibility.visibility import Visibility
+from planner.tables.visibility.visibility import SnapshotMasks, Visibility
 
 
 def text_indexes(base: BaseTable, query: TextQuery, shown: Container[str]) -> dict[str, IndexDescription]:

@@ -23,7 +23,7 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask
+from execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask, showing
 from execnodes.storage.data_files import Columns, FragmentFiles, Place
 from execnodes.storage.source import LanceSource
 from memwal.regions.manifest import FlushedGeneration
@@ -36,10 +36,10 @@ from planner.search.sources.index_coverage import (
 )
 from planner.search.sources.same_rows import Layer, SameRows, same_rows
 from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.byte_cache import ENTRY_OVERHEAD
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotRows, TableSnapshot
 from planner.tables.state.table import Table
-from planner.tables.visibility.masks import ENTRY_OVERHEAD, showing
 from planner.tables.visibility.visibility import Visibility
 
 MIN_TEXT_ROWS = 100
@@ -311,7 +311,7 @@ class CatchUp:
         self.check()
 
         def compare() -> list[SameRows]:
-            layers = [Layer(one, self.visibility.keys(base, one)) for one in missing]
+            layers = [Layer(one, self.visibility.search.keys(base, one)) for one in missing]
             return same_rows(base, fragment, layers)
 
         # Statements that come at the same time share one comparison; what is kept are its single results.

@@ -29,7 +29,7 @@ from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.masks import SnapshotMasks
+from planner.tables.visibility.visibility import SnapshotMasks
 
 Value = TypeVar("Value")
 

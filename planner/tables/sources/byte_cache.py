@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
+ENTRY_OVERHEAD = 128
+"""What an entry is booked at, beside its value."""
+
 
 class ByteCache:
     """Computes each value once, however many threads ask at the same time.

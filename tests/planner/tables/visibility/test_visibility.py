@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from execnodes import LanceSource, StoredColumn
-from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, fragment_mask
+from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, by_fragment, fragment_mask, showing
 from planner.tables.sources.byte_cache import ByteCache
 from planner.tables.sources.column_cache import DecodedColumns
 from planner.tables.sources.generations import LayerKeys
 from planner.tables.sources.key_column import key_column
-from planner.tables.visibility.key_probe import KeyProbe
-from planner.tables.visibility.masks import by_fragment, showing
+from planner.tables.visibility.key_search import KeyProbe
 from planner.tables.visibility.visibility import newest_of_layers
 
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])

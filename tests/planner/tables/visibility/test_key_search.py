@@ -13,12 +13,12 @@ import pytest
 from memwal.storage.files import Storage
 from planner.tables.sources.base_table import BaseTable, open_base_table
 from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.visibility import layer_places
-from planner.tables.visibility.layer_places import (
+from planner.tables.visibility import key_search
+from planner.tables.visibility.key_search import (
     INTEGER_BYTES,
     LARGEST_SHARE,
     OTHER_BYTES,
-    BasePlaces,
+    KeySearch,
     LayerPlaces,
 )
 from tests.support.tables import key_field
@@ -70,25 +70,25 @@ def test_keys_are_kept_where_they_take_a_quarter_of_the_cache_unless_an_index_ha
     base = opened(tmp_path, *kinds, indexed=indexed)
     room = len(KEYS) * LARGEST_SHARE * (size or OTHER_BYTES)
     for more, enough in ((-1, False), (0, True), (1 << 20, True)):
-        are_kept = BasePlaces(ByteCache(room + more), Counting()).are_kept(base)
+        are_kept = KeySearch(ByteCache(room + more), Counting()).are_kept(base)
         assert are_kept is (enough and size is not None)
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int16(), pa.string()])
 def test_keys_are_read_once_and_several_fragments_at_a_time(tmp_path: Path, kind: pa.DataType) -> None:
     base, executor = opened(tmp_path, kind), Counting()
-    places = BasePlaces(ByteCache(1 << 20), executor)
+    search = KeySearch(ByteCache(1 << 20), executor)
     first, second = base.fragments
-    places.read(base, [first])  # by whoever asks for it
+    search.read(base, [first])  # by whoever asks for it
     assert executor.tasks == 0
-    places.read(base, base.fragments)
-    places.read(base, base.fragments)
+    search.read(base, base.fragments)
+    search.read(base, base.fragments)
     assert executor.tasks == 2
     for file in (tmp_path / "t.lance" / "data").iterdir():
         file.unlink()
 
     def found(fragment: Any, *keys: int) -> list[int]:
-        offsets = places.in_fragment(base, fragment, pa.array(keys, pa.int64()).cast(kind))
+        offsets = search.in_fragment(base, fragment, pa.array(keys, pa.int64()).cast(kind))
         assert offsets.dtype == np.uint32
         return [int(one) for one in offsets]
 
@@ -98,9 +98,9 @@ def test_keys_are_read_once_and_several_fragments_at_a_time(tmp_path: Path, kind
 
 def test_one_that_is_missing_of_several_is_left_to_who_asks(tmp_path: Path) -> None:
     base, executor = opened(tmp_path, pa.int64()), Counting()
-    places = BasePlaces(ByteCache(1 << 20), executor)
-    places.in_fragment(base, base.fragments[0], pa.array([5]))
-    places.read(base, base.fragments)
+    search = KeySearch(ByteCache(1 << 20), executor)
+    search.in_fragment(base, base.fragments[0], pa.array([5]))
+    search.read(base, base.fragments)
     assert executor.tasks == 0
 
 
@@ -108,13 +108,13 @@ def test_one_that_is_missing_of_several_is_left_to_who_asks(tmp_path: Path) -> N
 def test_an_index_is_asked_for_few_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
 ) -> None:
-    monkeypatch.setattr(layer_places, "INDEX_PROBE_KEYS", 3)
+    monkeypatch.setattr(key_search, "INDEX_PROBE_KEYS", 3)
     base = opened(tmp_path, kind, indexed=True)
-    places = BasePlaces(ByteCache(1 << 20), Counting())
+    search = KeySearch(ByteCache(1 << 20), Counting())
     second = base.fragments[1].fragment_id << 32
 
     def found(*keys: int) -> list[int] | None:
-        addresses = places.by_index(base, pa.array(keys, pa.int64()).cast(kind))
+        addresses = search.by_index(base, pa.array(keys, pa.int64()).cast(kind))
         return None if addresses is None else sorted(addresses.tolist())
 
     assert found(9, 2, 100) == [2, second + 1, second + 2]
@@ -123,8 +123,8 @@ def test_an_index_is_asked_for_few_keys(
 
 
 def test_a_table_without_an_index_tells_nothing_by_it(tmp_path: Path) -> None:
-    places = BasePlaces(ByteCache(1 << 20), Counting())
-    assert places.by_index(opened(tmp_path, pa.int64()), pa.array([9])) is None
+    search = KeySearch(ByteCache(1 << 20), Counting())
+    assert search.by_index(opened(tmp_path, pa.int64()), pa.array([9])) is None
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int8(), pa.uint8(), pa.string(), pa.binary()])
