@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, measured, rows_without_columns
-from execnodes.rows.row_filter import RowFilter
+from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import CHUNK_ROWS, EVERYTHING_VISIBLE, RowMask, shown
 from execnodes.storage.source import ColumnCache, KeyLocator, LanceSource, MemTableSource, read_as
 from memwal.stored_fields import TOMBSTONE

@@ -19,12 +19,10 @@ from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
 from planner.predicates.predicate import TRUE, Predicate, conjunction, key_values
-from planner.predicates.pruning import Pruning, all_regions, prune_regions
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import Pruning, RegionAssignments, all_regions, prune_regions
 from planner.predicates.row_filter import key_predicate
-from planner.scans.lookup_plan import plan_lookup
 from planner.scans.run_tables import RunTables
-from planner.scans.scan_plan import Division, plan_scan
+from planner.scans.scan_plan import Division, plan_lookup, plan_scan
 from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
 from planner.tables.sources.generations import GenerationVanishedError

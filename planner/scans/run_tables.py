@@ -16,14 +16,12 @@ import pyarrow as pa
 from execnodes.rows.row_mask import FragmentMask, RowMask, showing
 from execnodes.storage.source import LanceSource
 from memwal.regions.manifest import FlushedGeneration
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.scans.settings import Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.key_column import physical_keys
-from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.sources.keys import KeyPlaces, physical_keys
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import SnapshotMasks, Visibility

@@ -17,10 +17,8 @@ from execnodes.search.source import SCORE
 from execnodes.storage.data_files import shared
 from execnodes.storage.source import LanceSource, read_as
 from execnodes.text.bm25 import K1, ColumnStatistics, Postings
-from execnodes.text.documents.column_documents import Cache
-from execnodes.text.documents.postings import NO_POSTINGS, TokenPostings
-from execnodes.text.documents.row_numbers import RowNumbers
-from execnodes.text.documents.term_dictionary import TermDictionary
+from execnodes.text.documents.column_documents import Cache, RowNumbers, TermDictionary
+from execnodes.text.documents.source_text import NO_POSTINGS, TokenPostings
 from execnodes.text.query.query import PhraseQuery, lance_query
 from execnodes.text.query.tokenizer import Tokenizer
 

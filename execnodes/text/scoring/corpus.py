@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from execnodes.search.concurrent_union import side_by_side
+from execnodes.search.candidates import side_by_side
 from execnodes.text.bm25 import ColumnStatistics
 from execnodes.text.documents.source_text import LiveText, SourceText
 from execnodes.text.query.clauses import Clause, FuzzyClause, TermsClause, analyze

@@ -35,7 +35,7 @@ from planner.predicates.predicate import TRUE, And, conjunction
 from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
 from planner.search.conditions.row_conditions import Condition, Policed, StoredCondition, shows_of
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 
 __all__ = ["Admission", "below_policy", "indexed_columns"]
 

@@ -36,7 +36,7 @@ from planner.search.sources.index_coverage import (
 )
 from planner.search.sources.same_rows import Layer, SameRows, same_rows
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ENTRY_OVERHEAD
+from planner.tables.sources.caches import ENTRY_OVERHEAD
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotRows, TableSnapshot
 from planner.tables.state.table import Table

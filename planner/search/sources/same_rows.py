@@ -13,7 +13,7 @@ from execnodes.storage.data_files import StoredFragment
 from execnodes.storage.source import LanceSource, read_as
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset, LayerKeys, vanished
-from planner.tables.sources.key_column import physical_keys
+from planner.tables.sources.keys import physical_keys
 from planner.tables.visibility.visibility import newest
 
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}

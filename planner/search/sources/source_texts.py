@@ -12,15 +12,13 @@ from execnodes import RowMask
 from execnodes.rows.row_mask import ShownRows
 from execnodes.search.source import IndexDescription, SearchSource
 from execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
-from execnodes.text.documents.column_documents import ColumnDocuments
-from execnodes.text.documents.postings import GrowingPostings, TokenPostings
-from execnodes.text.documents.row_numbers import RowNumbers
-from execnodes.text.documents.source_text import LiveText, SourceText
+from execnodes.text.documents.column_documents import ColumnDocuments, RowNumbers
+from execnodes.text.documents.source_text import GrowingPostings, LiveText, SourceText, TokenPostings
 from execnodes.text.documents.text_index import IndexedDocuments, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
 from planner.search.sources.index_coverage import IndexKind, described
 from planner.tables.sources.base_table import dataset_indexes
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 
 _QUANTIZED_BLOCK = 256
 _MOVED_ROWS = "FragmentReuse"

@@ -22,7 +22,7 @@ from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, fields_of_entry
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.key_column import KeyHistory, key_column
+from planner.tables.sources.keys import KeyHistory, key_column
 
 Find = Callable[[pa.Array], np.ndarray]
 

@@ -12,12 +12,12 @@ from memwal.errors import PreconditionError
 from memwal.regions.generation_numbers import check_not_restarted
 from memwal.regions.manifest import RegionManifest, list_regions
 from memwal.storage.files import manifest_directory, manifest_path, manifest_version
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import moment_text
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.caches import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
-from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.sources.keys import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import check_ids

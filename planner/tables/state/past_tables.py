@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from memwal.errors import NotFoundError, PreconditionError, brief
 from planner.sql.as_of import AsOf, microseconds, moment_text
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.caches import DecodedColumns
 from planner.tables.state.past_table import PastTable
 from planner.tables.state.table import Table
 

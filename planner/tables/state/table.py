@@ -32,11 +32,11 @@ from memwal.regions.region_snapshots import read_region_snapshots
 from memwal.regions.wal import WalEntry, wal_entry_path
 from memwal.storage.files import Storage
 from memwal.writing import OwnTail, TableWriter, WriteOptions
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
-from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.sources.keys import KeyPlaces
 from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, SnapshotDescription, TableSnapshot

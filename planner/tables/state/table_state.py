@@ -27,7 +27,7 @@ from memwal.regions.manifest import RegionManifest
 from memwal.regions.region_ids import doubles, is_retired, known_values, may_be_identity, two_ids
 from memwal.regions.region_snapshots import RegionSnapshot
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.sources.snapshot import Consistency, TableSnapshot

@@ -20,10 +20,9 @@ from execnodes.rows.row_mask import by_fragment
 from execnodes.storage.data_files import Columns, Place, StoredFragment
 from memwal.errors import InvalidInputError
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ENTRY_OVERHEAD, ByteCache
+from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.key_column import physical_keys
-from planner.tables.sources.key_locator import FragmentKeys, FragmentKeysName
+from planner.tables.sources.keys import FragmentKeys, FragmentKeysName, physical_keys
 from planner.tables.sources.log_tail import TailRows
 from planner.tables.state.log_reader import FlushedGenerationName, FlushedRows
 

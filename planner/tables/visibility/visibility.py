@@ -33,9 +33,9 @@ import pyarrow.compute as pc
 from execnodes.rows.row_mask import FragmentMask, RowMask, by_fragment, showing
 from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFragment
 from planner.tables.sources.base_table import BaseTable, BaseVersion
-from planner.tables.sources.byte_cache import ENTRY_OVERHEAD, ByteCache
+from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.key_column import physical_keys
+from planner.tables.sources.keys import physical_keys
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility.key_search import KeyProbe, KeySearch
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.search.rows.taken_rows import MAX_BYTES, kept_columns, taken_rows
 from execnodes.search.source import SearchSource
+from execnodes.search.taken_rows import MAX_BYTES, kept_columns, taken_rows
 from execnodes.storage.source import LanceSource, StoredColumn
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 
 SCHEMA = pa.schema(
     [

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from execnodes import ExecNode
-from execnodes.search.operators.knn import KnnExec
+from execnodes.search.knn import KnnExec
 from memwal.writing import WriteOptions
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.bridge.run_control import RunControl

@@ -17,9 +17,8 @@ from execnodes.search.source import SCORE, SOURCE, IndexDescription, SearchSourc
 from execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
 from execnodes.text.query.query import TextQuery, lance_query
 from memwal.stored_fields import TOMBSTONE
-from planner.search.plans.plan_search import plan_text
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.search.plan_search import plan_text
+from planner.tables.sources.caches import ByteCache, DecodedColumns
 
 Document = str | None
 Rows = Mapping[int, tuple[Document, ...]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 
 
 def kept(cache: ByteCache, *keys: str) -> list[str]:

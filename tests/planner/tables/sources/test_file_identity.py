@@ -16,7 +16,7 @@ from memwal.errors import CorruptDataError
 from memwal.storage.files import Storage
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
-from planner.tables.sources.key_locator import LOOKUPS_BEFORE
+from planner.tables.sources.keys import LOOKUPS_BEFORE
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table_state import NewestBase
 from tests.support.hand_made import PART, append, base_at, fragment, make_table, rows_in

@@ -16,14 +16,8 @@ from execnodes import KeySet
 from memwal.storage.files import Storage
 from planner.engine import QueryEngine
 from planner.tables.sources.base_table import BaseTable, open_base_table
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.key_locator import (
-    LARGEST_SHARE,
-    LOOKUPS_BEFORE,
-    FragmentKeys,
-    KeyPlaces,
-    KeyRanges,
-)
+from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.keys import LARGEST_SHARE, LOOKUPS_BEFORE, FragmentKeys, KeyPlaces, KeyRanges
 from planner.tables.state.catalog import Catalog
 from tests.support.tables import key_field
 

@@ -12,7 +12,7 @@ import pytest
 
 from memwal.storage.files import Storage
 from planner.tables.sources.base_table import BaseTable, open_base_table
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.visibility import key_search
 from planner.tables.visibility.key_search import (
     INTEGER_BYTES,

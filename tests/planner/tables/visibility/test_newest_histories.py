@@ -13,7 +13,7 @@ import pytest
 from memwal.errors import CorruptDataError
 from memwal.writing import Changes
 from planner.engine import QueryEngine
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationVanishedError, open_generation
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.visibility import key_search, visibility

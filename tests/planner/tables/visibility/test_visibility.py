@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from execnodes import LanceSource, StoredColumn
 from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, by_fragment, fragment_mask, showing
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.key_column import key_column
+from planner.tables.sources.keys import key_column
 from planner.tables.visibility.key_search import KeyProbe
 from planner.tables.visibility.visibility import newest_of_layers
 

@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from execnodes.node import ExecNode, TaskContext
 from execnodes.rows.keys import Key, KeySet, key_rows
-from execnodes.search.concurrent_union import helpers_for, side_by_side
-from execnodes.search.operators.knn import KnnExec, candidates
-from execnodes.search.request import Staleness
-from execnodes.search.rows.taken_rows import taken_rows
-from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
-from execnodes.search.vectors.nearest import Found
+from execnodes.search.candidates import helpers_for, side_by_side
+from execnodes.search.distances import Found
+from execnodes.search.knn import KnnExec, candidates
+from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness
+from execnodes.search.taken_rows import taken_rows
 from execnodes.storage.source import LanceSource
 from memwal.stored_fields import TOMBSTONE
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, rows_without_columns
-from execnodes.rows.row_filter import RowFilter
-from execnodes.search.concurrent_union import helpers_for, side_by_side
-from execnodes.search.rows.taken_rows import taken_rows
-from execnodes.search.rows.vector_blocks import Keep
+from execnodes.rows.lance_filter import RowFilter
+from execnodes.search.candidates import helpers_for, side_by_side
 from execnodes.search.source import SOURCE, SearchSource
+from execnodes.search.taken_rows import taken_rows
+from execnodes.search.vector_blocks import Keep
 from execnodes.storage.source import LanceSource
 
 TAKEN_ROWS = 16_384

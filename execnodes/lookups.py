@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from execnodes.node import ExecNode, TaskContext
 from execnodes.rows.keys import Key, KeySet, key_rows
-from execnodes.rows.row_filter import RowFilter
+from execnodes.rows.lance_filter import RowFilter
 from memwal.bloom import KeyFilter
 from memwal.stored_fields import TOMBSTONE
 

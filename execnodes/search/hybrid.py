@@ -11,10 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext
-from execnodes.search.concurrent_union import side_by_side
-from execnodes.search.operators.sort import gathered
-from execnodes.search.request import Fusion, HybridRequest
-from execnodes.search.source import DISTANCE, HYBRID_CANDIDATES, QUERY_INDEX, SCORE, SOURCE
+from execnodes.search.candidates import gathered, side_by_side
+from execnodes.search.source import (
+    DISTANCE,
+    HYBRID_CANDIDATES,
+    QUERY_INDEX,
+    SCORE,
+    SOURCE,
+    Fusion,
+    HybridRequest,
+)
 
 _SAME = float(np.finfo(np.float32).eps)
 """Numbers no further apart than this (numbers above 1: in proportion) are equal but for rounding."""

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
-from execnodes.search.rows.vector_blocks import Keep
 from execnodes.search.source import SearchSource
+from execnodes.search.vector_blocks import Keep
 from execnodes.storage.source import LanceSource, read_as
 from memwal.errors import CorruptDataError
 from memwal.stored_fields import TOMBSTONE

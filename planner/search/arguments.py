@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from execnodes.search.request import MAX_K, MAX_ROWS, Staleness, VectorRequest
+from execnodes.search.source import MAX_K, MAX_ROWS, Staleness, VectorRequest
 from execnodes.text.query.query import TextQuery
 from execnodes.text.query.syntax import TEXT_OPTIONS, parse_text_query
 from memwal.errors import InvalidInputError, NotFoundError
