@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +18,11 @@ from planner.access.policy_conditions import Conditions, PolicedRows, divided
 from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
-from planner.predicates.predicate import TRUE, Predicate, conjunction, key_values
+from planner.predicates.predicate import TRUE, Predicate, conjunction
 from planner.predicates.pruning import Pruning, RegionAssignments, all_regions, prune_regions
 from planner.predicates.row_filter import key_predicate
-from planner.scans.run_tables import RunTables
+from planner.predicates.value_sets import key_values
+from planner.scans.run_tables import KEPT, RunTables
 from planner.scans.scan_plan import Division, plan_lookup, plan_scan
 from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
@@ -64,8 +65,8 @@ class QueryRun:
 
     def __init__(self, options: ReadOptions, visibility: Visibility, control: RunControl) -> None:
         self.options = options
-        self._tables = RunTables(options.shortcuts, visibility)
-        self.visibility = self._tables.visibility
+        self._tables = None if options.shortcuts >= KEPT else RunTables(options.shortcuts, visibility)
+        self.visibility = visibility if self._tables is None else self._tables.visibility
         self.control = control
         self.failure: LanceGatewayError | None = None
         """The first error of ours; on its way through DataFusion it becomes mere text."""
@@ -111,7 +112,7 @@ class QueryRun:
 
     def table(self, shared: Table) -> Table:
         """A table of the catalog as this run reads it; see `planner.scans.run_tables`."""
-        return self._tables.table(shared)
+        return shared if self._tables is None else self._tables.table(shared)
 
     def snapshot(self, table: Table) -> TableSnapshot:
         """The snapshot that all scans of a table share; covers the regions that any of them needs."""
@@ -272,7 +273,8 @@ class TableScan:
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
             batches = control.undisturbed(lambda: coalesced(self.tree.execute(partition, context)))
-            while (batch := control.undisturbed(lambda: next(batches, None))) is not None:
+            fetch = partial(next, batches, None)
+            while (batch := control.undisturbed(fetch)) is not None:
                 yield batch
         except LanceGatewayError as error:
             failure = self._told(error)

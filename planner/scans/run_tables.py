@@ -133,13 +133,15 @@ class TableAnew(Table):
         self._shared.own_tail(region_id)
 
 
-_KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})
+KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})
+"""Shortcuts of a run that reads the tables of the catalog themselves."""
+
 _RUN_BYTES = 256 << 20
 """What one run may keep for itself."""
 
 
 class RunTables:
-    """What one run reads from.
+    """What a run reads from that may not take all that is `KEPT`.
 
     Attributes:
         visibility: where masks come from.
@@ -152,16 +154,12 @@ class RunTables:
     def __init__(self, shortcuts: Shortcuts, shared: Visibility) -> None:
         self.visibility = shared
         self._shortcuts = shortcuts
-        self._tables: dict[Table, Table] | None = None
-        if not shortcuts >= _KEPT:
-            self._tables = {}
-            if not shortcuts.issuperset((Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS)):
-                self.visibility = StoredVisibility(shared.executor)
+        self._tables: dict[Table, Table] = {}
+        if not shortcuts.issuperset((Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS)):
+            self.visibility = StoredVisibility(shared.executor)
 
     def table(self, shared: Table) -> Table:
         """A table of the catalog as the run reads it; the same object for all scans of the run."""
-        if self._tables is None:
-            return shared
         found = self._tables.get(shared)
         if found is None:
             found = self._tables[shared] = RunTable(shared, self._shortcuts, self.visibility.executor)
