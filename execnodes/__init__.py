@@ -20,12 +20,20 @@ have catalogues of their own.
 """
 
 from execnodes.lookups import BloomFilterGuardExec, CoalesceFirstExec, TakeLastExec
-from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext, UnionExec
+from execnodes.node import (
+    DeduplicateExec,
+    ExecNode,
+    Metrics,
+    MetricsSet,
+    ScanExec,
+    SecurityBarrierExec,
+    TaskContext,
+    UnionExec,
+)
 from execnodes.rows.keys import KeySet
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import RowMask
-from execnodes.scans.scan_nodes import LanceScanExec, MemTableScanExec, RowRange, ScanExec
-from execnodes.scans.shown_rows import DeduplicateExec, SecurityBarrierExec
+from execnodes.scans import LanceScanExec, MemTableScanExec, RowRange
 from execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
 
 __all__ = [

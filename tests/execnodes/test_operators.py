@@ -147,7 +147,7 @@ class TestLanceScan:
     def test_a_scan_that_finds_nothing_can_be_stopped_on_its_way(
         self, source: LanceSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("execnodes.scans.scan_nodes.RUN_ROWS", 1)
+        monkeypatch.setattr("execnodes.scans.RUN_ROWS", 1)
         looks = iter(range(100))
 
         def check() -> None:
