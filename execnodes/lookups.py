@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.node import ExecNode, TaskContext
+from execnodes.node import ExecNode, TaskContext, UnaryExec
 from execnodes.rows.keys import Key, KeySet, key_rows
 from execnodes.rows.lance_filter import RowFilter
 from memwal.bloom import KeyFilter
@@ -18,7 +18,7 @@ _NOTHING: Iterator[pa.RecordBatch] = iter(())
 
 
 @dataclass(frozen=True, eq=False)
-class BloomFilterGuardExec(ExecNode):
+class BloomFilterGuardExec(UnaryExec):
     """Its input, unless none of the wanted keys can be there; asked before any I/O.
 
     Args:
@@ -28,15 +28,6 @@ class BloomFilterGuardExec(ExecNode):
 
     input: ExecNode
     key_filter: KeyFilter
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The input's schema."""
-        return self.input.schema
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The input."""
-        return (self.input,)
 
     def describe(self) -> str:
         """The filter."""
@@ -63,7 +54,7 @@ class BloomFilterGuardExec(ExecNode):
 
 
 @dataclass(frozen=True, eq=False)
-class TakeLastExec(ExecNode):
+class TakeLastExec(UnaryExec):
     """Of several rows of one key, the one at the highest row address; tombstones count as rows.
 
     Meant for lookups, whose input is a handful of rows.
@@ -82,15 +73,6 @@ class TakeLastExec(ExecNode):
             names = self.input.schema.names
             msg = f"TakeLastExec needs its key columns {self.key_columns} in its input {names}"
             raise ValueError(msg)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The input's schema."""
-        return self.input.schema
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The input."""
-        return (self.input,)
 
     def describe(self) -> str:
         """The key."""

@@ -11,15 +11,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
+from execnodes.rows.keys import KeySet
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
-
-if TYPE_CHECKING:
-    from execnodes.rows.keys import KeySet
 
 ROW_ADDRESS = "_rowaddr"
 """Lance's row address, uint64: fragment id in the upper 32 bits, offset within the fragment in the lower."""
@@ -109,9 +107,9 @@ class ExecNode(ABC):
     def schema(self) -> pa.Schema:
         """Schema of the batches, known without executing."""
 
-    @abstractmethod
     def children(self) -> tuple[ExecNode, ...]:
-        """The inputs, in the order in which they are read."""
+        """The inputs, in the order in which they are read; a leaf has none."""
+        return ()
 
     @abstractmethod
     def describe(self) -> str:
@@ -125,6 +123,21 @@ class ExecNode(ABC):
         """Lazily produce the batches of one partition, measured where the context asks for metrics."""
         produced = self.batches(partition, context)
         return produced if context.metrics is None else measured(self, produced, context.metrics)
+
+
+class UnaryExec(ExecNode):
+    """An operator with one input, whose schema it keeps unless it says otherwise."""
+
+    input: ExecNode
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The input's schema."""
+        return self.input.schema
+
+    def children(self) -> tuple[ExecNode, ...]:
+        """The input."""
+        return (self.input,)
 
 
 def measured(
@@ -234,10 +247,6 @@ class ScanExec(ExecNode):
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Rows that the mask shows and the filter passes."""
 
-    def children(self) -> tuple[ExecNode, ...]:
-        """None: a leaf."""
-        return ()
-
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """All rows that the filter passes."""
         return self.rows(EVERYTHING_VISIBLE, partition, context)
@@ -256,7 +265,7 @@ class RowPolicy(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SecurityBarrierExec(ExecNode):
+class SecurityBarrierExec(UnaryExec):
     """Applies a policy to its input, then the part of a statement's filter that may see its outcome only.
 
     Args:
@@ -276,10 +285,6 @@ class SecurityBarrierExec(ExecNode):
         """The visible columns that are asked for."""
         return self.output
 
-    def children(self) -> tuple[ExecNode, ...]:
-        """The rows as they are stored."""
-        return (self.input,)
-
     def describe(self) -> str:
         """That a policy applies, and nothing of what it says."""
         return f"SecurityBarrierExec: columns=[{', '.join(self.output.names)}]"
@@ -295,7 +300,7 @@ class SecurityBarrierExec(ExecNode):
 
 
 @dataclass(frozen=True, eq=False)
-class DeduplicateExec(ExecNode):
+class DeduplicateExec(UnaryExec):
     """Rows of a union of sources that no newer source supersedes and that are no tombstones.
 
     What is newest was decided once per immutable pair of sources, by key; here a row's address is all it
@@ -318,15 +323,6 @@ class DeduplicateExec(ExecNode):
             if not isinstance(node, ScanExec):
                 msg = f"DeduplicateExec masks the rows of scans, and this is none: {node.describe()}"
                 raise TypeError(msg)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The input's schema."""
-        return self.input.schema
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The union."""
-        return (self.input,)
 
     def describe(self) -> str:
         """How many rows the masks hide."""

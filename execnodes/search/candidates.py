@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnionExec
+from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, UnionExec
 from execnodes.search.source import QUERY_INDEX, SOURCE, SearchSource
 from execnodes.storage.source import LanceSource
 from memwal.errors import InvalidInputError
@@ -170,10 +170,6 @@ class EmptyExec(ExecNode):
         """As given."""
         return self.columns
 
-    def children(self) -> tuple[ExecNode, ...]:
-        """None: a leaf."""
-        return ()
-
     def describe(self) -> str:
         """Nothing more than its name."""
         return "EmptyExec"
@@ -192,7 +188,7 @@ def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
 
 
 @dataclass(frozen=True, eq=False)
-class SortExec(ExecNode):
+class SortExec(UnaryExec):
     """Candidates query by query, best first; equal ones by source, then by row address.
 
     Args:
@@ -209,15 +205,6 @@ class SortExec(ExecNode):
         if self.column not in self.input.schema.names:
             msg = f"candidates can't be sorted by {self.column!r}; they have {self.input.schema.names}"
             raise ValueError(msg)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The input's schema."""
-        return self.input.schema
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The input."""
-        return (self.input,)
 
     def describe(self) -> str:
         """Column and direction."""
@@ -237,7 +224,7 @@ class SortExec(ExecNode):
 
 
 @dataclass(frozen=True, eq=False)
-class LimitExec(ExecNode):
+class LimitExec(UnaryExec):
     """At most k candidates for every query.
 
     Args:
@@ -251,15 +238,6 @@ class LimitExec(ExecNode):
     def __post_init__(self) -> None:
         if self.k < 1:
             raise ValueError(f"k={self.k} is no number of rows to keep: give 1 or more")
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The input's schema."""
-        return self.input.schema
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The input."""
-        return (self.input,)
 
     def describe(self) -> str:
         """How many."""

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ExecNode, TaskContext
+from execnodes.node import ExecNode, TaskContext, UnaryExec
 from execnodes.rows.keys import Key, KeySet, key_rows
 from execnodes.search.candidates import helpers_for, side_by_side
 from execnodes.search.distances import Found
@@ -39,7 +39,7 @@ class NewerRows(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class FilterStaleExec(ExecNode):
+class FilterStaleExec(UnaryExec):
     """Candidates that are the newest of their key, in one of three ways.
 
     Exact: the sources were told which of their rows are live, so that all of their candidates are. Bloom:
@@ -68,10 +68,6 @@ class FilterStaleExec(ExecNode):
     def schema(self) -> pa.Schema:
         """`VECTOR_CANDIDATES`."""
         return VECTOR_CANDIDATES
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The input."""
-        return (self.input,)
 
     def describe(self) -> str:
         """The way, and what it goes by."""

@@ -128,10 +128,6 @@ class KnnExec(ExecNode):
         """Rows wanted for each query."""
         return self.request.k if self.k is None else self.k
 
-    def children(self) -> tuple[ExecNode, ...]:
-        """None: a leaf."""
-        return ()
-
     def describe(self) -> str:
         """Source, how it is searched, and what is kept out."""
         parts = [self.source.label]

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, rows_without_columns
+from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, rows_without_columns
 from execnodes.rows.lance_filter import RowFilter
 from execnodes.search.candidates import helpers_for, side_by_side
 from execnodes.search.source import SOURCE, SearchSource
@@ -22,7 +22,7 @@ TAKEN_ROWS = 16_384
 
 
 @dataclass(frozen=True, eq=False)
-class TakeRowsExec(ExecNode):
+class TakeRowsExec(UnaryExec):
     """The candidates' rows, in the order of the candidates: nobody else's columns are ever read.
 
     Args:
@@ -48,10 +48,6 @@ class TakeRowsExec(ExecNode):
     def schema(self) -> pa.Schema:
         """What it produces."""
         return self.output
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The input."""
-        return (self.input,)
 
     def describe(self) -> str:
         """Columns, and the filter."""

@@ -170,10 +170,6 @@ class FtsExec(ExecNode):
         """Where candidates are found."""
         return self.text.source
 
-    def children(self) -> tuple[ExecNode, ...]:
-        """None: a leaf."""
-        return ()
-
     def describe(self) -> str:
         """Source, how it is searched, and what is kept out."""
         source = self.source

@@ -9,7 +9,7 @@ from functools import singledispatch
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, MetricsSet, TaskContext, UnionExec
+from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext, UnaryExec, UnionExec
 from execnodes.search.source import TEXT_CANDIDATES
 from execnodes.text.documents.source_text import JoinedText, SelectedText
 from execnodes.text.fts import FEW_DOCUMENTS, FtsExec
@@ -123,7 +123,7 @@ class BestDocuments:
 
 
 @dataclass(frozen=True, eq=False)
-class GlobalBM25Exec(ExecNode):
+class GlobalBM25Exec(UnaryExec):
     """The k best documents by BM25, whose statistics are over the live rows of all sources.
 
     Candidates are drawn from one source after another, in rounds, until none that is left there can be among
@@ -143,10 +143,6 @@ class GlobalBM25Exec(ExecNode):
     def schema(self) -> pa.Schema:
         """`TEXT_CANDIDATES`."""
         return TEXT_CANDIDATES
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The union."""
-        return (self.input,)
 
     @property
     def searches(self) -> tuple[FtsExec, ...]:
