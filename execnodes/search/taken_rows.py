@@ -25,7 +25,7 @@ from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.search.source import SearchSource
 from execnodes.search.vector_blocks import Keep
-from execnodes.storage.source import LanceSource, read_as
+from execnodes.storage.source import LanceSource, read_as, whole
 from memwal.errors import CorruptDataError
 from memwal.stored_fields import TOMBSTONE
 
@@ -205,7 +205,7 @@ def taken_rows(
     rows = source.rows
     if not isinstance(rows, LanceSource):
         table = rows.rows.select([field.name for field in fields]).take(pa.array(addresses))
-        return [_whole(column) for column in table.columns]
+        return [whole(column) for column in table.columns]
     kept = kept_columns(source, addresses, fields, keep)
     if kept is not None:
         return kept
@@ -223,7 +223,3 @@ def taken_rows(
     (batch,) = taken.combine_chunks().to_batches()
     places = pa.array(repeated)
     return [column.take(places) for column in read_as(batch, fields, rows.stored)]
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

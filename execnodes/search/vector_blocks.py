@@ -17,7 +17,7 @@ import pyarrow as pa
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
 from execnodes.search.source import SearchSource
-from execnodes.storage.source import LanceSource, MemTableSource, read_as
+from execnodes.storage.source import LanceSource, MemTableSource, read_as, whole
 
 
 def physical_rows(source: SearchSource) -> int:
@@ -160,8 +160,8 @@ def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[Vec
             yield from _of_memory(vectors)
             return
         of_memory = _MemoryVectors(source.identity, column)
-        whole = partial(_of_memory, pa.chunked_array([_whole(vectors)]))
-        yield from keep.compute(of_memory, partial(_all, whole), _size)
+        every = partial(_of_memory, pa.chunked_array([whole(vectors)]))
+        yield from keep.compute(of_memory, partial(_all, every), _size)
         return
     if column not in rows.stored:
         return
@@ -177,10 +177,6 @@ def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[Vec
 
 def _row_bytes(kind: pa.DataType) -> int:
     return int(kind.list_size * kind.value_type.bit_width) // 8
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def scanned_blocks(rows: LanceSource, column: str, fragment_id: int) -> Iterator[VectorBlock]:

@@ -57,6 +57,11 @@ def read_as(
     return arrays
 
 
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array, which is copied only where it has several chunks."""
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
 @dataclass(frozen=True, eq=False)
 class LanceSource:
     """A Lance dataset at one version: the base table (generation 0) or a flushed generation.

@@ -181,10 +181,10 @@ class GlobalBM25Exec(UnaryExec):
     def _batch(self, best: BestDocuments) -> pa.RecordBatch:
         sources, rows, scores = best.result()
         addresses = np.empty(len(rows), dtype=np.uint64)
-        numbers = {node.source.number: node.text.numbers for node in self.searches}
+        texts = {node.text.source.number: node.text for node in self.searches}
         for source in np.unique(sources).tolist():
             of_source = sources == source
-            addresses[of_source] = numbers[source].addresses(rows[of_source])
+            addresses[of_source] = texts[source].numbers.addresses(rows[of_source])
         query = np.zeros(len(rows), dtype=np.int32)
         arrays = [pa.array(one) for one in (query, sources, addresses, scores)]
         return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
@@ -215,7 +215,7 @@ class GlobalBM25Exec(UnaryExec):
         context.count(self, "rounds")
         context.count(self, "candidates", len(found.documents))
         places = np.searchsorted(index.starts, found.documents, side="right") - 1
-        sources = np.array([node.source.number for node in nodes])
+        sources = np.array([node.text.source.number for node in nodes])
         best.add(sources[places], found.documents - index.starts[places], found.scores)
         if context.metrics is not None:
             for node, count in zip(nodes, np.bincount(places, minlength=len(nodes)).tolist(), strict=True):

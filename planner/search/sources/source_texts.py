@@ -11,10 +11,11 @@ import numpy as np
 from execnodes import RowMask
 from execnodes.rows.row_mask import ShownRows
 from execnodes.search.source import IndexDescription, SearchSource
+from execnodes.storage.data_files import shared
 from execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
 from execnodes.text.documents.column_documents import ColumnDocuments, RowNumbers
 from execnodes.text.documents.source_text import GrowingPostings, LiveText, SourceText, TokenPostings
-from execnodes.text.documents.text_index import IndexedDocuments, read_documents
+from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
 from planner.search.sources.index_coverage import IndexKind, described
 from planner.tables.sources.base_table import dataset_indexes
@@ -65,27 +66,6 @@ class _LastTailText:
 
     stem: Hashable
     made_by: tuple[_Made, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexedName:
-    """Names `IndexedDocuments`.
-
-    Equal for the same rows, covered by the index of the same name, which is read in the same way.
-
-    Attributes:
-        source: see `SearchSource.identity`.
-        column: of the table.
-        index: name.
-        tokenizer: of the index.
-        quantizes: whether it scores with rounded lengths.
-    """
-
-    source: Hashable
-    column: str
-    index: str
-    tokenizer: Tokenizer
-    quantizes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +168,15 @@ class SourceTexts:
         index = self._own_index(source, column)
         if index is None or not self._answers_like_base(column, index):
             return self._tokenized(source, column, numbers)
-        tokenizer, quantizes = self.tokenizers[column], column in self.quantized
+        quantizes = column in self.quantized
+        name = shared(IndexName, source.identity, column, index.name, self.tokenizers[column], quantizes)
 
         def indexed() -> IndexedDocuments:
             rows = source.rows
             assert isinstance(rows, LanceSource)  # noqa: S101 (it has an index)
-            return IndexedDocuments(
-                rows, column, index.name, quantizes, tokenizer, numbers, source.identity, self.cache
-            )
+            return IndexedDocuments(rows, name, numbers, self.cache)
 
-        key = _IndexedName(source.identity, column, index.name, tokenizer, quantizes)
-        return self.cache.compute(key, indexed, lambda found: found.nbytes)
+        return self.cache.compute(name, indexed, lambda found: found.nbytes)
 
     def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]
