@@ -132,17 +132,17 @@ HYBRID_CANDIDATES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class IndexDescription:
-    """A vector or inverted index that covers all rows of a source.
+    """An index of a dataset.
 
     Attributes:
-        name: of the index in the source's dataset.
-        type: as Lance calls it, such as IVF_PQ or INVERTED.
+        name: of the index.
+        type: as Lance calls it, such as BTree, Inverted or IVF_PQ.
         details: its options, as `describe_indices` tells them.
     """
 
     name: str
     type: str
-    details: Mapping[str, object] = field(default_factory=dict)
+    details: Mapping[str, object]
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,14 +41,13 @@ from planner.search.sources.index_coverage import (
     Coverage,
     IndexKind,
     coverage,
-    described,
     index_metric,
     text_index,
 )
 from planner.search.sources.newer_rows import StaleRows, stale_rows, with_own_newest
 from planner.search.sources.search_sources import search_sources
 from planner.search.sources.source_texts import SourceTexts
-from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.table import Table
@@ -183,7 +182,7 @@ def bits_per_dimension(index: IndexDescription, dimension: int) -> float:
     return bits * parts / dimension
 
 
-def text_indexes(base: BaseTable, query: TextQuery, shown: Container[str]) -> dict[str, IndexDescription]:
+def text_indexes(base: BaseTable, query: TextQuery, shown: Container[str]) -> dict[str, DatasetIndex]:
     """The base table's text index on each column of a query: by its tokenizer all rows are searched.
 
     Args:
@@ -196,7 +195,7 @@ def text_indexes(base: BaseTable, query: TextQuery, shown: Container[str]) -> di
         UnsupportedError: a column's index tokenizes in a way that can't be repeated.
         PreconditionError: an index that can't answer the query's phrases.
     """
-    found = {column: described(text_index(base, column, shown)) for column in query.columns}
+    found = {column: text_index(base, column, shown) for column in query.columns}
     tokenizers = {column: Tokenizer.of(index.details) for column, index in found.items()}
     for phrase in analyze(query, tokenizers).phrases:
         if not found[phrase.column].details.get("with_position"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
-from execnodes.search.source import IndexDescription, SearchSource
+from execnodes.search.source import SearchSource
 from execnodes.storage.data_files import Columns, Deletions, FragmentFiles, Place, shared
 from execnodes.storage.source import LanceSource
 from planner.search.sources.catch_up import CatchUp, MovedRows
@@ -22,7 +22,6 @@ from planner.search.sources.index_coverage import (
     IndexKind,
     asked_by_index,
     coverage,
-    described,
     own_index,
 )
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
@@ -185,7 +184,7 @@ def _of_base(
                 identity,
                 moved.live,
                 fragments,
-                None if index is None else described(index),
+                index,
                 fragment_identities=of_fragments,
             )
 
@@ -228,7 +227,7 @@ def _of_generation(
         _GenerationRows(generation.place, base.columns),
         live,
         tuple(sorted(generation.fragment_rows)),
-        _own_index(base, generation, covered) if by_index else None,
+        own_index(base, generation, covered) if by_index else None,
         generation.region_id,
     )
 
@@ -238,11 +237,6 @@ def _of_tail(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchS
     return SearchSource(
         number, tail.source, _FirstEntries(stem, tail.entries), live, region_id=tail.region_id, stem=stem
     )
-
-
-def _own_index(base: BaseTable, generation: GenerationDataset, covered: Coverage) -> IndexDescription | None:
-    index = own_index(base, generation, covered)
-    return None if index is None else described(index)
 
 
 def _base_identity(

@@ -17,7 +17,7 @@ from execnodes.text.documents.column_documents import ColumnDocuments, RowNumber
 from execnodes.text.documents.source_text import GrowingPostings, LiveText, SourceText, TokenPostings
 from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
-from planner.search.sources.index_coverage import IndexKind, described
+from planner.search.sources.index_coverage import IndexKind
 from planner.tables.sources.base_table import dataset_indexes
 from planner.tables.sources.caches import ByteCache
 
@@ -217,7 +217,7 @@ class SourceTexts:
             and IndexKind.TEXT.serves(index)
             and index.fragments.issuperset(source.fragments)
         ]
-        return described(found[0]) if found else None
+        return found[0] if found else None
 
     def _answers_like_base(self, column: str, index: IndexDescription) -> bool:
         """Whether the terms of an index are those of the base table's, and its scores tell frequencies."""
