@@ -251,11 +251,6 @@ class ScanExec(ExecNode):
         """All rows that the filter passes."""
         return self.rows(EVERYTHING_VISIBLE, partition, context)
 
-    def visible(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """As `execute`, for the rows that the mask shows."""
-        produced = self.rows(mask, partition, context)
-        return produced if context.metrics is None else measured(self, produced, context.metrics)
-
 
 class RowPolicy(Protocol):
     """What of some rows a principal may see."""
@@ -332,8 +327,11 @@ class DeduplicateExec(UnaryExec):
         """The visible rows of one source after another."""
         for scan, mask in zip(self.input.inputs, self.masks, strict=True):
             assert isinstance(scan, ScanExec)  # noqa: S101 (the constructor has seen to it)
-            for batch in scan.visible(mask, partition, context):
-                if context.metrics is not None:
-                    # Drained here, one mask each; what passes through is the union's output all the same.
-                    context.metrics.add(self.input, rows=batch.num_rows, batches=1)
+            shown = scan.rows(mask, partition, context)
+            if context.metrics is None:
+                yield from shown
+                continue
+            for batch in measured(scan, shown, context.metrics):
+                # Drained here, one mask each; what passes through is the union's output all the same.
+                context.metrics.add(self.input, rows=batch.num_rows, batches=1)
                 yield batch
