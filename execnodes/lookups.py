@@ -132,9 +132,9 @@ class CoalesceFirstExec(ExecNode):
 
     def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Newest first; only partition 0 has rows."""
-        if partition != 0 or not len(self.keys):
-            return
         wanted = self.keys
+        if partition != 0 or not wanted.table.num_rows:
+            return
         looking = replace(context, keys=wanted)
         for node in self.inputs:
             found: set[Key] = set()
@@ -145,7 +145,7 @@ class CoalesceFirstExec(ExecNode):
                     yield live
             if not found:
                 continue
-            if len(found) == len(wanted):
+            if len(found) == wanted.table.num_rows:
                 return
             wanted = wanted.without(found)
             looking = replace(context, keys=wanted)

@@ -221,11 +221,8 @@ def prune_regions(
         regions: The regions, of whichever specs.
         fields: Lance field id -> current column, by which specs name their source columns.
     """
-    text = _shortened(describe(predicate))
     judges = {
-        spec.spec_id: _SpecJudge(spec, predicate, text, fields)
-        for spec in specs
-        if spec.spec_id in regions.by_spec
+        spec.spec_id: _SpecJudge(spec, predicate, fields) for spec in specs if spec.spec_id in regions.by_spec
     }
     kept: set[int] = set()
     for spec_id, positions in regions.by_spec.items():
@@ -249,11 +246,9 @@ def _shortened(text: str) -> str:  # pragma: no mutate block, what is shown deci
 class _SpecJudge:
     """Judges regions of one spec: admissible values are computed once, and looked up among recorded ones."""
 
-    def __init__(
-        self, spec: RegionSpec, predicate: Predicate, text: str, columns: Mapping[int, pa.Field]
-    ) -> None:
+    def __init__(self, spec: RegionSpec, predicate: Predicate, columns: Mapping[int, pa.Field]) -> None:
         self.spec = spec
-        self._text = text
+        self._predicate = predicate
         self._fields = [SpecField(one, columns) for one in spec.fields]
         boxes = boxes_of(predicate, frozenset(name for one in self._fields for name in one.columns))
         self._is_possible = bool(boxes)
@@ -263,6 +258,10 @@ class _SpecJudge:
         by_field = [one.admissible(boxes) for one in self._fields]
         for at in range(len(boxes)):
             self._add({i: one for i, known in enumerate(by_field) if (one := known[at]) is not None})
+
+    @cached_property
+    def _text(self) -> str:
+        return _shortened(describe(self._predicate))
 
     def _add(self, alternative: dict[int, FieldSet]) -> None:
         lists = [one.keys for one in alternative.values() if one.keys is not None]

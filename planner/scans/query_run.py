@@ -322,7 +322,9 @@ class TableScan:
         row_filter = self.conditions.below
         self._check_columns(base, columns)
         division = self.run.division
-        keys = self._keys or self._keys_of_predicate(base)
+        keys = self._keys
+        if keys is None or not keys.table.num_rows:
+            keys = self._keys_of_predicate(base)
         if keys is not None and division is None:
             # Whatever may supersede a row is asked for its key, too.
             return plan_lookup(

@@ -51,7 +51,10 @@ class RegionLog:
 
     def fits(self, manifest: RegionManifest) -> bool:
         """Whether the log leaves out exactly what the manifest calls flushed."""
-        return manifest.replay_start == self._replay_start
+        return (
+            manifest.replay_after_wal_entry_position == self.after
+            and manifest.current_generation == self.floor
+        )
 
     def is_behind(self, manifest: RegionManifest) -> bool:
         """Whether the manifest says that more is flushed than the log leaves out."""
