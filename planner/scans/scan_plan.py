@@ -7,7 +7,8 @@ row. A lookup of keys asks the newest source first, a key filter before any I/O,
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -285,22 +286,22 @@ def plan_scan(
     types = [base.schema.field(name).type for name in projected]
     # A filter is Lance's business in the base table: it has statistics and indexes.
     keep_base = row_filter is None and column_cache.fits(types, base.physical_rows)
+    whole, parts, homes = _by_source(placed)
     scans: list[ExecNode] = [
         LanceScanExec(
             source,
             projected,
-            _fragment_groups(placed, name),
+            tuple(map(tuple, whole[name])),
             column_cache,
             row_filter,
             keep_columns=keep_base or name != BASE,
-            row_ranges=_row_ranges(placed, name),
+            row_ranges=tuple(map(tuple, parts[name])) if name in parts else (),
         )
         for name, source in sources
     ]
     tails = [region.tail for region in regions if region.tail is not None]
     scans += [
-        MemTableScanExec(one.source, projected, row_filter, partition=_home(placed, one.region_id))
-        for one in tails
+        MemTableScanExec(one.source, projected, row_filter, partition=homes[one.region_id]) for one in tails
     ]
     if not deduplicated:
         return scans[0] if len(scans) == 1 else UnionExec(tuple(scans))
@@ -311,29 +312,18 @@ def plan_scan(
     return DeduplicateExec(UnionExec(tuple(scans)), tuple(found))
 
 
-def _fragment_groups(placed: Sequence[Partition], source: str) -> tuple[tuple[int, ...], ...]:
-    return tuple(
-        tuple(
-            fragment_id
-            for unit in units
-            if unit.source == source and unit.first is None
-            for fragment_id in unit.fragments
-        )
-        for units in placed
-    )
-
-
-def _row_ranges(placed: Sequence[Partition], source: str) -> tuple[tuple[RowRange, ...], ...]:
-    ranges = tuple(
-        tuple(
-            RowRange(unit.fragments[0], unit.first, unit.rows)
-            for unit in units
-            if unit.source == source and unit.first is not None
-        )
-        for units in placed
-    )
-    return ranges if any(ranges) else ()
-
-
-def _home(placed: Sequence[Partition], source: str) -> int:
-    return next(number for number, units in enumerate(placed) if any(one.source == source for one in units))
+def _by_source(
+    placed: Sequence[Partition],
+) -> tuple[Mapping[str, list[list[int]]], Mapping[str, list[list[RowRange]]], Mapping[str, int]]:
+    """For each source and partition, whole fragments and parts of some; and the partition of a source."""
+    whole: defaultdict[str, list[list[int]]] = defaultdict(lambda: [[] for _ in placed])
+    parts: defaultdict[str, list[list[RowRange]]] = defaultdict(lambda: [[] for _ in placed])
+    homes: dict[str, int] = {}
+    for number, units in enumerate(placed):
+        for unit in units:
+            homes[unit.source] = number
+            if unit.first is None:
+                whole[unit.source][number] += unit.fragments
+            else:
+                parts[unit.source][number].append(RowRange(unit.fragments[0], unit.first, unit.rows))
+    return whole, parts, homes
