@@ -85,14 +85,15 @@ class LanceScanExec(ScanExec):
 
     def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
         """Read the partition's fragments: from the cache, else by one scan; then its parts of fragments."""
-        yield from self._rows_of_fragments(mask, self.fragment_groups[partition], context)
+        if group := self.fragment_groups[partition]:
+            yield from self._rows_of_fragments(mask, group, context)
         for part in self.row_ranges[partition] if self.row_ranges else ():
             yield from self._rows_of_range(mask, part, context)
 
     def _rows_of_fragments(
         self, mask: RowMask, group: tuple[int, ...], context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
-        if group and not self.schema.names and self.row_filter is None and not self.by_key:
+        if not self.schema.names and self.row_filter is None and not self.by_key:
             yield rows_without_columns(self._count(mask, group))
             return
         if self.locator is not None and context.keys is not None:

@@ -272,8 +272,7 @@ class TableScan:
         try:
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
-            batches = control.undisturbed(lambda: coalesced(self.tree.execute(partition, context)))
-            fetch = partial(next, batches, None)
+            fetch = partial(next, self._stream(partition, context), None)
             while (batch := control.undisturbed(fetch)) is not None:
                 yield batch
         except LanceGatewayError as error:
@@ -286,6 +285,10 @@ class TableScan:
             # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
             self.run.failure = self.run.failure or self._told(read_error(self.table.name, error))
             raise self.run.failure from (error if self.policy is None else None)
+
+    def _stream(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Plan the tree, if nobody has yet, and run one partition of it."""
+        yield from coalesced(self.tree.execute(partition, context))
 
     def _told(self, error: LanceGatewayError) -> LanceGatewayError:
         """The error as the principal may hear it: what can't be read may quote what is not shown to them."""
