@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,12 +24,10 @@ from execnodes.search.source import (
 )
 from execnodes.search.vector_blocks import Keep, physical_rows
 from execnodes.search.vector_search import IndexSearch
-from execnodes.storage.source import ColumnCache
 from execnodes.text.fts import AdmittedRows, FtsExec
 from execnodes.text.global_bm25 import GlobalBM25Exec
-from execnodes.text.query.clauses import analyze
+from execnodes.text.query.clauses import Clause, analyze
 from execnodes.text.query.query import TextQuery
-from execnodes.text.query.tokenizer import Tokenizer
 from execnodes.text.scoring.corpus import Corpus
 from memwal.errors import InvalidInputError, PreconditionError
 from planner.predicates.row_filter import PredicateFilter
@@ -47,8 +45,6 @@ from planner.search.sources.index_coverage import (
 from planner.search.sources.newer_rows import StaleRows, stale_rows, with_own_newest
 from planner.search.sources.search_sources import search_sources
 from planner.search.sources.source_texts import SourceTexts
-from planner.tables.sources.base_table import BaseTable, DatasetIndex
-from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.snapshot import TableSnapshot
 from planner.tables.state.table import Table
 from planner.tables.visibility.visibility import SnapshotMasks, Visibility
@@ -182,41 +178,37 @@ def bits_per_dimension(index: IndexDescription, dimension: int) -> float:
     return bits * parts / dimension
 
 
-def text_indexes(base: BaseTable, query: TextQuery, shown: Container[str]) -> dict[str, DatasetIndex]:
-    """The base table's text index on each column of a query: by its tokenizer all rows are searched.
+def read_query(query: TextQuery, texts: SourceTexts, table: str) -> Clause:
+    """What a query comes down to in the words of the base table's indexes.
 
     Args:
-        base: the table.
         query: what is searched for.
-        shown: columns of which messages may speak.
+        texts: have the indexes on its columns.
+        table: name, for messages.
 
     Raises:
-        InvalidInputError: a column has none.
-        UnsupportedError: a column's index tokenizes in a way that can't be repeated.
         PreconditionError: an index that can't answer the query's phrases.
     """
-    found = {column: text_index(base, column, shown) for column in query.columns}
-    tokenizers = {column: Tokenizer.of(index.details) for column, index in found.items()}
-    for phrase in analyze(query, tokenizers).phrases:
-        if not found[phrase.column].details.get("with_position"):
+    clause = analyze(query, texts.tokenizers)
+    for phrase in clause.phrases:
+        index = texts.indexes[phrase.column]
+        if not index.details.get("with_position"):
             msg = (
-                f"the text index {found[phrase.column].name!r} on column {phrase.column!r} of table "
-                f"{base.name!r} doesn't know where words stand, which a phrase needs: build it anew with "
-                "with_position=True"
+                f"the text index {index.name!r} on column {phrase.column!r} of table {table!r} doesn't know "
+                "where words stand, which a phrase needs: build it anew with with_position=True"
             )
             raise PreconditionError(msg)
-    return found
+    return clause
 
 
 def plan_text(
     visible: Sequence[SearchSource],
     admitted: Sequence[SearchSource],
     query: TextQuery,
+    clause: Clause,
     k: int,
     row_filter: RowFilter | None,
-    indexes: Mapping[str, IndexDescription],
-    cache: ByteCache,
-    deletions: ColumnCache,
+    texts: SourceTexts,
 ) -> ExecNode:
     """``LimitExec(SortExec(GlobalBM25Exec(UnionExec(FtsExec...))))``, giving `TEXT_CANDIDATES`.
 
@@ -224,17 +216,15 @@ def plan_text(
         visible: sources of all regions; their live rows are what statistics are about.
         admitted: those in which rows are to be found, by the same numbers, their masks perhaps narrower.
         query: what is searched for.
+        clause: the same in terms.
         k: rows wanted.
         row_filter: what rows must fulfil to be found.
-        indexes: as `text_indexes` finds them for the columns of the query.
-        cache: keeps postings and statistics.
-        deletions: knows which rows Lance has deleted.
+        texts: opens those of sources.
     """
-    opened = SourceTexts(indexes, cache, deletions)
-    texts = {one.number: opened.open(one) for one in visible}
-    corpus = Corpus(query, opened.tokenizers, tuple(texts.values()), opened.quantized)
+    opened = {one.number: texts.open(one) for one in visible}
+    corpus = Corpus(query, clause, tuple(opened.values()), texts.quantized)
     searches = tuple(
-        FtsExec(texts[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted
+        FtsExec(opened[one.number], corpus, k, AdmittedRows(one.live, row_filter)) for one in admitted
     )
     if not searches:
         return LimitExec(SortExec(EmptyExec(TEXT_CANDIDATES), SCORE, descending=True), k)
@@ -330,14 +320,16 @@ class Branches:
         return Found(found, sources)
 
     def _text(self, query: TextQuery, k: int, together_with: tuple[Coverage, ...] = ()) -> Found:
-        base = self.snapshot.base
-        indexes = text_indexes(base, query, self.admission.shown_columns(base.schema))
+        base, table = self.snapshot.base, self.table
+        shown = self.admission.shown_columns(base.schema)
+        indexes = {column: text_index(base, column, shown) for column in query.columns}
+        texts = SourceTexts(indexes, table.cache, table.columns)
+        clause = read_query(query, texts, base.name)
         covered = coverage(base, query.columns[0], IndexKind.TEXT)
         everywhere = frozenset(self.snapshot.regions)
         sources = self.admission.visible(self._sources(covered, everywhere, None, together_with))
         admitted, before = self.admission.admitted(self._searched(sources), self.before, self.residual)
-        table = self.table
-        found = plan_text(sources, admitted, query, k, before, indexes, table.cache, table.columns)
+        found = plan_text(sources, admitted, query, clause, k, before, texts)
         return Found(found, sources)
 
     def _vector_coverage(self, request: VectorRequest) -> Coverage:
