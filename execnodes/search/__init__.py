@@ -20,5 +20,5 @@ Every search:
 =====================  ===================================================================================
 
 `candidates` has those without a module of their own. `vector_search` finds the nearest rows of one source by
-`distances`; `vector_blocks` and `taken_rows` read rows; `source` is what is searched, and what is asked for.
+`distances`; `vector_blocks` and `take_rows` read rows; `source` is what is searched, and what is asked for.
 """

@@ -16,7 +16,7 @@ from execnodes.search.candidates import helpers_for, side_by_side
 from execnodes.search.distances import Found
 from execnodes.search.knn import KnnExec, candidates
 from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness
-from execnodes.search.taken_rows import taken_rows
+from execnodes.search.take_rows import taken_rows
 from execnodes.storage.source import LanceSource
 from memwal.stored_fields import TOMBSTONE
 

@@ -26,7 +26,7 @@ from execnodes.node import ROW_ADDRESS, TaskContext
 from execnodes.rows.row_mask import OFFSET_MASK, FragmentMask
 from execnodes.search.distances import NOTHING, Found, NearestRows, distances, nearest
 from execnodes.search.source import DISTANCE, QUERY_INDEX, SearchSource
-from execnodes.search.taken_rows import taken_rows
+from execnodes.search.take_rows import taken_rows
 from execnodes.search.vector_blocks import (
     Keep,
     VectorBlock,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from execnodes.search.source import SearchSource
-from execnodes.search.taken_rows import MAX_BYTES, kept_columns, taken_rows
+from execnodes.search.take_rows import MAX_BYTES, kept_columns, taken_rows
 from execnodes.storage.source import LanceSource, StoredColumn
 from planner.tables.sources.caches import ByteCache
 
