@@ -1,4 +1,4 @@
-"""Physical operators over Arrow record batches, one per file.
+"""Physical operators over Arrow record batches.
 
 The names and shapes are those of the MemWAL specification:
 
@@ -19,14 +19,21 @@ operators of `execnodes.search` (vectors, and what all searches share) and `exec
 have catalogues of their own.
 """
 
-from execnodes.lookups.lookup_nodes import BloomFilterGuardExec, CoalesceFirstExec, TakeLastExec
-from execnodes.node import ExecNode, Metrics, MetricsSet, TaskContext, UnionExec
+from execnodes.lookups import BloomFilterGuardExec, CoalesceFirstExec, TakeLastExec
+from execnodes.node import (
+    DeduplicateExec,
+    ExecNode,
+    Metrics,
+    MetricsSet,
+    ScanExec,
+    SecurityBarrierExec,
+    TaskContext,
+    UnionExec,
+)
 from execnodes.rows.keys import KeySet
-from execnodes.rows.row_filter import RowFilter
+from execnodes.rows.lance_filter import RowFilter
 from execnodes.rows.row_mask import RowMask
-from execnodes.scans.deduplicate import DeduplicateExec
-from execnodes.scans.scan_nodes import LanceScanExec, MemTableScanExec, RowRange, ScanExec
-from execnodes.security_barrier import SecurityBarrierExec
+from execnodes.scans import LanceScanExec, MemTableScanExec, RowRange
 from execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""What every physical operator is: a frozen node with a schema, children and partitions of batches."""
+"""Physical operators: what all of them are, and those that put the rows of scans together.
+
+Every operator is a frozen node with a schema, children and partitions of batches.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from execnodes.rows.keys import KeySet
+from execnodes.rows.keys import KeySet
+from execnodes.rows.lance_filter import RowFilter
+from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
 
 ROW_ADDRESS = "_rowaddr"
 """Lance's row address, uint64: fragment id in the upper 32 bits, offset within the fragment in the lower."""
@@ -103,9 +107,9 @@ class ExecNode(ABC):
     def schema(self) -> pa.Schema:
         """Schema of the batches, known without executing."""
 
-    @abstractmethod
     def children(self) -> tuple[ExecNode, ...]:
-        """The inputs, in the order in which they are read."""
+        """The inputs, in the order in which they are read; a leaf has none."""
+        return ()
 
     @abstractmethod
     def describe(self) -> str:
@@ -119,6 +123,21 @@ class ExecNode(ABC):
         """Lazily produce the batches of one partition, measured where the context asks for metrics."""
         produced = self.batches(partition, context)
         return produced if context.metrics is None else measured(self, produced, context.metrics)
+
+
+class UnaryExec(ExecNode):
+    """An operator with one input, whose schema it keeps unless it says otherwise."""
+
+    input: ExecNode
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The input's schema."""
+        return self.input.schema
+
+    def children(self) -> tuple[ExecNode, ...]:
+        """The input."""
+        return (self.input,)
 
 
 def measured(
@@ -206,3 +225,113 @@ class UnionExec(ExecNode):
         """Drain one input after another."""
         for node in self.inputs:
             yield from node.execute(partition, context)
+
+
+class ScanExec(ExecNode):
+    """A leaf that reads the rows of one source."""
+
+    columns: tuple[str, ...]
+    row_filter: RowFilter | None
+    by_key: bool
+
+    def description(self, label: str, size: str) -> str:
+        """The node's line for EXPLAIN: source, projection, what selects rows, and how much there is."""
+        parts = [label, f"columns=[{', '.join(self.columns)}]"]
+        if self.row_filter is not None:
+            parts.append(f"filter={self.row_filter}")
+        if self.by_key:
+            parts.append("by key")
+        return f"{type(self).__name__}: {', '.join([*parts, size])}"
+
+    @abstractmethod
+    def rows(self, mask: RowMask, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Rows that the mask shows and the filter passes."""
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """All rows that the filter passes."""
+        return self.rows(EVERYTHING_VISIBLE, partition, context)
+
+
+class RowPolicy(Protocol):
+    """What of some rows a principal may see."""
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The visible rows of a batch, with masked values in place of true ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class SecurityBarrierExec(UnaryExec):
+    """Applies a policy to its input, then the part of a statement's filter that may see its outcome only.
+
+    Args:
+        input: rows in their newest version, with all columns that the policy reads.
+        policy: says what is visible.
+        output: fields to produce.
+        row_filter: applied to visible rows and masked values, exactly; None keeps them all.
+    """
+
+    input: ExecNode
+    policy: RowPolicy
+    output: pa.Schema
+    row_filter: RowFilter | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The visible columns that are asked for."""
+        return self.output
+
+    def describe(self) -> str:
+        """That a policy applies, and nothing of what it says."""
+        return f"SecurityBarrierExec: columns=[{', '.join(self.output.names)}]"
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """What is visible of one partition. Every evaluation has its price: batches are made large first."""
+        for batch in coalesced(self.input.execute(partition, context)):
+            visible = self.policy.apply(batch)
+            if self.row_filter is not None and visible.num_rows:
+                visible = visible.filter(self.row_filter.matches(visible))
+            if visible.num_rows:
+                yield visible.select(self.output.names)
+
+
+@dataclass(frozen=True, eq=False)
+class DeduplicateExec(UnaryExec):
+    """Rows of a union of sources that no newer source supersedes and that are no tombstones.
+
+    What is newest was decided once per immutable pair of sources, by key; here a row's address is all it
+    takes, so a filter may run below this node without reviving an older version of a row. Each scan applies
+    the mask of its own source, where rows still have their place.
+
+    Args:
+        input: union of scans.
+        masks: one visibility mask per scan.
+    """
+
+    input: UnionExec
+    masks: tuple[RowMask, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.masks) != len(self.input.inputs):
+            msg = f"{len(self.input.inputs)} sources need as many masks, not {len(self.masks)}"
+            raise ValueError(msg)
+        for node in self.input.inputs:
+            if not isinstance(node, ScanExec):
+                msg = f"DeduplicateExec masks the rows of scans, and this is none: {node.describe()}"
+                raise TypeError(msg)
+
+    def describe(self) -> str:
+        """How many rows the masks hide."""
+        return f"DeduplicateExec: by visibility mask, hidden_rows={sum(m.hidden_rows for m in self.masks)}"
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """The visible rows of one source after another."""
+        for scan, mask in zip(self.input.inputs, self.masks, strict=True):
+            assert isinstance(scan, ScanExec)  # noqa: S101 (the constructor has seen to it)
+            shown = scan.rows(mask, partition, context)
+            if context.metrics is None:
+                yield from shown
+                continue
+            for batch in measured(scan, shown, context.metrics):
+                # Drained here, one mask each; what passes through is the union's output all the same.
+                context.metrics.add(self.input, rows=batch.num_rows, batches=1)
+                yield batch

@@ -1,11 +1,35 @@
-"""Lance's filter language: the SQL text that a Lance scanner pushes into pages and scalar indexes."""
+"""Filters of scans, and Lance's filter language: the text that a scanner pushes into pages and indexes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
+
+
+class RowFilter(Protocol):
+    """A predicate over the table's columns with DataFusion's semantics.
+
+    A row passes only where the predicate is true (not false, not NULL); NaN equals NaN and is greater than
+    every other number.
+    """
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the table columns that the predicate reads."""
+
+    def sql(self, names: Mapping[str, str]) -> str | None:
+        """The predicate as a Lance filter over stored column names, or None where Lance can't say it.
+
+        Args:
+            names: table column -> stored column.
+        """
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """One boolean per row of a batch that has at least `columns`."""
+
 
 _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,6 +17,9 @@ OFFSET_BITS = 32
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 CHUNK_ROWS = 65_536
 """Rows that are masked, and kept, together."""
+
+ShownRows = tuple[tuple[int, tuple[bytes, ...] | None], ...]
+"""Fragment ids, each with the digests of what is visible of its chunks; None where all rows are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +54,10 @@ class FragmentMask:
         """What names the visible rows of each chunk: equal digests show the same rows."""
         return tuple(self._digest(number) for number in range(-(-len(self.visible) // CHUNK_ROWS)))
 
-    def chunk(self, number: int) -> pa.BooleanArray:
-        """The mask of one chunk."""
-        return self.visible.slice(number * CHUNK_ROWS, CHUNK_ROWS)
+    def chunks(self) -> list[pa.BooleanArray | None]:
+        """The mask of each chunk; None where all its rows are visible."""
+        masks = [self.visible.slice(at, CHUNK_ROWS) for at in range(0, len(self.visible), CHUNK_ROWS)]
+        return [None if mask.true_count == len(mask) else mask for mask in masks]
 
     def without(self, offsets: np.ndarray) -> FragmentMask:
         """The mask that hides rows at these offsets (any order, repeats allowed) as well."""
@@ -106,6 +110,11 @@ class RowMask:
     def hidden_rows(self) -> int:
         """How many rows the mask hides."""
         return sum(mask.hidden_rows for mask in self.fragments.values())
+
+    def digests(self, fragment_ids: Iterable[int]) -> ShownRows:
+        """What names the rows of fragments that the mask shows."""
+        masks = ((one, self.fragments.get(one)) for one in fragment_ids)
+        return tuple((one, None if mask is None else mask.digests) for one, mask in masks)
 
     def without(self, hidden: Mapping[int, np.ndarray], physical_rows: Mapping[int, int]) -> RowMask:
         """The mask that hides these rows too; fragments without any are shared with this one.
@@ -162,3 +171,26 @@ def fragment_mask(physical_rows: int, hidden: np.ndarray, before: FragmentMask |
     if before is None:
         before = FragmentMask(pa.array(np.ones(physical_rows, dtype=np.bool_)))
     return before.without(hidden)
+
+
+def by_fragment(addresses: np.ndarray) -> dict[int, np.ndarray]:
+    """Row addresses as ascending offsets per fragment."""
+    if not len(addresses):
+        return {}
+    ordered = np.sort(addresses)
+    fragment_ids = ordered >> OFFSET_BITS
+    starts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist()]
+    offsets = np.split((ordered & OFFSET_MASK).astype(np.uint32), starts[1:])
+    return {int(fragment_ids[start]): part for start, part in zip(starts, offsets, strict=True)}
+
+
+def showing(addresses: np.ndarray, fragment_rows: Mapping[int, int]) -> RowMask:
+    """The mask that shows rows at these addresses, none of which is deleted, and no others."""
+    shown = by_fragment(addresses)
+    masks = {}
+    for fragment_id, rows in fragment_rows.items():
+        flags = np.zeros(rows, dtype=np.bool_)
+        if fragment_id in shown:
+            flags[shown[fragment_id]] = True
+        masks[fragment_id] = FragmentMask(pa.array(flags), hides_deleted=True)
+    return RowMask(masks)

@@ -19,6 +19,6 @@ Every search:
 `EmptyExec`            what a search of nothing finds
 =====================  ===================================================================================
 
-`operators` has them, `vectors` finds the nearest rows of one source, `rows` reads rows by their addresses;
-`request` is what is asked for, `source` what is searched.
+`candidates` has those without a module of their own. `vector_search` finds the nearest rows of one source by
+`distances`; `vector_blocks` and `take_rows` read rows; `source` is what is searched, and what is asked for.
 """

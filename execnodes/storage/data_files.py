@@ -8,11 +8,12 @@ What names it therefore begins with the dataset, and the dataset with a number t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -22,20 +23,22 @@ from memwal.errors import CorruptDataError
 Identity = TypeVar("Identity")
 
 _NUMBERS = itertools.count()
-_KNOWN: WeakKeyDictionary[Any, ReferenceType[Any]] = WeakKeyDictionary()
+_IN_USE: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
+_LOCK = threading.Lock()
 
 
-def shared(identity: Identity) -> Identity:
-    """The object that was made first of all that are equal to this one, and are still in use.
+def shared(kind: Callable[..., Identity], *parts: object) -> Identity:
+    """The object of a class that has these parts: the one that is in use already, or a new one.
 
-    Each version of a table makes its names anew. Comparing long ones takes a while, except with themselves.
+    Each version of a table makes its names anew, and long ones take a while to hash and to compare. Here this
+    happens once; from then on, they are the same if they are one object.
     """
-    known = _KNOWN.get(identity)
-    found: Identity | None = None if known is None else known()
-    if found is None:
-        _KNOWN[identity] = ref(identity)
-        return identity
-    return found
+    key = (kind, *parts)
+    with _LOCK:
+        found: Identity | None = _IN_USE.get(key)
+        if found is None:
+            found = _IN_USE[key] = kind(*parts)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +131,9 @@ class DataFileId:
         )
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class FragmentFiles:
-    """The stored rows of a fragment. Equal if every physical row has the same values, deleted or not.
+    """The stored rows of a fragment. `shared` if every physical row has the same values, deleted or not.
 
     Attributes:
         place: the dataset.
@@ -141,13 +144,6 @@ class FragmentFiles:
     place: Place
     files: tuple[DataFileId, ...]
     overlays: tuple[tuple[DataFileId, int | None], ...] = ()
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.place, self.files, self.overlays)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @staticmethod
     def of(metadata: Any, place: Place, bases: Bases) -> FragmentFiles:  # noqa: ANN401 (lance types)
@@ -160,7 +156,7 @@ class FragmentFiles:
         overlays = tuple(
             (DataFileId.of(one.data_file, bases), one.committed_version) for one in metadata.overlays
         )
-        return shared(FragmentFiles(place, files, overlays))
+        return shared(FragmentFiles, place, files, overlays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +190,9 @@ class Deletions:
         return Deletions(metadata.id, _base(file.base_id, bases), file.read_version, file.id, file.file_type)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class StoredValues:
-    """A column as it is stored in a fragment. Equal if every physical row has the same value.
+    """A column as it is stored in a fragment. `shared` if every physical row has the same value.
 
     Not by the column's name, because columns can swap names; and not by its field id alone, because Lance
     gives the id of a dropped column without values to the next.
@@ -210,18 +206,11 @@ class StoredValues:
     fragment: FragmentFiles
     field_id: int
     type: pa.DataType
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.fragment, self.field_id, self.type)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Columns:
-    """Columns of a table. Equal if names mean the same fields, with the same types, in the same order.
+    """Columns of a table. `shared` if names mean the same fields, with the same types, in the same order.
 
     Types are compared as such: what they print leaves out parts of some of them.
 
@@ -230,18 +219,11 @@ class Columns:
     """
 
     fields: tuple[tuple[int, str, pa.DataType], ...]
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(self.fields))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @staticmethod
     def of(fields: Iterable[tuple[int, str, pa.DataType]]) -> Columns:
         """Of id, name and type of each."""
-        return shared(Columns(tuple(fields)))
+        return shared(Columns, tuple(fields))
 
 
 def _base(base_id: int | None, bases: Bases) -> BasePath | None:
@@ -296,18 +278,22 @@ class StoredFragment:
             Deletions.of(metadata, bases),
         )
 
-    def column(self, name: str, field_id: int, kind: pa.DataType) -> StoredValues:
-        """What names a column's values.
+    def columns(
+        self, names: Iterable[str], types: Mapping[str, tuple[int, pa.DataType]]
+    ) -> list[StoredValues]:
+        """What names the values of columns.
 
         Args:
-            name: of the stored column, in the dataset's version.
-            field_id: of the same.
-            kind: its type.
+            names: of stored columns, in the dataset's version.
+            types: see `LanceSource.stored_types`.
         """
-        known = self._columns.get(name)
-        if known is None:
-            known = self._columns[name] = StoredValues(self.files, field_id, kind)
-        return known
+        found = []
+        for name in names:
+            known = self._columns.get(name)
+            if known is None:
+                known = self._columns[name] = shared(StoredValues, self.files, *types[name])
+            found.append(known)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,8 +317,11 @@ class StoredFragments:
 
     def get(self, fragment_id: int) -> StoredFragment:
         """One of them."""
-        known = self._known.get(fragment_id)
-        return self._stored(self.dataset.get_fragment(fragment_id)) if known is None else known
+        return self.each((fragment_id,))[0]
+
+    def each(self, fragment_ids: Iterable[int]) -> list[StoredFragment]:
+        """Some of them."""
+        return [self._known.get(one) or self._stored(self.dataset.get_fragment(one)) for one in fragment_ids]
 
     def _stored(self, handle: Any) -> StoredFragment:  # noqa: ANN401 (lance types)
         return self._known.setdefault(handle.fragment_id, StoredFragment.of(handle, self.place, self._bases))

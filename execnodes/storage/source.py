@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from execnodes.rows.keys import KeySet
-from execnodes.rows.row_mask import FragmentMask
+from execnodes.rows.row_mask import FragmentMask, RowMask
 from execnodes.storage.data_files import Place, StoredFragments
 from memwal.stored_fields import TOMBSTONE
 
@@ -55,6 +55,11 @@ def read_as(
             array = renamed.cast(wanted.type)
         arrays.append(array)
     return arrays
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array, which is copied only where it has several chunks."""
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +119,17 @@ class ColumnCache(Protocol):
         """Whether the columns of a scan of so many rows may be kept."""
 
     def visible(
-        self, source: LanceSource, fragment_id: int, mask: FragmentMask | None
-    ) -> FragmentMask | None:
-        """Rows of a fragment that are not deleted and that the mask shows; None where that is all of them."""
+        self, source: LanceSource, fragment_ids: Sequence[int], mask: RowMask
+    ) -> list[FragmentMask | None]:
+        """Rows of each fragment that are not deleted and that the mask shows; None where that is all."""
 
     def read(
-        self, source: LanceSource, fragment_id: int, columns: Sequence[str], visible: FragmentMask | None
-    ) -> Iterator[pa.RecordBatch] | None:
-        """The visible rows of a fragment, in order, in stored columns.
+        self, source: LanceSource, fragment_ids: Sequence[int], columns: Sequence[str], mask: RowMask
+    ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
+        """The rows of fragments that are not deleted and that the mask shows, in order, in stored columns.
 
         Returns:
-            None where the columns are too large to keep: read the dataset instead.
+            Batches, and the fragments whose columns are too large to keep: read the dataset for these.
         """
 
 

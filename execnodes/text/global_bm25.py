@@ -9,7 +9,7 @@ from functools import singledispatch
 import numpy as np
 import pyarrow as pa
 
-from execnodes.node import ROW_ADDRESS, ExecNode, MetricsSet, TaskContext, UnionExec
+from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext, UnaryExec, UnionExec
 from execnodes.search.source import TEXT_CANDIDATES
 from execnodes.text.documents.source_text import JoinedText, SelectedText
 from execnodes.text.fts import FEW_DOCUMENTS, FtsExec
@@ -123,7 +123,7 @@ class BestDocuments:
 
 
 @dataclass(frozen=True, eq=False)
-class GlobalBM25Exec(ExecNode):
+class GlobalBM25Exec(UnaryExec):
     """The k best documents by BM25, whose statistics are over the live rows of all sources.
 
     Candidates are drawn from one source after another, in rounds, until none that is left there can be among
@@ -143,10 +143,6 @@ class GlobalBM25Exec(ExecNode):
     def schema(self) -> pa.Schema:
         """`TEXT_CANDIDATES`."""
         return TEXT_CANDIDATES
-
-    def children(self) -> tuple[ExecNode, ...]:
-        """The union."""
-        return (self.input,)
 
     @property
     def searches(self) -> tuple[FtsExec, ...]:
@@ -185,10 +181,10 @@ class GlobalBM25Exec(ExecNode):
     def _batch(self, best: BestDocuments) -> pa.RecordBatch:
         sources, rows, scores = best.result()
         addresses = np.empty(len(rows), dtype=np.uint64)
-        numbers = {node.source.number: node.text.numbers for node in self.searches}
+        texts = {node.text.source.number: node.text for node in self.searches}
         for source in np.unique(sources).tolist():
             of_source = sources == source
-            addresses[of_source] = numbers[source].addresses(rows[of_source])
+            addresses[of_source] = texts[source].numbers.addresses(rows[of_source])
         query = np.zeros(len(rows), dtype=np.int32)
         arrays = [pa.array(one) for one in (query, sources, addresses, scores)]
         return pa.RecordBatch.from_arrays(arrays, schema=TEXT_CANDIDATES)
@@ -219,7 +215,7 @@ class GlobalBM25Exec(ExecNode):
         context.count(self, "rounds")
         context.count(self, "candidates", len(found.documents))
         places = np.searchsorted(index.starts, found.documents, side="right") - 1
-        sources = np.array([node.source.number for node in nodes])
+        sources = np.array([node.text.source.number for node in nodes])
         best.add(sources[places], found.documents - index.starts[places], found.scores)
         if context.metrics is not None:
             for node, count in zip(nodes, np.bincount(places, minlength=len(nodes)).tolist(), strict=True):

@@ -27,8 +27,7 @@ from planner.plans.system_leaf import plain_system_rows
 from planner.scans.explain import explained
 from planner.scans.query_run import QueryRun
 from planner.scans.settings import SessionSettings, Shortcut
-from planner.search.direct_search import DirectSearch, direct_search
-from planner.search.search_scan import search_leaf
+from planner.search.search_scan import DirectSearch, direct_search, search_leaf
 from planner.sql.search_call import SearchCall
 from planner.tables.sources.base_table import BaseTable
 

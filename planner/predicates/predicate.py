@@ -12,9 +12,8 @@ pushed down to the leaves, so `Not` holds nothing but `InList` and `IsNull`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -37,7 +36,6 @@ __all__ = [
     "conjunction",
     "decode",
     "describe",
-    "key_values",
     "value_text",
 ]
 
@@ -334,85 +332,3 @@ def value_text(value: pa.Scalar) -> str:
 
 
 # pragma: no mutate end
-# Finite keys
-
-_Box: TypeAlias = dict[str, tuple[pa.Scalar, ...]]
-
-
-def key_values(
-    predicate: Predicate, key_columns: Sequence[str], schema: pa.Schema, limit: int = 1000
-) -> pa.Table | None:
-    """The finite set of full primary keys outside which the predicate is never TRUE.
-
-    Args:
-        predicate: What the rows satisfy.
-        key_columns: The primary key, in key order.
-        schema: The table's columns.
-        limit: More keys than this count as not finite.
-
-    Returns:
-        Distinct keys typed as the key columns (no rows if the predicate is never TRUE); None when there is
-        no such set, or none that can be compared exactly (float keys).
-    """
-    types = [schema.field(name).type for name in key_columns]
-    if not key_columns or any(_is_inexact(dtype) for dtype in types):
-        return None
-    boxes = _boxes(predicate, frozenset(key_columns), limit)
-    if boxes is None:
-        return None
-    keys: dict[tuple[pa.Scalar, ...], None] = {}
-    for box in boxes:
-        if len(box) < len(key_columns):
-            return None
-        for key in product(*(box[name] for name in key_columns)):
-            keys[key] = None
-            if len(keys) > limit:
-                return None
-    columns = zip(*keys, strict=True) if keys else ((),) * len(key_columns)
-    fields = [schema.field(name) for name in key_columns]
-    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, fields, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _is_inexact(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(dtype) or pa.types.is_nested(dtype) or pa.types.is_dictionary(dtype))
-
-
-def _boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_Box] | None:
-    """Value sets per column, one box per alternative, that together cover the predicate; None if too many."""
-    match predicate:
-        case Comparison(column, "=", value) if column in columns:
-            return [{column: (value,)}]
-        case InList(column, values) if column in columns:
-            return [{column: values}]
-        case Or(operands):
-            return _alternatives(operands, columns, limit)
-        case And(operands):
-            together: list[_Box] = [{}]
-            for operand in operands:
-                boxes = _boxes(operand, columns, limit)
-                if boxes is not None and len(together) * len(boxes) <= limit:
-                    together = list(_intersections(together, boxes))
-            return together  # an operand that has too many alternatives narrows nothing
-        case _:
-            return [{}]
-
-
-def _alternatives(operands: Sequence[Predicate], columns: frozenset[str], limit: int) -> list[_Box] | None:
-    alternatives: list[_Box] = []
-    for operand in operands:
-        boxes = _boxes(operand, columns, limit)
-        if boxes is None or len(alternatives) + len(boxes) > limit:
-            return None
-        alternatives.extend(boxes)
-    return alternatives
-
-
-def _intersections(left: Sequence[_Box], right: Sequence[_Box]) -> Iterator[_Box]:
-    for one, other in product(left, right):
-        merged = {**one, **other}
-        for column in one.keys() & other.keys():
-            members = set(other[column])
-            merged[column] = tuple(value for value in one[column] if value in members)
-        if all(merged.values()):
-            yield merged

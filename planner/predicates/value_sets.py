@@ -10,15 +10,16 @@ Every row that satisfies the predicate lies in a box; a box may hold other rows 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from planner.predicates.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate
 
-__all__ = ["Bound", "Box", "ColumnSet", "boxes_of", "order_key"]
+__all__ = ["Bound", "Box", "ColumnSet", "boxes_of", "key_values", "order_key"]
 
 _MAX_BOXES: Final = 2_000
 # Ranges up to this many values of a discrete type count as lists of values.
@@ -234,3 +235,89 @@ def _from_key(key: int, dtype: pa.DataType) -> pa.Scalar:
         return pa.scalar(key, dtype)
     storage = pa.int32() if pa.types.is_date32(dtype) else pa.int64()
     return pa.scalar(key, storage).cast(dtype)
+
+
+# Finite keys
+
+_FiniteBox: TypeAlias = dict[str, tuple[pa.Scalar, ...]]
+
+
+def key_values(
+    predicate: Predicate, key_columns: Sequence[str], schema: pa.Schema, limit: int = 1000
+) -> pa.Table | None:
+    """The finite set of full primary keys outside which the predicate is never TRUE.
+
+    Args:
+        predicate: What the rows satisfy.
+        key_columns: The primary key, in key order.
+        schema: The table's columns.
+        limit: More keys than this count as not finite.
+
+    Returns:
+        Distinct keys typed as the key columns (no rows if the predicate is never TRUE); None when there is
+        no such set, or none that can be compared exactly (float keys).
+    """
+    types = [schema.field(name).type for name in key_columns]
+    if not key_columns or any(_is_inexact(dtype) for dtype in types):
+        return None
+    boxes = _finite_boxes(predicate, frozenset(key_columns), limit)
+    if boxes is None:
+        return None
+    keys: dict[tuple[pa.Scalar, ...], None] = {}
+    for box in boxes:
+        if len(box) < len(key_columns):
+            return None
+        for key in product(*(box[name] for name in key_columns)):
+            keys[key] = None
+            if len(keys) > limit:
+                return None
+    columns = zip(*keys, strict=True) if keys else ((),) * len(key_columns)
+    fields = [schema.field(name) for name in key_columns]
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, fields, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _is_inexact(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(dtype) or pa.types.is_nested(dtype) or pa.types.is_dictionary(dtype))
+
+
+def _finite_boxes(predicate: Predicate, columns: frozenset[str], limit: int) -> list[_FiniteBox] | None:
+    """Value sets per column, one box per alternative, that together cover the predicate; None if too many."""
+    match predicate:
+        case Comparison(column, "=", value) if column in columns:
+            return [{column: (value,)}]
+        case InList(column, values) if column in columns:
+            return [{column: values}]
+        case Or(operands):
+            return _alternatives(operands, columns, limit)
+        case And(operands):
+            together: list[_FiniteBox] = [{}]
+            for operand in operands:
+                boxes = _finite_boxes(operand, columns, limit)
+                if boxes is not None and len(together) * len(boxes) <= limit:
+                    together = list(_intersections(together, boxes))
+            return together  # an operand that has too many alternatives narrows nothing
+        case _:
+            return [{}]
+
+
+def _alternatives(
+    operands: Sequence[Predicate], columns: frozenset[str], limit: int
+) -> list[_FiniteBox] | None:
+    alternatives: list[_FiniteBox] = []
+    for operand in operands:
+        boxes = _finite_boxes(operand, columns, limit)
+        if boxes is None or len(alternatives) + len(boxes) > limit:
+            return None
+        alternatives.extend(boxes)
+    return alternatives
+
+
+def _intersections(left: Sequence[_FiniteBox], right: Sequence[_FiniteBox]) -> Iterator[_FiniteBox]:
+    for one, other in product(left, right):
+        merged = {**one, **other}
+        for column in one.keys() & other.keys():
+            members = set(other[column])
+            merged[column] = tuple(value for value in one[column] if value in members)
+        if all(merged.values()):
+            yield merged

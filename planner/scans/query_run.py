@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,13 +18,12 @@ from planner.access.policy_conditions import Conditions, PolicedRows, divided
 from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.run_control import RunControl, TableRead
-from planner.predicates.predicate import TRUE, Predicate, conjunction, key_values
-from planner.predicates.pruning import Pruning, all_regions, prune_regions
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.predicate import TRUE, Predicate, conjunction
+from planner.predicates.pruning import Pruning, RegionAssignments, all_regions, prune_regions
 from planner.predicates.row_filter import key_predicate
-from planner.scans.lookup_plan import plan_lookup
-from planner.scans.run_tables import RunTables
-from planner.scans.scan_plan import Division, plan_scan
+from planner.predicates.value_sets import key_values
+from planner.scans.run_tables import KEPT, RunTables
+from planner.scans.scan_plan import Division, plan_lookup, plan_scan
 from planner.scans.settings import ALL_SHORTCUTS, Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable, FilesVanishedError, read_error
 from planner.tables.sources.generations import GenerationVanishedError
@@ -67,8 +66,8 @@ class QueryRun:
 
     def __init__(self, options: ReadOptions, visibility: Visibility, control: RunControl) -> None:
         self.options = options
-        self._tables = RunTables(options.shortcuts, visibility)
-        self.visibility = self._tables.visibility
+        self._tables = None if options.shortcuts >= KEPT else RunTables(options.shortcuts, visibility)
+        self.visibility = visibility if self._tables is None else self._tables.visibility
         self.control = control
         self.failure: LanceGatewayError | None = None
         """The first error of ours; on its way through DataFusion it becomes mere text."""
@@ -114,7 +113,7 @@ class QueryRun:
 
     def table(self, shared: Table) -> Table:
         """A table of the catalog as this run reads it; see `planner.scans.run_tables`."""
-        return self._tables.table(shared)
+        return shared if self._tables is None else self._tables.table(shared)
 
     def snapshot(self, table: Table) -> TableSnapshot:
         """The snapshot that all scans of a table share; covers the regions that any of them needs."""
@@ -274,8 +273,8 @@ class TableScan:
         try:
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
-            batches = control.undisturbed(lambda: coalesced(self.tree.execute(partition, context)))
-            while (batch := control.undisturbed(lambda: next(batches, None))) is not None:
+            fetch = partial(next, self._stream(partition, context), None)
+            while (batch := control.undisturbed(fetch)) is not None:
                 yield batch
         except LanceGatewayError as error:
             failure = self._told(error)
@@ -287,6 +286,10 @@ class TableScan:
             # Lance's own words, while it reads; on the way through DataFusion they would lose their type.
             self.run.failure = self.run.failure or self._told(read_error(self.table.name, error))
             raise self.run.failure from (error if self.policy is None else None)
+
+    def _stream(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Plan the tree, if nobody has yet, and run one partition of it."""
+        yield from coalesced(self.tree.execute(partition, context))
 
     def _told(self, error: LanceGatewayError) -> LanceGatewayError:
         """The error as the principal may hear it: what can't be read may quote what is not shown to them."""
@@ -323,7 +326,9 @@ class TableScan:
         row_filter = self.conditions.below
         self._check_columns(base, columns)
         division = self.run.division
-        keys = self._keys or self._keys_of_predicate(base)
+        keys = self._keys
+        if keys is None or not keys.table.num_rows:
+            keys = self._keys_of_predicate(base)
         if keys is not None and division is None:
             # Whatever may supersede a row is asked for its key, too.
             return plan_lookup(

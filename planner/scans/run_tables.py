@@ -6,29 +6,26 @@ own, which begin with empty caches in place of those that it may not use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 
 import lance
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import FragmentMask, RowMask
+from execnodes.rows.row_mask import FragmentMask, RowMask, showing
 from execnodes.storage.source import LanceSource
 from memwal.regions.manifest import FlushedGeneration
 from memwal.writing import OwnTail
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.scans.settings import Shortcut, Shortcuts
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.key_column import physical_keys
-from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.sources.keys import KeyPlaces, physical_keys
 from planner.tables.sources.snapshot import Consistency, TableSnapshot
 from planner.tables.state.table import Table
-from planner.tables.visibility.masks import SnapshotMasks, layer_mask
-from planner.tables.visibility.visibility import Visibility
+from planner.tables.visibility.visibility import SnapshotMasks, Visibility
 
 _ONE_STATEMENT_BYTES = 64 << 20
 
@@ -61,7 +58,7 @@ class StoredVisibility(Visibility):
             for generation in reversed(region.generations):
                 layer = generation.read_keys(base)
                 shown = _newest(layer, newer)
-                generations[generation.path] = layer_mask(layer, shown, generation.fragment_rows)
+                generations[generation.path] = showing(layer.addresses[shown], generation.fragment_rows)
             fresh |= newer
         return SnapshotMasks(_not_among(base, fresh), generations, tails)
 
@@ -101,12 +98,12 @@ class StoredColumns(DecodedColumns):
     def read(
         self,
         source: LanceSource,  # noqa: ARG002
-        fragment_id: int,  # noqa: ARG002
+        fragment_ids: Sequence[int],
         columns: Sequence[str],  # noqa: ARG002
-        visible: FragmentMask | None,  # noqa: ARG002
-    ) -> None:
+        mask: RowMask,  # noqa: ARG002
+    ) -> tuple[Iterator[pa.RecordBatch], tuple[int, ...]]:
         """Nothing: the dataset is read instead."""
-        return
+        return iter(()), tuple(fragment_ids)
 
 
 ANEW_BYTES = 256 << 20
@@ -139,13 +136,15 @@ class TableAnew(Table):
         return {}
 
 
-_KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})
+KEPT = frozenset({Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS, Shortcut.KEPT_SEARCHES, Shortcut.KEPT_COLUMNS})
+"""Shortcuts of a run that reads the tables of the catalog themselves."""
+
 _RUN_BYTES = 256 << 20
 """What one run may keep for itself."""
 
 
 class RunTables:
-    """What one run reads from.
+    """What a run reads from that may not take all that is `KEPT`.
 
     Attributes:
         visibility: where masks come from.
@@ -158,16 +157,12 @@ class RunTables:
     def __init__(self, shortcuts: Shortcuts, shared: Visibility) -> None:
         self.visibility = shared
         self._shortcuts = shortcuts
-        self._tables: dict[Table, Table] | None = None
-        if not shortcuts >= _KEPT:
-            self._tables = {}
-            if not shortcuts.issuperset((Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS)):
-                self.visibility = StoredVisibility(shared.executor)
+        self._tables: dict[Table, Table] = {}
+        if not shortcuts.issuperset((Shortcut.KEPT_STATE, Shortcut.KEPT_MASKS)):
+            self.visibility = StoredVisibility(shared.executor)
 
     def table(self, shared: Table) -> Table:
         """A table of the catalog as the run reads it; the same object for all scans of the run."""
-        if self._tables is None:
-            return shared
         found = self._tables.get(shared)
         if found is None:
             found = self._tables[shared] = RunTable(shared, self._shortcuts, self.visibility.executor)

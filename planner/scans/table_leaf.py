@@ -8,6 +8,7 @@ docs/adr/0001-datasetexec-bridge.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -39,10 +40,9 @@ class TableLeaf(pads.Dataset):
         self._schema = table.visible_schema
         self._columns: tuple[str, ...] = tuple(self._schema.names)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Visible columns of the table when the statement was planned."""
-        return self._schema
+    schema = property(
+        attrgetter("_schema"), doc="Visible columns of the table when the statement was planned."
+    )
 
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **_: Any) -> Projection:  # noqa: A002, ANN401, ARG002
         """DataFusion asks this once per scan, before `get_fragments`, for the schema alone."""

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from datafusion import DataFrame
 
 from execnodes import ExecNode, LanceSource
-from execnodes.search.operators.fallback import FallbackExec
-from execnodes.search.request import VectorRequest
+from execnodes.search.candidates import FallbackExec
+from execnodes.search.source import VectorRequest
 from execnodes.storage.data_files import Columns, Place
 from planner.access.visible_catalog import SecuredTable
 from planner.bridge.plan_reading import chains_of, subquery_plans
@@ -21,7 +21,7 @@ from planner.scans.query_run import QueryRun, TableScan
 from planner.scans.table_leaf import TableLeaf
 from planner.search.conditions.residual import refuse_subqueries, residual_conditions
 from planner.search.nearest import Nearest, nearest_by_table
-from planner.search.request.search_request import Search
+from planner.search.search_request import Search
 from planner.search.search_scan import SearchLeaf, SearchScan
 from planner.tables.sources.base_table import BaseTable
 

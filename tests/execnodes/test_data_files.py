@@ -1,12 +1,16 @@
 """What tells stored rows from others: every part of what Lance says of their files."""
 
+import gc
+import weakref
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from execnodes.storage.data_files import BasePath, Deletions, FragmentFiles, Place, bases_of
+from execnodes.storage.data_files import BasePath, Columns, Deletions, FragmentFiles, Place, bases_of
 
 BASES = {1: BasePath("s3://b/one", True), 2: BasePath("s3://b/two", False)}
 
@@ -94,3 +98,16 @@ def test_a_place_below_another_is_of_the_same_table() -> None:
     assert one.below("gen") == one.below("gen")
     assert len({one.below("gen"), other.below("gen"), one.below("other"), one}) == 4
     assert Place.unknown() != Place.unknown()
+
+
+def test_a_name_is_one_object_as_long_as_it_is_in_use() -> None:
+    fields = [(1, "a", pa.int64()), (2, "b", pa.list_(pa.string()))]
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(lambda _: Columns.of(fields), range(64)))
+    assert len(set(map(id, made))) == 1
+    assert Columns.of(fields[:1]) != made[0]
+    gone = weakref.ref(made[0])
+    made.clear()
+    gc.collect()
+    assert gone() is None
+    assert Columns.of(fields).fields == tuple(fields)

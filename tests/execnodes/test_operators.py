@@ -30,7 +30,7 @@ from execnodes import (
 from execnodes.node import coalesced, rows_without_columns
 from execnodes.rows.row_mask import fragment_mask
 from memwal.bloom import build_key_filter
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.caches import DecodedColumns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -147,7 +147,7 @@ class TestLanceScan:
     def test_a_scan_that_finds_nothing_can_be_stopped_on_its_way(
         self, source: LanceSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("execnodes.scans.scan_nodes.RUN_ROWS", 1)
+        monkeypatch.setattr("execnodes.scans.RUN_ROWS", 1)
         looks = iter(range(100))
 
         def check() -> None:

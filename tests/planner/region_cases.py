@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from memwal.base.index_details import RegionField, RegionSpec
 from memwal.transforms.raw_values import encode_raw, parse_result_type
-from planner.predicates.region_assignments import RegionAssignment
+from planner.predicates.pruning import RegionAssignment
 
 SCHEMA = pa.schema(
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +14,10 @@ from lance import query as lance_queries
 from lance.file import LanceFileSession
 
 from execnodes.search.source import SCORE
-from execnodes.storage.data_files import shared
 from execnodes.storage.source import LanceSource, read_as
 from execnodes.text.bm25 import K1, ColumnStatistics, Postings
-from execnodes.text.documents.column_documents import Cache
-from execnodes.text.documents.postings import NO_POSTINGS, TokenPostings
-from execnodes.text.documents.row_numbers import RowNumbers
-from execnodes.text.documents.term_dictionary import TermDictionary
+from execnodes.text.documents.column_documents import Cache, RowNumbers, TermDictionary
+from execnodes.text.documents.source_text import NO_POSTINGS, TokenPostings
 from execnodes.text.query.query import PhraseQuery, lance_query
 from execnodes.text.query.tokenizer import Tokenizer
 
@@ -34,11 +31,11 @@ ENTRY_BYTES = 512
 _ALL_AT_ONCE = 1 << 30
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class _IndexName:
-    """Names the documents of an index.
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class IndexName:
+    """Names the documents of an index. Made by `shared`.
 
-    Equal for the same rows, covered by the index of the same name, which is read in the same way.
+    The same for the same rows, covered by the index of the same name, which is read in the same way.
 
     Attributes:
         rows: see `SearchSource.identity`, which names the segments of the index as well.
@@ -53,21 +50,13 @@ class _IndexName:
     index: str
     tokenizer: Tokenizer
     quantizes: bool
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        known = hash((self.rows, self.column, self.index, self.tokenizer, self.quantizes))
-        object.__setattr__(self, "_hash", known)
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
 class _PostingsName:
     """Names the postings of a term."""
 
-    index: _IndexName
+    index: IndexName
     term: str
 
 
@@ -75,7 +64,7 @@ class _PostingsName:
 class _PhraseName:
     """Names the documents in which a phrase stands."""
 
-    index: _IndexName
+    index: IndexName
     query: PhraseQuery
 
 
@@ -83,7 +72,7 @@ class _PhraseName:
 class _NearName:
     """Names the terms that are like a word. Equal for the same word, edits and beginning."""
 
-    index: _IndexName
+    index: IndexName
     word: str
     edits: int
     prefix_length: int
@@ -93,14 +82,14 @@ class _NearName:
 class _DictionariesName:
     """Names the terms of an index."""
 
-    index: _IndexName
+    index: IndexName
 
 
 @dataclass(frozen=True, slots=True)
 class _TextsName:
     """Names the postings of all documents, made of their texts."""
 
-    index: _IndexName
+    index: IndexName
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,22 +101,14 @@ class IndexedDocuments:
 
     Args:
         rows: the dataset.
-        column: of the table.
-        index: name of the inverted index, which covers all fragments of `numbers`.
-        quantizes: whether the index scores with rounded lengths.
-        tokenizer: of the index.
+        name: of the inverted index, which covers all fragments of `numbers`, and how it is read.
         numbers: of the rows.
-        identity: names the rows in the cache.
         cache: keeps postings.
     """
 
     rows: LanceSource
-    column: str
-    index: str
-    quantizes: bool
-    tokenizer: Tokenizer
+    name: IndexName
     numbers: RowNumbers
-    identity: Hashable
     cache: Cache
 
     @property
@@ -137,7 +118,7 @@ class IndexedDocuments:
 
     def postings(self, term: str, surface: str | None = None) -> Postings:
         """See `ColumnDocuments.postings`; without positions."""
-        return self.cache.compute(_PostingsName(self._name, term), lambda: self._find(term, surface), _size)
+        return self.cache.compute(_PostingsName(self.name, term), lambda: self._find(term, surface), _size)
 
     def phrase(self, query: PhraseQuery) -> np.ndarray | None:
         """See `ColumnDocuments.phrase`."""
@@ -147,7 +128,7 @@ class IndexedDocuments:
             return np.sort(self._matches(lance_query(stored))[0])
 
         return self.cache.compute(
-            _PhraseName(self._name, query), find, lambda found: found.nbytes + ENTRY_BYTES
+            _PhraseName(self.name, query), find, lambda found: found.nbytes + ENTRY_BYTES
         )
 
     def near(self, word: str, edits: int, prefix_length: int) -> Sequence[str]:
@@ -159,7 +140,7 @@ class IndexedDocuments:
 
         try:
             return self.cache.compute(
-                _NearName(self._name, word, edits, prefix_length),
+                _NearName(self.name, word, edits, prefix_length),
                 find,
                 lambda found: sum(map(len, found)) + ENTRY_BYTES,
             )
@@ -177,7 +158,7 @@ class IndexedDocuments:
             )
 
         return self.cache.compute(
-            _DictionariesName(self._name),
+            _DictionariesName(self.name),
             read,
             lambda found: sum(len(one.data) for one in found) + ENTRY_BYTES,
         )
@@ -188,16 +169,12 @@ class IndexedDocuments:
 
     @property
     def _stored(self) -> str:
-        return self.rows.stored_names[self.column]
+        return self.rows.stored_names[self.name.column]
 
     @property
     def nbytes(self) -> int:
         """Bytes held, what is kept in the cache left out."""
         return 4 * self.numbers.count + ENTRY_BYTES
-
-    @cached_property
-    def _name(self) -> _IndexName:
-        return shared(_IndexName(self.identity, self.column, self.index, self.tokenizer, self.quantizes))
 
     @cached_property
     def _corpus(self) -> _Corpus:
@@ -211,7 +188,7 @@ class IndexedDocuments:
             tokens += int(counts.sum())
             documents += len(counts)
             lengths[numbers[numbers >= 0]] = counts[numbers >= 0]
-        return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.quantizes))
+        return _Corpus(lengths, ColumnStatistics(documents, tokens, {}, self.name.quantizes))
 
     def _partitions(self) -> Iterator[Callable[[str], pa.Table]]:
         """For each partition of each segment, what reads one of its files, by the name of its kind."""
@@ -241,7 +218,7 @@ class IndexedDocuments:
 
     def _segments(self) -> Iterable[Any]:
         for index in self._dataset.describe_indices():
-            if index.name == self.index:
+            if index.name == self.name.index:
                 yield from index.segments
 
     def _find(self, term: str, surface: str | None) -> Postings:
@@ -308,18 +285,20 @@ class IndexedDocuments:
     def _tokenized(self, numbers: np.ndarray) -> TokenPostings:
         """Rows (ascending, none deleted) by their texts."""
         if not len(numbers):
-            return TokenPostings.of(self.tokenizer, pa.array([], pa.string()), numbers, self.numbers.count)
+            return TokenPostings.of(
+                self.name.tokenizer, pa.array([], pa.string()), numbers, self.numbers.count
+            )
         addresses = pa.array(self.numbers.addresses(numbers))
         read = self._dataset._take_rows(addresses, columns=[self._stored]).combine_chunks()  # noqa: SLF001
-        field = self.rows.schema.field(self.column)
+        field = self.rows.schema.field(self.name.column)
         texts = read_as(read.to_batches()[0], [field], self.rows.stored)[0]
-        return TokenPostings.of(self.tokenizer, texts, numbers, self.numbers.count)
+        return TokenPostings.of(self.name.tokenizer, texts, numbers, self.numbers.count)
 
     def _read_all(self) -> TokenPostings:
         """All documents by their texts, where the index can't be asked for a term alone."""
         return self.cache.compute(
-            _TextsName(self._name),
-            lambda: read_documents(self.rows, self.column, self.tokenizer, self.numbers),
+            _TextsName(self.name),
+            lambda: read_documents(self.rows, self.name.column, self.name.tokenizer, self.numbers),
             lambda found: found.nbytes,
         )
 

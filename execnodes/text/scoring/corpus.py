@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from execnodes.search.concurrent_union import side_by_side
+from execnodes.search.candidates import side_by_side
 from execnodes.text.bm25 import ColumnStatistics
 from execnodes.text.documents.source_text import LiveText, SourceText
-from execnodes.text.query.clauses import Clause, FuzzyClause, TermsClause, analyze
+from execnodes.text.query.clauses import Clause, FuzzyClause, TermsClause
 from execnodes.text.query.query import TextQuery
-from execnodes.text.query.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,13 +40,13 @@ class Corpus:
 
     Args:
         query: what is searched for.
-        tokenizers: of each of its columns.
+        clause: the query in terms; fuzzy words are not expanded yet.
         texts: every source of the table, those without candidates included.
         quantizes: columns whose index scores with rounded lengths.
     """
 
     query: TextQuery
-    tokenizers: Mapping[str, Tokenizer]
+    clause: Clause
     texts: Sequence[SourceText]
     quantizes: frozenset[str] = frozenset()
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,7 +69,7 @@ class Corpus:
             return self._analyzed[0]
 
     def _analyze(self, check: Callable[[], None]) -> Analysis:
-        clause = analyze(self.query, self.tokenizers).expanded(partial(self._expand, check))
+        clause = self.clause.expanded(partial(self._expand, check))
         terms = clause.terms
         known: dict[tuple[str, str], list[int | None]] = {
             (column, term): [text.text.known_frequency(column, term) for text in self.texts]

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from execnodes import LanceSource, MemTableSource, RowFilter, RowMask
 from execnodes.node import ROW_ADDRESS
-from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask
+from execnodes.rows.row_mask import CHUNK_ROWS, OFFSET_MASK, FragmentMask, ShownRows
 from execnodes.search.source import SearchSource
 from execnodes.storage.data_files import Deletions, FragmentFiles, StoredValues
 from execnodes.storage.source import read_as
@@ -35,8 +35,7 @@ from planner.predicates.predicate import TRUE, And, conjunction
 from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
 from planner.search.conditions.row_conditions import Condition, Policed, StoredCondition, shows_of
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.column_cache import column_keys
+from planner.tables.sources.caches import ByteCache
 
 __all__ = ["Admission", "below_policy", "indexed_columns"]
 
@@ -65,13 +64,13 @@ class _AdmittedRows:
     Attributes:
         source: see `SearchSource.identity`.
         columns: that the condition reads.
-        shown: digests of what is visible of each fragment; None where all rows are.
+        shown: rows that are visible.
         condition: see `Condition.identity`.
     """
 
     source: Hashable
     columns: ReadAs
-    shown: tuple[tuple[int, tuple[bytes, ...] | None], ...]
+    shown: ShownRows
     condition: Hashable
 
 
@@ -185,8 +184,7 @@ class Admission:
         self.check()
         if condition.identity is None:
             return self._found(source, condition)
-        masks = ((one, source.live.fragments.get(one)) for one in source.fragments)
-        shown = tuple((one, None if mask is None else mask.digests) for one, mask in masks)
+        shown = source.live.digests(source.fragments)
         key = _AdmittedRows(source.identity, _read_as(source, condition), shown, condition.identity)
         known: RowMask | None = self.cache.get(key)
         if known is None:
@@ -340,7 +338,7 @@ def _content(rows: LanceSource, fragment_id: int, condition: Condition) -> _Fulf
     fragment = rows.fragments.get(fragment_id)
     names = sorted(condition.columns)
     stored = [rows.stored_names[name] for name in names if name in rows.stored]
-    values = dict(zip(stored, column_keys(rows, fragment, stored), strict=True))
+    values = dict(zip(stored, fragment.columns(stored, rows.stored_types), strict=True))
     return _Fulfilling(
         fragment.files,
         fragment.deletions,

@@ -1,31 +1,83 @@
-"""Conditions of a search that Lance can't apply: evaluated here, batch by batch, before anything is ranked.
+"""Conditions of a search: which of them Arrow can say, and those that are evaluated here, batch by batch.
 
     title LIKE 'A%'                      SqlCondition: DataFusion evaluates it
     tenant = 'a' AND lower(s) = 'x'      the row filter of a policy: shows_of
     email = 'u***'                       a statement's condition on a masked column: Policed
 
-All of them are `RowFilter`s that can't be said in Lance's language.
+All of these are `RowFilter`s that can't be said in Lance's language, and apply before anything is ranked.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from execnodes import RowFilter
-from memwal.errors import InvalidInputError, LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.access.policy_conditions import PolicedRows
 from planner.access.table_policy import TablePolicy
 from planner.access.visible_catalog import misfit
 from planner.bridge.row_expressions import fulfilling
-from planner.predicates.row_filter import PredicateFilter, is_understood
+from planner.predicates.predicate import And, conjunction, decode
+from planner.predicates.row_filter import PredicateFilter, columns_of, is_understood
 
 __all__ = ["Condition", "Policed", "SqlCondition", "StoredCondition", "shows_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConditions:
+    """The conjuncts of one search.
+
+    Attributes:
+        before: on columns of the table, to be met by every row that is ranked; None admits all.
+        after: on the rows that were found; None keeps all.
+    """
+
+    before: PredicateFilter | None
+    after: PredicateFilter | None
+
+
+def divided_conditions(
+    expression: pc.Expression | None, schema: pa.Schema, added: AbstractSet[str], *, prefilter: bool
+) -> SearchConditions:
+    """Divide the conjuncts on a search's rows.
+
+    Args:
+        expression: all of them; None where there are none.
+        schema: of the rows.
+        added: columns that the search adds: what they must be can't be known before ranking.
+        prefilter: whether conjuncts on other columns apply before ranking.
+
+    Raises:
+        UnsupportedError: a conjunct on both kinds of columns that can't be taken apart.
+    """
+    if expression is None:
+        return SearchConditions(None, None)
+    whole = PredicateFilter(decode(expression, schema), expression)
+    if not prefilter:
+        return SearchConditions(None, whole)
+    if whole.columns.isdisjoint(added):
+        return SearchConditions(whole, None)
+    operands = whole.predicate.operands if isinstance(whole.predicate, And) else (whole.predicate,)
+    if not all(map(is_understood, operands)):
+        msg = (
+            f"a condition on {', '.join(sorted(whole.columns & added))} stands beside one that can't apply "
+            "before ranking: put the search into a subquery and the former outside, or say prefilter => false"
+        )
+        raise UnsupportedError(msg)
+    early = [one for one in operands if added.isdisjoint(columns_of(one))]
+    late = [one for one in operands if not added.isdisjoint(columns_of(one))]
+    always = pc.scalar(value=True)
+    before = PredicateFilter(conjunction(early), always) if early else None
+    return SearchConditions(before, PredicateFilter(conjunction(late), always))
+
 
 logger = logging.getLogger(__name__)
 

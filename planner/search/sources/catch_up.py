@@ -23,7 +23,7 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask
+from execnodes.rows.row_mask import EVERYTHING_VISIBLE, FragmentMask, RowMask, showing
 from execnodes.storage.data_files import Columns, FragmentFiles, Place
 from execnodes.storage.source import LanceSource
 from memwal.regions.manifest import FlushedGeneration
@@ -36,10 +36,10 @@ from planner.search.sources.index_coverage import (
 )
 from planner.search.sources.same_rows import Layer, SameRows, same_rows
 from planner.tables.sources.base_table import BaseTable
+from planner.tables.sources.caches import ENTRY_OVERHEAD
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError
 from planner.tables.sources.snapshot import SnapshotRows, TableSnapshot
 from planner.tables.state.table import Table
-from planner.tables.visibility.masks import ENTRY_OVERHEAD, showing
 from planner.tables.visibility.visibility import Visibility
 
 MIN_TEXT_ROWS = 100
@@ -283,7 +283,7 @@ class CatchUp:
 
     def _live_rows(self, base: BaseTable, fragment_id: int, live: RowMask) -> np.ndarray:
         """Rows of a fragment that nothing supersedes and that are not deleted."""
-        shown = self.table.columns.visible(base.source, fragment_id, live.fragments.get(fragment_id))
+        (shown,) = self.table.columns.visible(base.source, (fragment_id,), live)
         if shown is None:
             return np.ones(base.fragment_rows[fragment_id], dtype=np.bool_)
         flags: np.ndarray = shown.visible.to_numpy(zero_copy_only=False)
@@ -311,7 +311,7 @@ class CatchUp:
         self.check()
 
         def compare() -> list[SameRows]:
-            layers = [Layer(one, self.visibility.keys(base, one)) for one in missing]
+            layers = [Layer(one, self.visibility.search.keys(base, one)) for one in missing]
             return same_rows(base, fragment, layers)
 
         # Statements that come at the same time share one comparison; what is kept are its single results.

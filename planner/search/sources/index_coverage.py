@@ -8,7 +8,6 @@ from enum import Enum
 
 import pyarrow as pa
 
-from execnodes.search.source import IndexDescription
 from execnodes.storage.data_files import Place
 from memwal.errors import InvalidInputError
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
@@ -56,11 +55,6 @@ class Coverage:
         return replace(
             self, index=None, covered=(), uncovered=tuple(sorted((*self.covered, *self.uncovered)))
         )
-
-
-def described(index: DatasetIndex) -> IndexDescription:
-    """What a search node has to know of an index."""
-    return IndexDescription(index.name, index.type, index.details)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ import pyarrow as pa
 from execnodes import KeySet, LanceScanExec, TaskContext
 from execnodes.rows.keys import Key, key_rows
 from execnodes.rows.row_mask import FragmentMask, RowMask
-from execnodes.search.operators.filter_stale import NewerRows
+from execnodes.search.filter_stale import NewerRows
 from execnodes.search.source import SearchSource
 from execnodes.storage.source import ColumnCache
 from memwal.bloom import KeyFilter
-from planner.scans.lookup_plan import key_filter
+from planner.scans.scan_plan import key_filter
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from execnodes.storage.data_files import StoredFragment
-from execnodes.storage.source import LanceSource, read_as
+from execnodes.storage.source import LanceSource, read_as, whole
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import GenerationDataset, LayerKeys, vanished
-from planner.tables.sources.key_column import physical_keys
+from planner.tables.sources.keys import physical_keys
 from planner.tables.visibility.visibility import newest
 
 _INTEGERS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
@@ -200,7 +200,7 @@ class _Pairs:
             raise vanished(base, generation.path, error) from error
         same = np.ones(len(self.offsets), dtype=np.bool_)
         for field, column in zip(of_base.schema, of_base.columns, strict=True):
-            same &= equal_values(_whole(column), _value(found, field, generation.source(base), len(same)))
+            same &= equal_values(whole(column), _value(found, field, generation.source(base), len(same)))
         return _Pairs(self.layer, self.offsets[same], self.rows[same])
 
     def found(self, parts: Sequence[_Pairs]) -> SameRows:
@@ -237,13 +237,9 @@ def _value(rows: pa.Table | None, field: pa.Field, source: LanceSource, count: i
     stored = source.stored.get(field.name)
     if rows is None or stored is None:
         return pa.nulls(count, field.type)
-    column = pa.RecordBatch.from_arrays([_whole(rows.column(stored.name))], [stored.name])
+    column = pa.RecordBatch.from_arrays([whole(rows.column(stored.name))], [stored.name])
     (values,) = read_as(column, (field,), source.stored)
     return values
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def _is_blob(field: pa.Field) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from execnodes.rows.row_mask import EVERYTHING_VISIBLE, RowMask
-from execnodes.search.source import IndexDescription, SearchSource
+from execnodes.search.source import SearchSource
 from execnodes.storage.data_files import Columns, Deletions, FragmentFiles, Place, shared
 from execnodes.storage.source import LanceSource
 from planner.search.sources.catch_up import CatchUp, MovedRows
@@ -22,23 +22,22 @@ from planner.search.sources.index_coverage import (
     IndexKind,
     asked_by_index,
     coverage,
-    described,
     own_index,
 )
 from planner.tables.sources.base_table import BaseTable, DatasetIndex
 from planner.tables.sources.generations import GenerationDataset
 from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.masks import SnapshotMasks
+from planner.tables.visibility.visibility import SnapshotMasks
 
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class _FragmentRows:
     """Names the rows of a fragment.
 
-    Equal for the same stored rows with the same addresses, of which the same ones are deleted, read as the
+    `shared` for the same stored rows with the same addresses, of which the same ones are deleted, read as the
     same columns.
 
     Attributes:
@@ -52,19 +51,13 @@ class _FragmentRows:
     files: FragmentFiles
     deletions: Deletions | None
     columns: Columns
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        known = hash((self.fragment_id, self.files, self.deletions, self.columns))
-        object.__setattr__(self, "_hash", known)
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class _BaseRows:
-    """Names the rows of several fragments. Equal where the rows of each are, and the same index covers them.
+    """Names the rows of several fragments.
+
+    `shared` where the rows of each are, and the same index covers them.
 
     Attributes:
         fragments: by their ids.
@@ -73,13 +66,6 @@ class _BaseRows:
 
     fragments: tuple[_FragmentRows, ...]
     segments: tuple[str, ...]
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.fragments, self.segments)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +184,7 @@ def _of_base(
                 identity,
                 moved.live,
                 fragments,
-                None if index is None else described(index),
+                index,
                 fragment_identities=of_fragments,
             )
 
@@ -241,7 +227,7 @@ def _of_generation(
         _GenerationRows(generation.place, base.columns),
         live,
         tuple(sorted(generation.fragment_rows)),
-        _own_index(base, generation, covered) if by_index else None,
+        own_index(base, generation, covered) if by_index else None,
         generation.region_id,
     )
 
@@ -253,11 +239,6 @@ def _of_tail(number: int, base: BaseTable, tail: Tail, live: RowMask) -> SearchS
     )
 
 
-def _own_index(base: BaseTable, generation: GenerationDataset, covered: Coverage) -> IndexDescription | None:
-    index = own_index(base, generation, covered)
-    return None if index is None else described(index)
-
-
 def _base_identity(
     base: BaseTable, fragments: Sequence[int], index: DatasetIndex | None
 ) -> tuple[Hashable, Mapping[int, Hashable]]:
@@ -267,13 +248,12 @@ def _base_identity(
     """
 
     def found() -> tuple[Hashable, Mapping[int, Hashable]]:
-        stored = (base.source.fragments.get(one) for one in sorted(fragments))
         each = {
-            one.fragment_id: shared(_FragmentRows(one.fragment_id, one.files, one.deletions, base.columns))
-            for one in stored
+            one.fragment_id: shared(_FragmentRows, one.fragment_id, one.files, one.deletions, base.columns)
+            for one in base.source.fragments.each(sorted(fragments))
         }
         segments = () if index is None else index.segments
-        return shared(_BaseRows(tuple(each.values()), segments)), each
+        return shared(_BaseRows, tuple(each.values()), segments), each
 
     name = None if index is None else index.name
     return _kept(base, _Identities(tuple(fragments), name), found)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from execnodes import RowMask
+from execnodes.rows.row_mask import ShownRows
 from execnodes.search.source import IndexDescription, SearchSource
+from execnodes.storage.data_files import shared
 from execnodes.storage.source import ColumnCache, LanceSource, MemTableSource
-from execnodes.text.documents.column_documents import ColumnDocuments
-from execnodes.text.documents.postings import GrowingPostings, TokenPostings
-from execnodes.text.documents.row_numbers import RowNumbers
-from execnodes.text.documents.source_text import LiveText, SourceText
-from execnodes.text.documents.text_index import IndexedDocuments, read_documents
+from execnodes.text.documents.column_documents import ColumnDocuments, RowNumbers
+from execnodes.text.documents.source_text import GrowingPostings, LiveText, SourceText, TokenPostings
+from execnodes.text.documents.text_index import IndexedDocuments, IndexName, read_documents
 from execnodes.text.query.tokenizer import Tokenizer
-from planner.search.sources.index_coverage import IndexKind, described
+from planner.search.sources.index_coverage import IndexKind
 from planner.tables.sources.base_table import dataset_indexes
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 
 _QUANTIZED_BLOCK = 256
 _MOVED_ROWS = "FragmentReuse"
@@ -51,13 +50,13 @@ class _LiveTextName:
     Attributes:
         source: see `SearchSource.identity`.
         is_read: whether the texts are read, rather than an index of the source asked.
-        shown: digests of what is visible of each fragment; None where all rows are.
+        shown: rows that are visible.
         made_by: of each searched column; the first one decided which index the source has.
     """
 
     source: Hashable
     is_read: bool
-    shown: tuple[tuple[int, tuple[bytes, ...] | None], ...]
+    shown: ShownRows
     made_by: tuple[_Made, ...]
 
 
@@ -67,27 +66,6 @@ class _LastTailText:
 
     stem: Hashable
     made_by: tuple[_Made, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexedName:
-    """Names `IndexedDocuments`.
-
-    Equal for the same rows, covered by the index of the same name, which is read in the same way.
-
-    Attributes:
-        source: see `SearchSource.identity`.
-        column: of the table.
-        index: name.
-        tokenizer: of the index.
-        quantizes: whether it scores with rounded lengths.
-    """
-
-    source: Hashable
-    column: str
-    index: str
-    tokenizer: Tokenizer
-    quantizes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +120,7 @@ class SourceTexts:
 
     def _live_text(self, source: SearchSource) -> LiveText:
         """The texts of a source and which rows are shown and not deleted; the same object while they are."""
-        shown = source.live.fragments
-        masks = ((one, shown.get(one)) for one in source.fragments)
-        digests = tuple((one, None if mask is None else mask.digests) for one, mask in masks)
+        digests = source.live.digests(source.fragments)
 
         def find() -> LiveText:
             numbers, live = self._rows(source)
@@ -177,30 +153,30 @@ class SourceTexts:
 
     def _rows(self, source: SearchSource) -> tuple[RowNumbers, np.ndarray]:
         """The rows of a source, and which are live."""
-        rows, shown = source.rows, source.live.fragments
+        rows = source.rows
         if isinstance(rows, MemTableSource):
             numbers = RowNumbers({0: rows.rows.num_rows})
             return numbers, numbers.flags(source.live)
-        dataset: Any = rows.dataset
-        numbers = RowNumbers({one: dataset.get_fragment(one).physical_rows for one in source.fragments})
-        found = {one: self.deletions.visible(rows, one, shown.get(one)) for one in source.fragments}
-        return numbers, numbers.flags(RowMask({one: mask for one, mask in found.items() if mask is not None}))
+        fragments = rows.fragments.each(source.fragments)
+        numbers = RowNumbers({one.fragment_id: one.physical_rows for one in fragments})
+        visible = zip(
+            source.fragments, self.deletions.visible(rows, source.fragments, source.live), strict=True
+        )
+        return numbers, numbers.flags(RowMask({one: mask for one, mask in visible if mask is not None}))
 
     def _documents(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         index = self._own_index(source, column)
         if index is None or not self._answers_like_base(column, index):
             return self._tokenized(source, column, numbers)
-        tokenizer, quantizes = self.tokenizers[column], column in self.quantized
+        quantizes = column in self.quantized
+        name = shared(IndexName, source.identity, column, index.name, self.tokenizers[column], quantizes)
 
         def indexed() -> IndexedDocuments:
             rows = source.rows
             assert isinstance(rows, LanceSource)  # noqa: S101 (it has an index)
-            return IndexedDocuments(
-                rows, column, index.name, quantizes, tokenizer, numbers, source.identity, self.cache
-            )
+            return IndexedDocuments(rows, name, numbers, self.cache)
 
-        key = _IndexedName(source.identity, column, index.name, tokenizer, quantizes)
-        return self.cache.compute(key, indexed, lambda found: found.nbytes)
+        return self.cache.compute(name, indexed, lambda found: found.nbytes)
 
     def _tokenized(self, source: SearchSource, column: str, numbers: RowNumbers) -> ColumnDocuments:
         tokenizer = self.tokenizers[column]
@@ -241,7 +217,7 @@ class SourceTexts:
             and IndexKind.TEXT.serves(index)
             and index.fragments.issuperset(source.fragments)
         ]
-        return described(found[0]) if found else None
+        return found[0] if found else None
 
     def _answers_like_base(self, column: str, index: IndexDescription) -> bool:
         """Whether the terms of an index are those of the base table's, and its scores tell frequencies."""

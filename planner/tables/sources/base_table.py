@@ -12,6 +12,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
+from execnodes.search.source import IndexDescription
 from execnodes.storage.data_files import Columns, Place, StoredFragment
 from execnodes.storage.source import LanceSource, StoredColumn
 from memwal.base.index_details import (
@@ -27,26 +28,20 @@ from memwal.stored_fields import StoredField, fields_of_dataset
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetIndex:
+class DatasetIndex(IndexDescription):
     """One index of a dataset version, all of its segments together.
 
     Attributes:
-        name: of the index.
-        type: as Lance calls it, such as BTree, Inverted or IVF_PQ.
         columns: names of the indexed columns, as stored; those of nested fields are dotted.
         fragments: ids of the fragments it covers; some of them may be gone.
         segments: ids of its segments, ascending.
         changed_at: dataset version at which the youngest segment was written.
-        details: its options.
     """
 
-    name: str
-    type: str
     columns: tuple[str, ...]
     fragments: frozenset[int]
     segments: tuple[str, ...]
     changed_at: int
-    details: Mapping[str, object]
 
 
 def dataset_indexes(dataset: Any) -> tuple[DatasetIndex, ...]:  # noqa: ANN401 (lance types)
@@ -59,11 +54,11 @@ def _described(index: Any) -> DatasetIndex:  # noqa: ANN401 (lance types)
     return DatasetIndex(
         index.name,
         index.index_type,
+        index.details if isinstance(index.details, dict) else {},
         tuple(index.field_names),
         frozenset(one for segment in index.segments for one in segment.fragment_ids),
         tuple(sorted(segment.uuid for segment in index.segments)),
         max((segment.dataset_version_at_last_update for segment in index.segments), default=0),
-        index.details if isinstance(index.details, dict) else {},
     )
 
 

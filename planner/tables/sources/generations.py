@@ -18,7 +18,7 @@ from memwal.errors import CorruptDataError, brief
 from memwal.storage.files import generation_directory
 from memwal.stored_fields import TOMBSTONE, StoredField, fields_of_dataset
 from planner.tables.sources.base_table import BaseTable, DatasetIndex, dataset_indexes
-from planner.tables.sources.key_column import key_column
+from planner.tables.sources.keys import key_column
 
 
 class GenerationVanishedError(CorruptDataError):

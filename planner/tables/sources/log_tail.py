@@ -22,7 +22,7 @@ from memwal.regions.wal import WalEntry
 from memwal.stored_fields import TOMBSTONE, fields_of_entry
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.key_column import KeyHistory, key_column
+from planner.tables.sources.keys import KeyHistory, key_column
 
 Find = Callable[[pa.Array], np.ndarray]
 
@@ -145,10 +145,10 @@ class TailRows:
         with self._lock:
             return self._known_history().newest(rows)
 
-    def find_rows(self, keys: pa.Array, rows: int) -> np.ndarray | None:
+    def find_rows(self, keys: pa.Table, rows: int) -> np.ndarray | None:
         """Ascending numbers of the last row of each key among the first so many; None where not known."""
         with self._lock:
-            return self._known_history().find(keys, rows)
+            return self._known_history().find(key_column(keys), rows)
 
     def distinct_keys(self, start: int, stop: int) -> int:
         """How many keys a stretch of rows has."""
@@ -289,7 +289,7 @@ class Tail:
 
     def find(self, keys: pa.Table) -> np.ndarray | None:
         """Ascending numbers of the last row of each of these keys; None where that is not known."""
-        return self.log.find_rows(key_column(keys), self.rows.num_rows)
+        return self.log.find_rows(keys, self.rows.num_rows)
 
     def newest(self) -> np.ndarray:
         """Which rows are the last of their key, and no tombstones."""

@@ -13,9 +13,8 @@ import lance
 from memwal.errors import CorruptDataError, InvalidInputError, NotFoundError
 from memwal.storage.files import VERSIONS, Storage
 from memwal.writing import WriteOptions
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.column_cache import DecodedColumns
-from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.sources.caches import ByteCache, DecodedColumns
+from planner.tables.sources.keys import KeyPlaces
 from planner.tables.state.past_tables import PastTables
 from planner.tables.state.table import Table
 from planner.tables.state.table_state import own_session

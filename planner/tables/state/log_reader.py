@@ -17,7 +17,7 @@ from memwal.regions.wal import WalEntry, last_wal_position, read_wal_entry, wal_
 from memwal.storage.files import Storage
 from memwal.writing import OwnTail, TableWriter, WriteOptions
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.log_tail import Tail, TailRows
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.state.table_state import KnownState, Newest

@@ -23,12 +23,12 @@ from memwal.regions.manifest import (
     manifest_path,
     manifest_version,
 )
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.sql.as_of import AsOf, microseconds, moment_text
 from planner.tables.sources.base_table import BaseTable, BaseVersion, open_base_table
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.tables.sources.caches import DecodedColumns
 from planner.tables.sources.generations import GenerationVanishedError
-from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.sources.keys import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot
 from planner.tables.state.snapshots import check_ids
 from planner.tables.state.table import Table

@@ -26,9 +26,9 @@ from memwal.regions.manifest import (
 from memwal.regions.region_ids import doubles, is_retired, known_values, may_be_identity, two_ids
 from memwal.regions.region_snapshots import read_region_snapshots
 from memwal.storage.files import Storage
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset, GenerationVanishedError, open_generation
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.sources.snapshot import Consistency, RegionSnapshot, TableSnapshot

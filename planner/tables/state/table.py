@@ -18,11 +18,11 @@ from memwal.regions.manifest import FlushedGeneration, RegionManifest
 from memwal.regions.wal import WalEntry
 from memwal.storage.files import VERSIONS, FileIdentity, Storage
 from memwal.writing import TableWriter, WriteOptions
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable, ManifestFile, open_base_table
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationDataset
-from planner.tables.sources.key_locator import KeyPlaces
+from planner.tables.sources.keys import KeyPlaces
 from planner.tables.sources.snapshot import Consistency, SnapshotDescription, TableSnapshot
 from planner.tables.state.described_snapshot import DescribedSnapshots
 from planner.tables.state.log_reader import LogReader, OwnTails, TableWriting

@@ -13,7 +13,7 @@ from execnodes.storage.data_files import Place
 from memwal.base.index_details import MemWalIndexDetails, RegionSpec
 from memwal.regions.manifest import RegionManifest
 from memwal.regions.region_snapshots import RegionSnapshot
-from planner.predicates.region_assignments import RegionAssignments
+from planner.predicates.pruning import RegionAssignments
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.sources.snapshot import Consistency, TableSnapshot

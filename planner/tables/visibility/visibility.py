@@ -1,13 +1,28 @@
-"""Visibility masks: which row of a key is the newest, decided once per pair of immutable things.
+"""Newest wins: which rows of a snapshot are shown.
+
+A row is shown if it is no tombstone and no newer row has its key. Rows are newer
+
+- in a log tail or a generation: than those before them;
+- in a log tail: than those of all generations of the region;
+- in a generation: than those of generations of the region with lower numbers;
+- in any of these: than those of the base table.
+
+A mask says for one source, by row address, which of its rows are shown. So `Visibility` has three steps:
+
+1. In a region, each generation without what itself and later generations supersede (`_region_masks`).
+2. The base table without what any generation supersedes (`_base_mask`).
+3. Of each log tail the newest rows, and the other masks without what it supersedes (`_grown`).
 
 A flushed generation never changes, and neither does the key of a physical row in a fragment of the base
-table. So which base rows a generation supersedes is worked out once and kept, by row address; a query only
-combines what is kept. Merging a generation or deleting rows leaves all of it valid.
+table. So which rows one of them supersedes of another is worked out once, and kept; a query only combines
+what is kept. Merging a generation or deleting rows leaves all of it valid. While a tail grows, masks are
+those of the query before, less what new rows supersede.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -15,33 +30,86 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from execnodes.rows.row_mask import RowMask
+from execnodes.rows.row_mask import FragmentMask, RowMask, by_fragment, showing
 from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredFragment
 from planner.tables.sources.base_table import BaseTable, BaseVersion
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ENTRY_OVERHEAD, ByteCache
 from planner.tables.sources.generations import GenerationDataset, LayerKeys
-from planner.tables.sources.key_column import physical_keys
+from planner.tables.sources.keys import physical_keys
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility.key_probe import KeyProbe
-from planner.tables.visibility.layer_places import BasePlaces
-from planner.tables.visibility.masks import ENTRY_OVERHEAD, SnapshotMasks, layer_mask
-from planner.tables.visibility.tail_masks import TailMasks
+from planner.tables.visibility.key_search import KeyProbe, KeySearch
 
-Offsets = Mapping[int, np.ndarray]
-"""Fragment id -> offsets of rows (uint32)."""
+_LOCKS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotMasks:
+    """Masks of all sources of one snapshot.
+
+    Attributes:
+        base: rows of the base table that no fresh row supersedes.
+        generations: path -> mask.
+        tails: region id -> mask.
+    """
+
+    base: RowMask
+    generations: Mapping[str, RowMask]
+    tails: Mapping[str, RowMask]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        parts = (self.base, *self.generations.values(), *self.tails.values())
+        return sum(mask.nbytes for mask in parts) + ENTRY_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
-class _SettledMasks:
-    """Names masks of a snapshot without unflushed rows.
+class _MasksName:
+    """Names masks of a snapshot, which grow with its tails; as of how many rows they are, the value tells.
 
-    Equal for the same base version, under the same generations of each region, where the same columns are the
-    key.
+    Equal for the same base version under the same generations and logs of each region, where the same columns
+    are the key.
+
+    Attributes:
+        base: version.
+        key: columns.
+        regions: generations of each, and `TailRows.number` of its tail.
     """
 
     base: BaseVersion
     key: Columns
-    regions: tuple[tuple[Place, ...], ...]
+    regions: tuple[tuple[tuple[Place, ...], int | None], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Grown:
+    """Masks as of so many rows of each tail, in the order of the snapshot's tails."""
+
+    rows: tuple[int, ...]
+    masks: SnapshotMasks
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerName:
+    """Names the rows of a generation that it and later ones of its region leave visible.
+
+    Equal for the same generation under the same ones, where the same columns are the key.
+
+    Attributes:
+        key: columns.
+        generations: the generation, and all later ones, in their order.
+    """
+
+    key: Columns
+    generations: tuple[Place, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """Which rows of a generation are shown: one flag per live row, in the order of its keys, and the mask."""
+
+    rows: np.ndarray
+    mask: RowMask
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +125,6 @@ class _BaseMask:
 
 
 @dataclass(frozen=True, slots=True)
-class _GenerationKeys:
-    """Names the keys of a generation. Equal where the same columns are the key."""
-
-    key: Columns
-    generation: Place
-
-
-@dataclass(frozen=True, slots=True)
-class _Layers:
-    """Names the rows of a generation that later ones of its region leave visible, as flags.
-
-    Equal for the same generation under the same ones, where the same columns are the key.
-
-    Attributes:
-        key: columns.
-        generations: the generation, and all later ones, in their order.
-    """
-
-    key: Columns
-    generations: tuple[Place, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _GenerationMask:
-    """Names the same rows as a mask."""
-
-    layers: _Layers
-
-
-@dataclass(frozen=True, slots=True)
 class _Superseded:
     """Names the rows of a fragment whose key a generation has too.
 
@@ -99,10 +137,11 @@ class _Superseded:
 
 
 class Visibility:
-    """Computes and keeps masks.
+    """Computes and keeps masks. Safe to share between threads.
 
     Attributes:
         executor: reads several sources at a time.
+        search: finds rows by key.
 
     Args:
         cache: holds everything that is kept, within its budget.
@@ -111,8 +150,9 @@ class Visibility:
 
     def __init__(self, cache: ByteCache, executor: Executor) -> None:
         self.executor = executor
+        self.search = KeySearch(cache, executor)
         self._cache = cache
-        self._tails = TailMasks(cache, BasePlaces(cache, executor), self.keys)
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def masks(self, snapshot: TableSnapshot) -> SnapshotMasks:
         """Masks of a table with a primary key.
@@ -121,15 +161,26 @@ class Visibility:
             LanceGatewayError: a source can't be read.
         """
         base = snapshot.base
-        regions = tuple(
-            _places(region.generations) for region in snapshot.regions.values() if region.generations
-        )
-        settled = self._cache.compute(
-            _SettledMasks(base.version_id, base.key, regions),
-            lambda: self._settled(snapshot),
-            lambda masks: masks.nbytes,
-        )
-        return self._tails.masks(snapshot, settled) if snapshot.tails else settled
+        rows = tuple([tail.rows.num_rows for tail in snapshot.tails])
+        regions = [
+            (_places(region.generations), None if region.tail is None else region.tail.log.number)
+            for region in snapshot.regions.values()
+            if region.generations or region.tail is not None
+        ]
+        key = _MasksName(base.version_id, base.key, tuple(regions))
+        # What one query works out serves those that wait for it.
+        with self._locks[hash(key) % len(self._locks)]:
+            known: _Grown | None = self._cache.get(key)
+            if known is not None and known.rows == rows:
+                return known.masks
+            if known is not None and all(one <= other for one, other in zip(known.rows, rows, strict=True)):
+                before = known
+            else:
+                before = _Grown((0,) * len(rows), self._settled(snapshot))
+            grown = _Grown(rows, self._grown(snapshot, before) if rows else before.masks)
+            if known is None or before is known:
+                self._cache.put(key, grown, grown.masks.nbytes)
+            return grown.masks
 
     def _settled(self, snapshot: TableSnapshot) -> SnapshotMasks:
         """Masks as they would be if nothing were unflushed."""
@@ -140,128 +191,161 @@ class Visibility:
             generations.update(found)
         return SnapshotMasks(self._base_mask(base, snapshot.generations), generations, {})
 
+    # 1. In a region, each generation without what itself and later generations supersede
+
     def _region_masks(
-        self, base: BaseTable, generations: tuple[GenerationDataset, ...]
+        self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> Mapping[str, RowMask]:
-        """Path -> mask of a region's generations."""
-        visible = self._visible_in_region(base, generations)
-        masks = {}
-        for at, (generation, rows) in enumerate(zip(generations, visible, strict=True)):
-            masks[generation.path] = self._cache.compute(
-                _GenerationMask(_Layers(base.key, _places(generations[at:]))),
-                lambda one=generation, rows=rows: layer_mask(  # type: ignore[misc]
-                    self.keys(base, one), rows, one.fragment_rows
-                ),
-                lambda mask: mask.nbytes + ENTRY_OVERHEAD,
-            )
-        return masks
-
-    def _base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
-        """Base rows that no flushed generation supersedes."""
-        return self._cache.compute(
-            _BaseMask(base.version_id, base.key, frozenset(_places(generations))),
-            lambda: RowMask({}).without(
-                self._superseded_by_generations(base, generations), base.fragment_rows
-            ),
-            lambda mask: mask.nbytes + ENTRY_OVERHEAD,
-        )
-
-    def keys(self, base: BaseTable, generation: GenerationDataset) -> LayerKeys:
-        """The keys of a generation.
-
-        Raises:
-            GenerationVanishedError: its files are gone.
-        """
-        return self._cache.compute(
-            _GenerationKeys(base.key, generation.place),
-            lambda: generation.read_keys(base),
-            lambda keys: keys.nbytes + ENTRY_OVERHEAD,
-        )
-
-    def _visible_in_region(
-        self, base: BaseTable, generations: tuple[GenerationDataset, ...]
-    ) -> tuple[np.ndarray, ...]:
-        """For each generation of a region, which of its rows no later generation supersedes.
+        """Path -> mask of a region's generations.
 
         It depends on the later ones only: a merge, which removes the oldest, leaves it as it is.
         """
-
-        def name(layers: Sequence[GenerationDataset]) -> _Layers:
-            return _Layers(base.key, _places(layers))
-
-        known = [self._cache.get(name(generations[at:])) for at in range(len(generations))]
-        if any(one is None for one in known):
-            known = list(self._newly_visible(base, generations, name))
-            for at, rows in enumerate(known):
-                self._cache.put(name(generations[at:]), rows, rows.nbytes + ENTRY_OVERHEAD)
-        return tuple(known)
+        names = _layer_names(base, generations)
+        layers: list[_Layer | None] = self._cache.get_many(names)
+        found = [one for one in layers if one is not None]
+        if len(found) < len(generations):
+            found = [
+                _Layer(rows, showing(self.search.keys(base, one).addresses[rows], one.fragment_rows))
+                for one, rows in zip(generations, self._newly_visible(base, generations), strict=True)
+            ]
+            self._cache.put_many(
+                [
+                    (name, layer, layer.rows.nbytes + layer.mask.nbytes + ENTRY_OVERHEAD)
+                    for name, layer in zip(names, found, strict=True)
+                ]
+            )
+        return {one.path: layer.mask for one, layer in zip(generations, found, strict=True)}
 
     def _newly_visible(
-        self,
-        base: BaseTable,
-        generations: tuple[GenerationDataset, ...],
-        name: Callable[[Sequence[GenerationDataset]], _Layers],
+        self, base: BaseTable, generations: Sequence[GenerationDataset]
     ) -> tuple[np.ndarray, ...]:
+        """Which rows of each generation are shown, where that was not worked out yet."""
         *earlier, last = generations
-        before = [self._cache.get(name(earlier[at:])) for at in range(len(earlier))]
+        before: list[_Layer | None] = self._cache.get_many(_layer_names(base, earlier))
         hidden = None
         if all(one is not None for one in before):
-            hidden = self._tails.of_flushed(base, last, earlier)
+            hidden = self.search.of_flushed(base, last, earlier)
         if hidden is None:
-            return newest_of_layers([self.keys(base, one) for one in generations])
+            return newest_of_layers([self.search.keys(base, one) for one in generations])
         left = []
-        for rows, numbers in zip(before, hidden, strict=True):
-            shown = rows.copy()
+        for layer, numbers in zip(before, hidden, strict=True):
+            assert layer is not None  # noqa: S101 (that was asked above)
+            shown = layer.rows.copy()
             shown[numbers] = False
             left.append(shown)
-        return (*left, newest(self.keys(base, last)))
+        return (*left, newest(self.search.keys(base, last)))
 
-    def _superseded_by_generations(
+    # 2. The base table without what any generation supersedes
+
+    def _base_mask(self, base: BaseTable, generations: Sequence[GenerationDataset]) -> RowMask:
+        return self._cache.compute(
+            _BaseMask(base.version_id, base.key, frozenset(_places(generations))),
+            lambda: RowMask({}).without(self._superseded(base, generations), base.fragment_rows),
+            lambda mask: mask.nbytes + ENTRY_OVERHEAD,
+        )
+
+    def _superseded(
         self, base: BaseTable, generations: Sequence[GenerationDataset]
-    ) -> Offsets:
-        """Base rows whose key any of the generations has."""
-
-        def key(fragment: StoredFragment, generation: GenerationDataset) -> _Superseded:
-            return _Superseded(fragment.files, base.key, generation.place)
-
-        for generation in generations:
-            unknown = [one for one in base.fragments if self._cache.get(key(one, generation)) is None]
-            find = self._tails.flushed_in_base(base, generation) if unknown else None
-            if find is not None:
-                for fragment in unknown:
-                    offsets = find(fragment)
-                    self._cache.put(key(fragment, generation), offsets, offsets.nbytes + ENTRY_OVERHEAD)
-        found: dict[int, list[np.ndarray]] = {}
-        missing: dict[tuple[GenerationDataset, ...], list[StoredFragment]] = {}
-        for fragment in base.fragments:
-            unresolved = []
-            for generation in generations:
-                offsets = self._cache.get(key(fragment, generation))
-                if offsets is None:
-                    unresolved.append(generation)
-                else:
-                    found.setdefault(fragment.fragment_id, []).append(offsets)
+    ) -> Mapping[int, np.ndarray]:
+        """Fragment id -> offsets of base rows whose key any of the generations has."""
+        fragments = base.fragments
+        found = [self._known(base, one) for one in generations]
+        missing: dict[tuple[int, ...], list[int]] = {}
+        for at in range(len(fragments)):
+            unresolved = tuple([number for number, offsets in enumerate(found) if offsets[at] is None])
             if unresolved:
-                missing.setdefault(tuple(unresolved), []).append(fragment)
-        for unknown_generations, fragments in missing.items():
-            probe = KeyProbe([self.keys(base, one).keys for one in unknown_generations])
-            for fragment, per_layer in self._probe_fragments(base, fragments, probe):
-                for generation, offsets in zip(unknown_generations, per_layer, strict=True):
-                    self._cache.put(key(fragment, generation), offsets, offsets.nbytes + ENTRY_OVERHEAD)
-                    found.setdefault(fragment.fragment_id, []).append(offsets)
-        return {fragment_id: np.concatenate(parts) for fragment_id, parts in found.items()}
+                missing.setdefault(unresolved, []).append(at)
+        for numbers, places in missing.items():
+            unresolved_generations = [generations[number] for number in numbers]
+            probed = self._probed(base, unresolved_generations, [fragments[at] for at in places])
+            for at, layers in zip(places, probed, strict=True):
+                for number, offsets in zip(numbers, layers, strict=True):
+                    found[number][at] = offsets
+        return {
+            fragment.fragment_id: np.concatenate(parts)
+            for fragment, *parts in zip(fragments, *found, strict=True)
+            if parts
+        }
 
-    def _probe_fragments(
-        self, base: BaseTable, fragments: Iterable[StoredFragment], probe: KeyProbe
-    ) -> Iterable[tuple[StoredFragment, list[np.ndarray]]]:
-        def search(fragment: StoredFragment) -> tuple[StoredFragment, list[np.ndarray]]:
-            return fragment, probe.search(physical_keys(base, fragment))
+    def _known(self, base: BaseTable, generation: GenerationDataset) -> list[np.ndarray | None]:
+        """Offsets in each fragment of rows that a generation supersedes; None where that is not known."""
+        fragments = base.fragments
+        found: list[np.ndarray | None] = self._cache.get_many(_names(base, generation, fragments))
+        unknown = [at for at, offsets in enumerate(found) if offsets is None]
+        find = self.search.flushed_in_base(base, generation) if unknown else None
+        if find is not None:
+            told = [find(fragments[at]) for at in unknown]
+            self._keep(base, generation, [fragments[at] for at in unknown], told)
+            for at, offsets in zip(unknown, told, strict=True):
+                found[at] = offsets
+        return found
 
-        return self.executor.map(search, fragments)
+    def _probed(
+        self,
+        base: BaseTable,
+        generations: Sequence[GenerationDataset],
+        fragments: Sequence[StoredFragment],
+    ) -> list[list[np.ndarray]]:
+        """For each fragment and each generation, offsets of the rows whose key the generation has."""
+        probe = KeyProbe([self.search.keys(base, one).keys for one in generations])
+        found = list(self.executor.map(lambda one: probe.search(physical_keys(base, one)), fragments))
+        for generation, offsets in zip(generations, zip(*found, strict=True), strict=True):
+            self._keep(base, generation, fragments, offsets)
+        return found
+
+    def _keep(
+        self,
+        base: BaseTable,
+        generation: GenerationDataset,
+        fragments: Sequence[StoredFragment],
+        found: Sequence[np.ndarray],
+    ) -> None:
+        names = _names(base, generation, fragments)
+        self._cache.put_many(
+            [
+                (name, offsets, offsets.nbytes + ENTRY_OVERHEAD)
+                for name, offsets in zip(names, found, strict=True)
+            ]
+        )
+
+    # 3. Of each log tail the newest rows, and the other masks without what it supersedes
+
+    def _grown(self, snapshot: TableSnapshot, before: _Grown) -> SnapshotMasks:
+        base = snapshot.base
+        new = [
+            (tail, start, tail.rows.num_rows)
+            for tail, start in zip(snapshot.tails, before.rows, strict=True)
+            if start < tail.rows.num_rows or not start
+        ]
+        hidden = self.search.in_base(base, [(tail.log, start, stop) for tail, start, stop in new])
+        generations, tails = dict(before.masks.generations), dict(before.masks.tails)
+        for tail, start, stop in new:
+            for one in snapshot.regions[tail.region_id].generations:
+                numbers = self.search.in_generation(base, one, tail.log, start, stop)
+                if len(numbers):
+                    addresses = self.search.keys(base, one).addresses[numbers]
+                    mask = generations[one.path]
+                    generations[one.path] = mask.without(by_fragment(addresses), one.fragment_rows)
+            tails[tail.region_id] = RowMask({0: FragmentMask(pa.array(tail.newest()))})
+        return SnapshotMasks(before.masks.base.without(hidden, base.fragment_rows), generations, tails)
 
 
 def _places(generations: Iterable[GenerationDataset]) -> tuple[Place, ...]:
     return tuple([one.place for one in generations])
+
+
+def _layer_names(base: BaseTable, generations: Sequence[GenerationDataset]) -> list[_LayerName]:
+    places = _places(generations)
+    return [_LayerName(base.key, places[at:]) for at in range(len(places))]
+
+
+def _names(
+    base: BaseTable, generation: GenerationDataset, fragments: Iterable[StoredFragment]
+) -> list[_Superseded]:
+    return [_Superseded(one.files, base.key, generation.place) for one in fragments]
+
+
+# Of rows of one region, oldest first
 
 
 def newest(layer: LayerKeys) -> np.ndarray:
@@ -273,16 +357,17 @@ def newest_of_layers(layers: Sequence[LayerKeys]) -> tuple[np.ndarray, ...]:
     """For each layer, oldest first, which rows are the last of their key and no tombstone."""
     if not layers:
         return ()
-    keys = pa.concat_arrays([layer.keys for layer in layers])
-    visible = _last_of_narrow_integers(keys)
-    if visible is None:
-        visible = _last_of_any(keys)
+    visible = last_of_each(pa.concat_arrays([layer.keys for layer in layers]))
     visible &= ~np.concatenate([layer.dead for layer in layers])
     cuts = np.cumsum([len(layer.keys) for layer in layers])[:-1]
     return tuple(np.split(visible, cuts))
 
 
-def _last_of_any(keys: pa.Array) -> np.ndarray:
+def last_of_each(keys: pa.Array) -> np.ndarray:
+    """Which rows are the last of their key."""
+    narrow = _last_of_narrow_integers(keys)
+    if narrow is not None:
+        return narrow
     codes = pc.dictionary_encode(keys)
     indices = codes.indices.to_numpy()
     rows = np.arange(len(indices))
@@ -293,7 +378,7 @@ def _last_of_any(keys: pa.Array) -> np.ndarray:
 
 
 def _last_of_narrow_integers(keys: pa.Array) -> np.ndarray | None:
-    """As `_last_of_any`, by sorting one integer that holds key and row: several times as fast as hashing.
+    """As `last_of_each`, by sorting one integer that holds key and row: several times as fast as hashing.
 
     None where key and row don't fit into 63 bits together.
     """

@@ -92,9 +92,13 @@ class TestOfAFragment:
     @given(offsets)
     def test_chunks_are_its_parts(self, hidden: list[int]) -> None:
         mask = hiding(*hidden)
-        chunks = [mask.chunk(number) for number in range(len(mask.digests))]
-        assert [len(chunk) for chunk in chunks] == [16, 16, 16, 16, 6]
-        assert pa.concat_arrays(chunks).equals(mask.visible)
+        sizes, chunks = [16, 16, 16, 16, 6], mask.chunks()
+        assert {at for at, chunk in enumerate(chunks) if chunk is not None} == {at // CHUNK for at in hidden}
+        whole = [
+            pa.array([True] * size) if one is None else one for one, size in zip(chunks, sizes, strict=True)
+        ]
+        assert [len(chunk) for chunk in whole] == sizes
+        assert pa.concat_arrays(whole).equals(mask.visible)
 
     @given(offsets, offsets)
     def test_both_show_what_each_shows(self, first: list[int], second: list[int]) -> None:

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from execnodes import ExecNode, KeySet, MetricsSet, TaskContext, UnionExec
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.keys import Key
-from execnodes.search.operators.filter_stale import FilterStaleExec, NewerRows
-from execnodes.search.operators.knn import KnnExec
-from execnodes.search.request import Staleness, VectorRequest
-from execnodes.search.source import VECTOR_CANDIDATES, SearchSource
-from planner.tables.sources.byte_cache import ByteCache
+from execnodes.search.filter_stale import FilterStaleExec, NewerRows
+from execnodes.search.knn import KnnExec
+from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness, VectorRequest
+from planner.tables.sources.caches import ByteCache
 from tests.planner.search.vector_sources import as_vectors, memory_source, source_of
 
 QUERIES = np.array([[0.0, 0.0], [30.3, 0.0]], np.float32)

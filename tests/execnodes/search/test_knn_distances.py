@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from execnodes.node import ROW_ADDRESS
-from execnodes.search.vectors.distances import METRICS, distances
-from execnodes.search.vectors.nearest import NearestRows, nearest
+from execnodes.search.distances import METRICS, NearestRows, distances, nearest
 from tests.planner.search.vector_sources import dataset_of, rows_of, true_distances
 
 FLOATS = (np.float16, np.float32, np.float64)

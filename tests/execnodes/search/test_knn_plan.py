@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from execnodes import ExecNode
-from execnodes.search.operators.filter_stale import FilterStaleExec
-from execnodes.search.operators.knn import KnnExec
-from execnodes.search.request import Staleness, VectorRequest
-from execnodes.search.source import IndexDescription
-from execnodes.search.vectors.index_search import IndexSearch
-from planner.search.plans.vector import default_refine_factor, plan_vector
-from planner.tables.sources.byte_cache import ByteCache
+from execnodes.search.filter_stale import FilterStaleExec
+from execnodes.search.knn import KnnExec
+from execnodes.search.source import IndexDescription, Staleness, VectorRequest
+from execnodes.search.vector_search import IndexSearch
+from planner.search.plan_search import default_refine_factor, plan_vector
+from planner.tables.sources.caches import ByteCache
 from tests.planner.search.vector_sources import (
     DIMENSION,
     clustered,

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.search.rows.vector_blocks import VectorBlock
-from execnodes.search.vectors.distances import distances
-from execnodes.search.vectors.flat_search import may_be_nearest
-from execnodes.search.vectors.nearest import nearest
+from execnodes.search.distances import distances, nearest
+from execnodes.search.vector_blocks import VectorBlock
+from execnodes.search.vector_search import may_be_nearest
 
 ROWS = 2_100
 

@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 import pytest
 
 from execnodes import ExecNode, TaskContext
-from execnodes.search.concurrent_union import ConcurrentUnionExec, side_by_side
-from execnodes.search.operators.sort import LimitExec, SortExec
-from execnodes.search.operators.take_rows import TakeRowsExec
+from execnodes.search.candidates import ConcurrentUnionExec, LimitExec, SortExec, side_by_side
 from execnodes.search.source import DISTANCE, VECTOR_CANDIDATES, SearchSource
+from execnodes.search.take_rows import TakeRowsExec
 from memwal.errors import CorruptDataError
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from tests.planner.search.vector_sources import clustered, dataset_of, memory_source, rows_of, source_of
 
 Candidate = tuple[int, int, int, float]

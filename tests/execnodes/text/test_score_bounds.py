@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from execnodes.text.bm25 import Scored, intersection, places_in, union
 from execnodes.text.query.clauses import Clause, analyze
 from execnodes.text.query.query import (
     BooleanQuery,
@@ -19,7 +20,6 @@ from execnodes.text.query.query import (
     TextQuery,
 )
 from execnodes.text.query.tokenizer import Tokenizer
-from execnodes.text.scored import Scored, intersection, places_in, union
 from execnodes.text.scoring.scores import bound, candidates
 
 DOCUMENTS = {

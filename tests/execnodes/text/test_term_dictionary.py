@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.documents.term_dictionary import TermDictionary
-from execnodes.text.query.fuzzy import near
+from execnodes.text.documents.column_documents import TermDictionary
+from execnodes.text.query.clauses import near
 from execnodes.text.query.query import MatchQuery
 from tests.planner.search.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking
 

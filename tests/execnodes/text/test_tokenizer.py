@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from execnodes.text.query.fuzzy import distances, near
+from execnodes.text.query.clauses import distances, near
 from execnodes.text.query.tokenizer import TokenizedDocuments, Tokenizer
 from memwal.errors import InvalidInputError, UnsupportedError
 

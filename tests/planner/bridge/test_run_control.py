@@ -12,7 +12,7 @@ from gateway.protocol.errors import QueryCancelledError
 from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.state.catalog import Catalog
 
 STOPPED = QueryCancelledError("stopped by the test")

@@ -16,8 +16,7 @@ from memwal.base.index_details import RegionField, RegionSpec
 from memwal.transforms.expressions import evaluate_expression
 from memwal.transforms.transforms import encode_region_value, transform_of
 from planner.predicates.predicate import decode
-from planner.predicates.pruning import prune_regions
-from planner.predicates.region_assignments import RegionAssignment, RegionAssignments
+from planner.predicates.pruning import RegionAssignment, RegionAssignments, prune_regions
 from tests.support.tables import key_field
 
 ZONES = (

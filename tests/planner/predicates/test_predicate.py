@@ -29,8 +29,8 @@ from planner.predicates.predicate import (
     conjunction,
     decode,
     describe,
-    key_values,
 )
+from planner.predicates.value_sets import key_values
 from tests.planner.names import context_with
 from tests.planner.recording import pushed
 

@@ -14,8 +14,14 @@ from pyarrow.compute import field
 from memwal.base.index_details import RegionSpec
 from memwal.transforms.transforms import BucketHash, encode_region_value, region_values
 from planner.predicates.predicate import FALSE, TRUE, Predicate, decode, describe
-from planner.predicates.pruning import RegionVerdict, Verdict, all_regions, prune_regions
-from planner.predicates.region_assignments import RegionAssignment, RegionAssignments
+from planner.predicates.pruning import (
+    RegionAssignment,
+    RegionAssignments,
+    RegionVerdict,
+    Verdict,
+    all_regions,
+    prune_regions,
+)
 from tests.planner.names import context_with
 from tests.planner.recording import pushed
 from tests.planner.region_cases import COLUMNS, FIELD_IDS, SCHEMA, read_region, read_spec, region_of

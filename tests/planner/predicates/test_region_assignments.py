@@ -14,7 +14,7 @@ from memwal.base.index_details import RegionField, RegionSpec
 from memwal.regions.manifest import RegionManifest, commit_manifest
 from memwal.regions.region_ids import lancedb_region_id
 from memwal.storage.files import Storage
-from planner.predicates.region_assignments import RegionAssignment, RegionAssignments
+from planner.predicates.pruning import RegionAssignment, RegionAssignments
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import Table
 from tests.support.tables import key_field, raw_value

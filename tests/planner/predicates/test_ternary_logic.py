@@ -9,7 +9,7 @@ import pytest
 from pyarrow.compute import field
 
 from planner.predicates.arrow_expressions import Call, Field, Value, read_expression
-from planner.predicates.ternary_logic import compared_floats, evaluated
+from planner.predicates.row_filter import compared_floats, evaluated
 
 NAN = math.nan
 BATCH = pa.record_batch(

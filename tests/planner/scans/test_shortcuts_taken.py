@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from execnodes import ExecNode
-from execnodes.search.operators.knn import KnnExec
+from execnodes.search.knn import KnnExec
 from memwal.writing import WriteOptions
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.bridge.run_control import RunControl
@@ -25,7 +25,7 @@ from planner.search.conditions.row_admission import Admission
 from planner.search.search_scan import SearchScan
 from planner.tables.state import log_reader
 from planner.tables.state.catalog import Catalog
-from planner.tables.visibility import layer_places, visibility
+from planner.tables.visibility import key_search, visibility
 from planner.writes.dml.reading.read_rows import PointRows
 from planner.writes.dml.writing.prepared_change import PreparedChange
 from tests.planner.search.policy_lake import Lake
@@ -87,7 +87,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(prepared_query, "plain_system_rows", "system rows")
     count(Frames, "plan", "plans")
     count(query_run, "plan_lookup", "lookups")
-    for module in (visibility, layer_places, run_tables):
+    for module in (visibility, key_search, run_tables):
         count(module, "physical_keys", "keys of fragments")
     count(log_reader, "read_wal_entry", "log entries")
     count(Admission, "_found", "conditions evaluated")

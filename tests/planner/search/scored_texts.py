@@ -14,7 +14,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from execnodes.text.bm25 import ColumnStatistics, Postings
-from execnodes.text.documents.postings import TokenPostings
+from execnodes.text.documents.source_text import TokenPostings
 from execnodes.text.query.clauses import analyze
 from execnodes.text.query.query import (
     BooleanQuery,

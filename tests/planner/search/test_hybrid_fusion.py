@@ -8,9 +8,15 @@ import pyarrow as pa
 import pytest
 
 from execnodes import ExecNode, MemTableSource, TaskContext
-from execnodes.search.request import Fusion, HybridRequest
-from execnodes.search.source import HYBRID_CANDIDATES, TEXT_CANDIDATES, VECTOR_CANDIDATES, SearchSource
-from planner.search.request.hybrid import plan_hybrid
+from execnodes.search.source import (
+    HYBRID_CANDIDATES,
+    TEXT_CANDIDATES,
+    VECTOR_CANDIDATES,
+    Fusion,
+    HybridRequest,
+    SearchSource,
+)
+from planner.search.search_request import plan_hybrid
 
 NOTHING = pa.table({"id": [1]})
 BASE, FRESH = MemTableSource("base", NOTHING), MemTableSource("fresh", NOTHING)

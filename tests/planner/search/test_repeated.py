@@ -9,7 +9,7 @@ import pytest
 
 from memwal.errors import PreconditionError
 from planner.engine import QueryEngine
-from planner.search.direct_search import DirectSearch
+from planner.search.search_scan import DirectSearch
 from planner.tables.state.catalog import Catalog
 from tests.support.tables import LsmTable, key_field, unpartitioned
 from tests.support.writer_process import WriterProcess

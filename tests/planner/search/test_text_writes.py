@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.text.documents.postings import TokenPostings
+from execnodes.text.documents.source_text import TokenPostings
 from execnodes.text.query.query import MatchQuery, PhraseQuery
 from execnodes.text.query.tokenizer import Tokenizer
 from tests.planner.search.text_history import Layer, TextHistory, assert_same_ranking, lance_ranking

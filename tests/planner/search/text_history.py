@@ -15,11 +15,12 @@ from execnodes.node import ROW_ADDRESS, MetricsSet, TaskContext
 from execnodes.rows.row_mask import OFFSET_MASK, RowMask, fragment_mask
 from execnodes.search.source import SCORE, SOURCE, IndexDescription, SearchSource
 from execnodes.storage.source import LanceSource, MemTableSource, StoredColumn
+from execnodes.text.query.clauses import analyze
 from execnodes.text.query.query import TextQuery, lance_query
 from memwal.stored_fields import TOMBSTONE
-from planner.search.plans.plan_search import plan_text
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.column_cache import DecodedColumns
+from planner.search.plan_search import plan_text
+from planner.search.sources.source_texts import SourceTexts
+from planner.tables.sources.caches import ByteCache, DecodedColumns
 
 Document = str | None
 Rows = Mapping[int, tuple[Document, ...]]
@@ -184,9 +185,9 @@ class TextHistory:
         """Keys and scores, best first."""
         sources = self.sources()
         indexes = {column: self._base_index(column) for column in query.columns}
-        node = plan_text(
-            sources, admitted or sources, query, k, row_filter, indexes, self.cache, self.decoded
-        )
+        texts = SourceTexts(indexes, self.cache, self.decoded)
+        clause = analyze(query, texts.tokenizers)
+        node = plan_text(sources, admitted or sources, query, clause, k, row_filter, texts)
         self.metrics = MetricsSet()
         self.node = node
         batches = list(node.execute(0, TaskContext(metrics=self.metrics)))

@@ -11,10 +11,9 @@ import pyarrow as pa
 from execnodes import LanceSource, MemTableSource, RowMask, StoredColumn, TaskContext
 from execnodes.node import ROW_ADDRESS
 from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK, fragment_mask
-from execnodes.search.request import VectorRequest
-from execnodes.search.source import DISTANCE, IndexDescription, SearchSource
-from planner.search.plans.vector import plan_vector
-from planner.tables.sources.byte_cache import ByteCache
+from execnodes.search.source import DISTANCE, IndexDescription, SearchSource, VectorRequest
+from planner.search.plan_search import plan_vector
+from planner.tables.sources.caches import ByteCache
 
 DIMENSION = 16
 BYTES = np.dtype(np.uint8)

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredValues, bases_of
+from execnodes.storage.data_files import Columns, FragmentFiles, Place, StoredValues, bases_of, shared
 from memwal.errors import CorruptDataError
 from memwal.storage.files import Storage
 from planner.access.rights import FULL_ACCESS, Access, TableAccess
 from planner.engine import QueryEngine
-from planner.tables.sources.key_locator import LOOKUPS_BEFORE
+from planner.tables.sources.keys import LOOKUPS_BEFORE
 from planner.tables.state.catalog import Catalog
 from planner.tables.state.table import NewestBase
 from tests.support.hand_made import PART, append, base_at, fragment, make_table, rows_in
@@ -407,7 +407,8 @@ def test_types_that_print_alike_are_not_the_same() -> None:
     one = pa.struct([("a: int64, b", pa.int64())])
     assert str(one) == str(two)
     files = FragmentFiles(Place.new("t"), ())
-    assert StoredValues(files, 1, one) != StoredValues(files, 1, two)
+    assert shared(StoredValues, files, 1, one) is not shared(StoredValues, files, 1, two)
+    assert shared(StoredValues, files, 1, one) is shared(StoredValues, files, 1, one)
     assert Columns.of([(1, "c", one)]) != Columns.of([(1, "c", two)])
     assert Columns.of([(1, "c", one)]) is Columns.of([(1, "c", one)])
 

@@ -12,7 +12,7 @@ from memwal.regions.wal import WalEntry, wal_entry_path
 from memwal.storage.files import Storage
 from memwal.writing import OwnTail
 from planner.tables.sources.base_table import BaseTable, open_base_table
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.log_tail import Tail
 from planner.tables.sources.region_log import RegionLog
 from planner.tables.state.log_reader import (

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from memwal.regions.wal import WalEntry
 from planner.engine import QueryEngine
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.key_column import KeyHistory
+from planner.tables.sources.caches import ByteCache
+from planner.tables.sources.keys import KeyHistory
 from planner.tables.sources.log_tail import TailRows
 from planner.tables.sources.snapshot import RegionSnapshot, TableSnapshot
 from planner.tables.visibility import visibility

@@ -14,7 +14,7 @@ from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
 from memwal.storage.backends import S3Backend
 from planner.engine import QueryEngine
 from planner.scans.settings import ALL_SHORTCUTS, SessionSettings, Shortcut
-from planner.tables.sources.key_locator import LOOKUPS_BEFORE
+from planner.tables.sources.keys import LOOKUPS_BEFORE
 from planner.tables.state.catalog import Catalog
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field, unpartitioned

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
-from planner.tables.sources.key_column import KeyHistory, hashable
-from planner.tables.visibility.key_probe import MAX_SLOTS_PER_ROW, KeyProbe, _OffsetTable
+from planner.tables.sources.keys import KeyHistory, hashable
+from planner.tables.visibility.key_search import MAX_SLOTS_PER_ROW, KeyProbe, _OffsetTable
 
 FAR = MAX_SLOTS_PER_ROW << 16
 STORED: dict[str, list[int]] = {

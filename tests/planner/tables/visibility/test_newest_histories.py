@@ -13,12 +13,11 @@ import pytest
 from memwal.errors import CorruptDataError
 from memwal.writing import Changes
 from planner.engine import QueryEngine
-from planner.tables.sources.byte_cache import ByteCache
+from planner.tables.sources.caches import ByteCache
 from planner.tables.sources.generations import GenerationVanishedError, open_generation
 from planner.tables.sources.snapshot import TableSnapshot
-from planner.tables.visibility import layer_places, tail_masks, visibility
-from planner.tables.visibility.masks import SnapshotMasks
-from planner.tables.visibility.visibility import Visibility, newest
+from planner.tables.visibility import key_search, visibility
+from planner.tables.visibility.visibility import SnapshotMasks, Visibility, newest
 from tests.support.merging import merge_generations
 from tests.support.results import rows_of
 from tests.support.tables import LsmTable, bucketed, key_field
@@ -125,18 +124,18 @@ def test_what_one_query_found_serves_the_next(
     table.check(table.engine)
 
     with monkeypatch.context() as patch:
-        for module in (layer_places, tail_masks):
+        for module in (key_search, visibility):
             patch.setattr(module, "physical_keys", refused)
-        patch.setattr(tail_masks.TailMasks, "_grown", refused)
+        patch.setattr(Visibility, "_grown", refused)
         table.check(table.engine)
     asked: list[int] = []
-    original = tail_masks.TailRows.located
+    original = key_search.TailRows.located
 
     def counting(self: Any, source: Any, start: int, stop: int, find: Any) -> Any:
         asked.append(stop - start)
         return original(self, source, start, stop, find)
 
-    monkeypatch.setattr(tail_masks.TailRows, "located", counting)
+    monkeypatch.setattr(key_search.TailRows, "located", counting)
     for key in (4, 5, 6):
         table.write({key: 3}, [])
         table.check(table.engine)

@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from execnodes import LanceSource, StoredColumn
-from execnodes.rows.row_mask import CHUNK_ROWS, fragment_mask
-from planner.tables.sources.byte_cache import ByteCache
-from planner.tables.sources.column_cache import DecodedColumns
+from execnodes.rows.row_mask import CHUNK_ROWS, RowMask, by_fragment, fragment_mask, showing
+from planner.tables.sources.caches import ByteCache, DecodedColumns
 from planner.tables.sources.generations import LayerKeys
-from planner.tables.sources.key_column import key_column
-from planner.tables.visibility.key_probe import KeyProbe
-from planner.tables.visibility.masks import by_fragment, showing
+from planner.tables.sources.keys import key_column
+from planner.tables.visibility.key_search import KeyProbe
 from planner.tables.visibility.visibility import newest_of_layers
 
 NARROW, WIDE = st.integers(0, 20), st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1])
@@ -193,11 +191,16 @@ def stored_as(schema: pa.Schema) -> dict[str, StoredColumn]:
     return {field.name: StoredColumn(field.name, field.type) for field in schema}
 
 
+def hiding(rows: int, hidden: list[int]) -> RowMask:
+    """A mask of fragment 0."""
+    return RowMask({0: fragment_mask(rows, np.array(hidden, np.uint32))})
+
+
 def values(columns: DecodedColumns, source: LanceSource, hidden: list[int] | None = None) -> list[str]:
     """Column v of the visible rows."""
-    mask = None if hidden is None else fragment_mask(6, np.array(hidden, np.uint32))
-    batches = columns.read(source, 0, ["v"], columns.visible(source, 0, mask))
-    assert batches is not None
+    mask = RowMask() if hidden is None else hiding(6, hidden)
+    batches, too_large = columns.read(source, (0,), ["v"], mask)
+    assert not too_large
     return [value for batch in batches for value in batch.column("v").to_pylist()]
 
 
@@ -233,13 +236,13 @@ class TestDecodedColumns:
         dataset = lance.write_dataset(table, str(tmp_path / "c.lance"), max_rows_per_file=rows)
         source = LanceSource("c", dataset, table.schema, stored_as(table.schema))
         columns = DecodedColumns(1 << 24)
-        few = fragment_mask(rows, np.array([5], np.uint32))
+        few = hiding(rows, [5])
         for _ in range(2):  # what is read once is not kept
-            list(columns.read(source, 0, ["v"], few) or ())
+            list(columns.read(source, (0,), ["v"], few)[0])
         for file in (tmp_path / "c.lance" / "data").iterdir():
             file.unlink()
         gone = np.array([5, CHUNK_ROWS + 1, rows - 1], np.uint32)
-        after = list(columns.read(source, 0, ["v"], few.without(gone)) or ())
+        after = list(columns.read(source, (0,), ["v"], few.without({0: gone}, {0: rows}))[0])
         assert pa.concat_batches(after).column(0).to_pylist() == [
             row for row in range(rows) if row not in gone.tolist()
         ]
@@ -249,9 +252,9 @@ class TestDecodedColumns:
         dataset = lance.write_dataset(table, str(tmp_path / "c.lance"))
         source = LanceSource("c", dataset, table.schema, stored_as(table.schema))
         columns = DecodedColumns(1 << 24)
-        few = fragment_mask(100, np.array([5], np.uint32))
+        few = hiding(100, [5])
         first, _, third, fourth = (
-            next(iter(columns.read(source, 0, ["v"], few) or ())).column(0) for _ in range(4)
+            next(columns.read(source, (0,), ["v"], few)[0]).column(0) for _ in range(4)
         )
         assert first.equals(fourth)
         assert third.buffers()[1].address == fourth.buffers()[1].address
@@ -267,4 +270,5 @@ class TestDecodedColumns:
         table = pa.table({"v": pa.concat_arrays([vectors] * 5)})
         dataset = lance.write_dataset(table, str(tmp_path / "v.lance"))
         source = LanceSource("v", dataset, table.schema, stored_as(table.schema))
-        assert DecodedColumns(1 << 30).read(source, 0, ["v"], None) is None
+        batches, too_large = DecodedColumns(1 << 30).read(source, (0,), ["v"], RowMask())
+        assert (list(batches), too_large) == ([], (0,))

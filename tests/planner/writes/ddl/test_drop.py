@@ -10,7 +10,7 @@ import pytest
 from memwal.creating import delete_table
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from memwal.storage.files import Storage
-from planner.tables.sources.key_locator import LOOKUPS_BEFORE
+from planner.tables.sources.keys import LOOKUPS_BEFORE
 
 Sql = Any
 MAKE = "CREATE TABLE t (id INT PRIMARY KEY, name TEXT) WITH (region_by = 'bucket(id, 2)')"

@@ -1,0 +1,165 @@
+"""The first source that knows a key answers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes.node import ExecNode, TaskContext, UnaryExec
+from execnodes.rows.keys import Key, KeySet, key_rows
+from execnodes.rows.lance_filter import RowFilter
+from memwal.bloom import KeyFilter
+from memwal.stored_fields import TOMBSTONE
+
+_NOTHING: Iterator[pa.RecordBatch] = iter(())
+
+
+@dataclass(frozen=True, eq=False)
+class BloomFilterGuardExec(UnaryExec):
+    """Its input, unless none of the wanted keys can be there; asked before any I/O.
+
+    Args:
+        input: a lookup in one source.
+        key_filter: over all keys of that source, tombstones included.
+    """
+
+    input: ExecNode
+    key_filter: KeyFilter
+
+    def describe(self) -> str:
+        """The filter."""
+        return f"BloomFilterGuardExec: {self.key_filter.description}"
+
+    def execute(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """As of every node; unless somebody measures, a source without the keys costs but the question."""
+        if context.metrics is None and self._rules_out(context):
+            return _NOTHING
+        return super().execute(partition, context)
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Nothing, or what the input has."""
+        wanted = 0 if context.keys is None else len(context.keys)
+        if self._rules_out(context):
+            context.count(self, "keys_ruled_out", wanted)
+            return
+        context.count(self, "keys_possible", wanted)
+        yield from self.input.execute(partition, context)
+
+    def _rules_out(self, context: TaskContext) -> bool:
+        keys = context.keys
+        return keys is not None and not self.key_filter.might_contain_any(keys.lookup_keys)
+
+
+@dataclass(frozen=True, eq=False)
+class TakeLastExec(UnaryExec):
+    """Of several rows of one key, the one at the highest row address; tombstones count as rows.
+
+    Meant for lookups, whose input is a handful of rows.
+
+    Args:
+        input: rows of one source, in ascending order of row address.
+        key_columns: the primary key.
+    """
+
+    input: ExecNode
+    key_columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        missing = [name for name in self.key_columns if name not in self.input.schema.names]
+        if missing or not self.key_columns:
+            names = self.input.schema.names
+            msg = f"TakeLastExec needs its key columns {self.key_columns} in its input {names}"
+            raise ValueError(msg)
+
+    def describe(self) -> str:
+        """The key."""
+        return f"TakeLastExec: key=[{', '.join(self.key_columns)}]"
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """At most one batch."""
+        batches = list(self.input.execute(partition, context))
+        if not batches:
+            return
+        rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        if rows.num_rows > 1:
+            last = {key: index for index, key in enumerate(key_rows(rows, self.key_columns))}
+            if len(last) < rows.num_rows:
+                rows = rows.take(pa.array(sorted(last.values()), pa.int64()))
+        yield rows
+
+
+@dataclass(frozen=True, eq=False)
+class CoalesceFirstExec(ExecNode):
+    """Point lookup: asks its inputs in turn and stops once every key has been found.
+
+    A tombstone is a hit: it ends the search for its key and produces no row.
+
+    Args:
+        inputs: lookups, newest source first, base table last; each has at most one row per key.
+        keys: the wanted keys.
+        columns: columns to produce, of those the inputs have.
+        row_filter: applied to the found rows, the newest versions, exactly.
+    """
+
+    inputs: tuple[ExecNode, ...]
+    keys: KeySet
+    columns: tuple[str, ...]
+    row_filter: RowFilter | None = None
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            msg = "CoalesceFirstExec needs at least one input"
+            raise ValueError(msg)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The projected columns."""
+        return pa.schema([self.inputs[0].schema.field(name) for name in self.columns])
+
+    def children(self) -> tuple[ExecNode, ...]:
+        """The inputs, newest first."""
+        return self.inputs
+
+    def describe(self) -> str:
+        """The keys, and what is kept of their rows."""
+        shown = ", ".join(str(row[0] if len(row) == 1 else row) for row in self.keys.rows[:3])
+        more = f", .. {len(self.keys)} keys" if len(self.keys) > 3 else ""
+        condition = "" if self.row_filter is None else f", filter={self.row_filter}"
+        return f"CoalesceFirstExec: ({', '.join(self.keys.columns)}) = {shown}{more}{condition}"
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Newest first; only partition 0 has rows."""
+        wanted = self.keys
+        if partition != 0 or not wanted.table.num_rows:
+            return
+        looking = replace(context, keys=wanted)
+        for node in self.inputs:
+            found: set[Key] = set()
+            for batch in node.execute(partition, looking):
+                found.update(key_rows(batch, wanted.columns))
+                live = self._live(batch)
+                if live.num_rows:
+                    yield live
+            if not found:
+                continue
+            if len(found) == wanted.table.num_rows:
+                return
+            wanted = wanted.without(found)
+            looking = replace(context, keys=wanted)
+
+    def _live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The wanted columns of rows that are no tombstones."""
+        index = batch.schema.get_field_index(TOMBSTONE)
+        if index >= 0 and (dead := batch.column(index)).true_count:
+            batch = batch.filter(_invert(dead))
+        if self.row_filter is not None and batch.num_rows:
+            batch = batch.filter(self.row_filter.matches(batch))
+        columns = list(self.columns)
+        return batch if batch.schema.names == columns else batch.select(columns)
+
+
+def _invert(flags: pa.BooleanArray) -> pa.BooleanArray:
+    return pc.invert(flags)

@@ -1,1 +1,0 @@
-"""Operators that look keys up, newest source first."""

@@ -1,1 +1,0 @@
-"""Operators that scan a source, and the newest version of each key."""

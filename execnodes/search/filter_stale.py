@@ -1,0 +1,199 @@
+"""Keep superseded rows out of what a vector search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ExecNode, TaskContext, UnaryExec
+from execnodes.rows.keys import Key, KeySet, key_rows
+from execnodes.search.candidates import helpers_for, side_by_side
+from execnodes.search.distances import Found
+from execnodes.search.knn import KnnExec, candidates
+from execnodes.search.source import VECTOR_CANDIDATES, SearchSource, Staleness
+from execnodes.search.take_rows import taken_rows
+from execnodes.storage.source import LanceSource
+from memwal.stored_fields import TOMBSTONE
+
+OVER_FETCH = 2
+"""So many times k rows are asked for where nothing more can be fetched later."""
+
+
+class NewerRows(Protocol):
+    """Rows that supersede older ones of the same key: a flushed generation, or a region's unflushed rows."""
+
+    @property
+    def description(self) -> str:
+        """For plans."""
+
+    def possible(self, keys: KeySet) -> frozenset[Key]:
+        """Keys that may be among these rows; asked before any I/O."""
+
+    def confirmed(self, keys: KeySet, context: TaskContext) -> frozenset[Key]:
+        """Keys that are among these rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class FilterStaleExec(UnaryExec):
+    """Candidates that are the newest of their key, in one of three ways.
+
+    Exact: the sources were told which of their rows are live, so that all of their candidates are. Bloom:
+    key filters of newer rows tell which may be stale, a lookup confirms it, and more is fetched until k rows
+    remain that nothing unfetched could push out. Approximate: what may be stale is dropped.
+
+    Args:
+        input: a union of `KnnExec`; except in exact mode, of sources whose stale rows are not masked.
+        staleness: which way.
+        k: rows that must remain for each query.
+        key: key columns.
+        newer: number of a source -> what may supersede its rows, newest first.
+    """
+
+    input: ExecNode
+    staleness: Staleness
+    k: int
+    key: tuple[str, ...] = ()
+    newer: Mapping[int, tuple[NewerRows, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.newer and not self.key:
+            raise ValueError("rows supersede one another by their key: name its columns")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """`VECTOR_CANDIDATES`."""
+        return VECTOR_CANDIDATES
+
+    def describe(self) -> str:
+        """The way, and what it goes by."""
+        if self.staleness is Staleness.EXACT:
+            return "FilterStaleExec: exact"
+        filters = {one.description: None for layers in self.newer.values() for one in layers}
+        return f"FilterStaleExec: {', '.join([self.staleness.value, *filters])}"
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Candidates of all sources, in no particular order."""
+        if self.staleness is Staleness.EXACT or not self.newer:
+            yield from self.input.execute(partition, context)
+            return
+        if partition:
+            return
+        rankings = [
+            _Ranking(search, self.newer.get(search.source.number, ()), self.key)
+            for search in self.input.children()
+            if isinstance(search, KnnExec)
+        ]
+        if self.staleness is Staleness.APPROXIMATE:
+            self._fetch(rankings, OVER_FETCH * self.k, confirm=False, context=context)
+        else:
+            wanted = self.k
+            short = rankings
+            while short:
+                self._fetch(short, wanted, confirm=True, context=context)
+                bounds = self._bounds(rankings)
+                short = [one for one in rankings if one.may_improve(bounds)]
+                wanted *= 2
+                if short:
+                    context.count(self, "refills", len(short))
+        for one in rankings:
+            context.count(self, "stale_rows", one.stale_rows)
+            found = one.live()
+            if any(len(addresses) for _, addresses in found):
+                yield candidates(one.search.source.number, found)
+
+    def _fetch(
+        self, rankings: Sequence[_Ranking], wanted: int, *, confirm: bool, context: TaskContext
+    ) -> None:
+        context.check()
+        tasks = [partial(one.fetch, wanted, confirm=confirm, context=context) for one in rankings]
+        side_by_side(tasks, helpers_for(one.search.source for one in rankings))
+
+    def _bounds(self, rankings: Sequence[_Ranking]) -> np.ndarray:
+        """For each query, the distance of the k-th live row; infinite where fewer are known."""
+        queries = zip(*(one.live() for one in rankings), strict=True)
+        return np.array([self._kth([distances for distances, _ in found]) for found in queries])
+
+    def _kth(self, parts: Sequence[np.ndarray]) -> float:
+        distances = np.concatenate(parts)
+        return float(np.partition(distances, self.k - 1)[self.k - 1]) if len(distances) >= self.k else np.inf
+
+
+class _Ranking:
+    """What is known of one source while its stale rows are being found."""
+
+    def __init__(self, search: KnnExec, newer: Sequence[NewerRows], key: tuple[str, ...]) -> None:
+        self.search = search
+        self._newer = newer
+        self._key = key
+        self._found: list[Found] = []
+        self._asked = 0
+        self._stale: dict[int, bool] = {}
+
+    @property
+    def stale_rows(self) -> int:
+        """Rows that were found and left out."""
+        return sum(self._stale.values())
+
+    def fetch(self, wanted: int, *, confirm: bool, context: TaskContext) -> None:
+        """Find the nearest rows, stale ones included, and learn which are."""
+        self._found = self.search.find(self.search.request.vectors, wanted, context)
+        self._asked = wanted
+        places = np.concatenate([addresses for _, addresses in self._found])
+        unknown = np.array([one for one in np.unique(places).tolist() if one not in self._stale], np.uint64)
+        if len(unknown):
+            stale = self._judged(unknown, confirm=confirm, context=context)
+            self._stale.update(zip(unknown.tolist(), stale.tolist(), strict=True))
+
+    def live(self) -> list[Found]:
+        """The rows that are not stale, by query."""
+        return [
+            (distances[shown], addresses[shown])
+            for distances, addresses in self._found
+            for shown in (np.array([not self._stale[one] for one in addresses.tolist()], np.bool_),)
+        ]
+
+    def may_improve(self, bounds: np.ndarray) -> bool:
+        """Whether rows that were not fetched may be nearer than the bound of any query."""
+        return any(
+            len(distances) >= self._asked and distances[-1] < bound
+            for (distances, _), bound in zip(self._found, bounds, strict=True)
+        )
+
+    def _judged(self, addresses: np.ndarray, *, confirm: bool, context: TaskContext) -> np.ndarray:
+        source = self.search.source
+        fields = [_field(source, name) for name in self._key]
+        if isinstance(source.rows, LanceSource) and _has_tombstones(source.rows):
+            fields.append(pa.field(TOMBSTONE, pa.bool_()))
+        columns = taken_rows(source, addresses, fields, self.search.keep)
+        rows = pa.Table.from_arrays(columns, schema=pa.schema(fields))
+        stale = np.zeros(len(addresses), dtype=np.bool_)
+        if TOMBSTONE in rows.schema.names:
+            stale = rows.column(TOMBSTONE).to_numpy().copy()
+        keys = key_rows(rows, self._key)
+        table = rows.select(list(self._key))
+        for layer in self._newer:
+            left = np.flatnonzero(~stale)
+            if not len(left):
+                break
+            named = layer.possible(KeySet(table.take(pa.array(left))))
+            possible = [one for one in left.tolist() if keys[one] in named]
+            if confirm and possible:
+                confirmed = layer.confirmed(KeySet(table.take(pa.array(possible))), context)
+                possible = [one for one in possible if keys[one] in confirmed]
+            stale[possible] = True
+        return stale
+
+
+def _field(source: SearchSource, name: str) -> pa.Field:
+    rows = source.rows
+    schema: pa.Schema = rows.schema if isinstance(rows, LanceSource) else rows.rows.schema
+    return schema.field(name)
+
+
+def _has_tombstones(rows: LanceSource) -> bool:
+    return TOMBSTONE in rows.dataset.schema.names  # type: ignore[attr-defined]

@@ -1,1 +1,0 @@
-"""Operators over candidates: find, order, limit, fuse, and take their rows."""

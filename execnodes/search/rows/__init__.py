@@ -1,1 +1,0 @@
-"""Rows of a source by their addresses: which are live, and their columns."""

@@ -1,0 +1,324 @@
+"""The columns of rows that were found, by their addresses.
+
+A search finds a few rows in each of many generations, query after query, and asking Lance for two of them
+costs as much as asking for a thousand. Generations are small and never change: narrow columns are read once,
+and kept whole to take rows from.
+
+Row addresses are the ids by which Lance knows rows, except in datasets with stable row ids. There,
+`row_addr_allowlist` and `row_addr_blocklist` list ids whatever their names say, and `_take_rows` takes ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ROW_ADDRESS, ExecNode, TaskContext, UnaryExec, rows_without_columns
+from execnodes.rows.lance_filter import RowFilter
+from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
+from execnodes.search.candidates import helpers_for, side_by_side
+from execnodes.search.source import SOURCE, SearchSource
+from execnodes.search.vector_blocks import Keep
+from execnodes.storage.source import LanceSource, read_as, whole
+from memwal.errors import CorruptDataError
+from memwal.stored_fields import TOMBSTONE
+
+_ROW_ID = "_rowid"
+DELETED = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+"""Stands in for the id of a row that is no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RowIds:
+    """Names the ids of a fragment's rows. Equal for the same rows under the same ids.
+
+    Attributes:
+        rows: see `SearchSource.fragment_identity`.
+        ids: the sequence of ids, as Lance serializes it: one file may be committed twice, under other ids.
+    """
+
+    rows: Hashable
+    ids: str | None
+
+
+def has_stable_ids(source: SearchSource) -> bool:
+    """Whether ids are other than addresses."""
+    return bool(getattr(source.rows.dataset, "has_stable_row_ids", False))  # type: ignore[union-attr]
+
+
+def row_ids(source: SearchSource, addresses: np.ndarray, keep: Keep) -> np.ndarray:
+    """The ids of rows that are not deleted; those of deleted rows are left out.
+
+    Args:
+        source: a Lance dataset.
+        addresses: uint64, any order.
+        keep: holds ids of fragments.
+    """
+    if not has_stable_ids(source):
+        return addresses
+    fragments = addresses >> OFFSET_BITS
+    ids = np.empty(len(addresses), dtype=np.uint64)
+    for fragment_id in np.unique(fragments).tolist():
+        here = fragments == fragment_id
+        ids[here] = fragment_ids(source, fragment_id, keep)[addresses[here] & OFFSET_MASK]
+    present: np.ndarray = ids[ids != DELETED]
+    return present
+
+
+def fragment_ids(source: SearchSource, fragment_id: int, keep: Keep) -> np.ndarray:
+    """The row ids of a fragment by physical offset, uint64; `DELETED` where there is no row any more."""
+    dataset: Any = source.rows.dataset  # type: ignore[union-attr]
+
+    def make() -> np.ndarray:
+        fragment = dataset.get_fragment(fragment_id)
+        found = dataset.scanner(
+            columns=[], fragments=[fragment], with_row_id=True, with_row_address=True
+        ).to_table()
+        ids: np.ndarray = np.full(fragment.physical_rows, DELETED, dtype=np.uint64)
+        ids[found.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = found.column(_ROW_ID).to_numpy()
+        return ids
+
+    metadata = dataset.get_fragment(fragment_id).metadata.row_id_meta
+    name = _RowIds(source.fragment_identity(fragment_id), None if metadata is None else metadata.json())
+    return keep.compute(name, make, lambda ids: int(ids.nbytes))
+
+
+MAX_ROWS = 1 << 16
+"""Of a fragment whose columns are kept."""
+MAX_BYTES = 1 << 20
+"""Of one column of a fragment. What turns out to be larger is not read for its own sake again."""
+_ENTRY_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnName:
+    """Names a column of a fragment. Equal for the same rows, read as the same type.
+
+    Attributes:
+        rows: see `SearchSource.fragment_identity`.
+        column: of the table.
+        type: of the values.
+    """
+
+    rows: Hashable
+    column: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _KeptColumn:
+    """A column of one fragment.
+
+    Attributes:
+        values: of the rows that are not deleted, in the table's type; None where they are too large to keep.
+        places: physical offset -> index into the values, -1 for deleted rows; None where no row is deleted.
+    """
+
+    values: pa.Array | None
+    places: np.ndarray | None
+
+
+def kept_columns(
+    source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: Keep
+) -> list[pa.Array] | None:
+    """Columns of some rows of a generation, in the order of the addresses.
+
+    Args:
+        source: where the rows lie.
+        addresses: uint64; repeats allowed.
+        fields: columns of the table, or `_tombstone`.
+        keep: holds columns.
+
+    Returns:
+        None where they must be read: from a base table, or columns that are too large to keep.
+    """
+    rows = source.rows
+    if source.region_id is None or not isinstance(rows, LanceSource) or not all(map(_is_narrow, fields)):
+        return None
+    fragment_id = int(addresses[0] >> OFFSET_BITS)
+    if np.any(addresses >> OFFSET_BITS != fragment_id):
+        return None
+    offsets = (addresses & OFFSET_MASK).astype(np.int64)
+    columns = []
+    for field in fields:
+        key = _ColumnName(source.fragment_identity(fragment_id), field.name, field.type)
+        found = keep.compute(key, partial(_read, rows, fragment_id, field), _size)
+        places = offsets if found.places is None else found.places[offsets]
+        if found.values is None or np.any(places < 0):
+            return None
+        columns.append(found.values.take(pa.array(places)))
+    return columns
+
+
+def _is_narrow(field: pa.Field) -> bool:
+    kind = field.type
+    return bool(pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_decimal(kind))
+
+
+def _read(rows: LanceSource, fragment_id: int, field: pa.Field) -> _KeptColumn:
+    dataset: Any = rows.dataset
+    fragment = dataset.get_fragment(fragment_id)
+    if fragment.physical_rows > MAX_ROWS:
+        return _KeptColumn(None, None)
+    names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
+    if field.name not in names:
+        return _KeptColumn(pa.nulls(fragment.physical_rows, field.type), None)
+    read = dataset.scanner(
+        columns=[names[field.name]], fragments=[fragment], with_row_address=True, batch_size=MAX_ROWS
+    ).to_table()
+    if read.nbytes > MAX_BYTES + 8 * read.num_rows:
+        return _KeptColumn(None, None)
+    (batch,) = read.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=read.schema)]
+    (values,) = read_as(batch, [field], rows.stored)
+    if len(values) == fragment.physical_rows:
+        return _KeptColumn(values, None)
+    places = np.full(fragment.physical_rows, -1, dtype=np.int64)
+    places[batch.column(ROW_ADDRESS).to_numpy() & OFFSET_MASK] = np.arange(len(values))
+    return _KeptColumn(values, places)
+
+
+def _size(column: _KeptColumn) -> int:
+    places = 0 if column.places is None else int(column.places.nbytes)
+    return _ENTRY_BYTES + places + (0 if column.values is None else int(column.values.nbytes))
+
+
+def taken_rows(
+    source: SearchSource, addresses: np.ndarray, fields: Sequence[pa.Field], keep: Keep
+) -> list[pa.Array]:
+    """Columns of some rows of one source, in the order of the addresses.
+
+    Args:
+        source: where the rows lie.
+        addresses: uint64; repeats allowed.
+        fields: columns of the table, or `_tombstone`.
+        keep: holds row ids.
+
+    Raises:
+        CorruptDataError: the source has no such row.
+    """
+    rows = source.rows
+    if not isinstance(rows, LanceSource):
+        table = rows.rows.select([field.name for field in fields]).take(pa.array(addresses))
+        return [whole(column) for column in table.columns]
+    kept = kept_columns(source, addresses, fields, keep)
+    if kept is not None:
+        return kept
+    names = {**rows.stored_names, TOMBSTONE: TOMBSTONE}
+    stored = [names[field.name] for field in fields if field.name in names]
+    if not stored:
+        return [pa.nulls(len(addresses), field.type) for field in fields]
+    # The same row may be found by several queries, and Lance wants each once.
+    unique, repeated = np.unique(addresses, return_inverse=True)
+    dataset: Any = rows.dataset
+    taken = dataset._take_rows(row_ids(source, unique, keep).tolist(), columns=stored)  # noqa: SLF001
+    if taken.num_rows != len(unique):
+        msg = f"{rows.label} has {taken.num_rows} of {len(unique)} rows that a search of it found"
+        raise CorruptDataError(msg)
+    (batch,) = taken.combine_chunks().to_batches()
+    places = pa.array(repeated)
+    return [column.take(places) for column in read_as(batch, fields, rows.stored)]
+
+
+TAKEN_ROWS = 16_384
+"""Rows that are taken together."""
+
+
+@dataclass(frozen=True, eq=False)
+class TakeRowsExec(UnaryExec):
+    """The candidates' rows, in the order of the candidates: nobody else's columns are ever read.
+
+    Args:
+        input: candidates.
+        sources: where they were found, by their numbers.
+        output: columns to produce: the table's, and those of the candidates.
+        row_filter: which of them are kept.
+        keep: holds row ids.
+    """
+
+    input: ExecNode
+    sources: tuple[SearchSource, ...]
+    output: pa.Schema
+    row_filter: RowFilter | None
+    keep: Keep
+
+    def __post_init__(self) -> None:
+        numbers = [source.number for source in self.sources]
+        if numbers != list(range(len(numbers))):
+            raise ValueError(f"sources are numbered from 0 on, not {numbers}")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What it produces."""
+        return self.output
+
+    def describe(self) -> str:
+        """Columns, and the filter."""
+        filtered = "" if self.row_filter is None else f", filter={self.row_filter}"
+        return f"TakeRowsExec: columns=[{', '.join(self.output.names)}]{filtered}"
+
+    @cached_property
+    def _table(self) -> pa.Schema:
+        """All columns of the table."""
+        if not self.sources:
+            return pa.schema([])
+        rows = self.sources[0].rows
+        return rows.schema if isinstance(rows, LanceSource) else rows.rows.schema
+
+    @cached_property
+    def _needed(self) -> pa.Schema:
+        """The output, and what the filter reads besides."""
+        read = self.row_filter.columns if self.row_filter is not None else frozenset()
+        further = sorted(read - set(self.output.names))
+        known = [self._table if name in self._table.names else self.input.schema for name in further]
+        return pa.schema([*self.output, *(one.field(name) for one, name in zip(known, further, strict=True))])
+
+    @cached_property
+    def _fields(self) -> list[pa.Field]:
+        """What is read from the sources."""
+        return [field for field in self._needed if field.name in self._table.names]
+
+    def batches(self, partition: int, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """The rows, some at a time."""
+        for found in self.input.execute(partition, context):
+            for start in range(0, found.num_rows, TAKEN_ROWS):
+                context.check()
+                rows = self._rows(found.slice(start, TAKEN_ROWS))
+                if rows.num_rows:
+                    yield rows
+
+    def _rows(self, found: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._needed.names:
+            return rows_without_columns(found.num_rows)
+        taken = self._taken(found) if self._fields else {}
+        arrays = [
+            taken[field.name] if field.name in taken else found.column(field.name) for field in self._needed
+        ]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self._needed)
+        if self.row_filter is not None:
+            rows = rows.filter(self.row_filter.matches(rows))
+        if not self.output.names:
+            return rows_without_columns(rows.num_rows)
+        return rows if len(self.output) == len(self._needed) else rows.select(self.output.names)
+
+    def _taken(self, found: pa.RecordBatch) -> dict[str, pa.Array]:
+        """Table columns of the candidates, by name."""
+        numbers = found.column(SOURCE).to_numpy()
+        addresses = found.column(ROW_ADDRESS).to_numpy()
+        places = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
+        tasks = [
+            partial(taken_rows, self.sources[numbers[at[0]]], addresses[at], self._fields, self.keep)
+            for at in places
+        ]
+        parts = side_by_side(tasks, helpers_for(self.sources))
+        if len(parts) == 1:
+            columns: Sequence[pa.Array] = parts[0]
+        else:
+            order = np.empty(len(numbers), dtype=np.int64)
+            order[np.concatenate(places)] = np.arange(len(numbers))
+            columns = [pa.concat_arrays(each).take(pa.array(order)) for each in zip(*parts, strict=True)]
+        return dict(zip((field.name for field in self._fields), columns, strict=True))

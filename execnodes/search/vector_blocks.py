@@ -1,0 +1,234 @@
+"""The vectors of a source as matrices, for searches that look at every row.
+
+Vectors of a few megabytes are kept decoded: multiplying them takes less time than opening a scanner. Others
+are read piece by piece whenever they are searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ROW_ADDRESS
+from execnodes.rows.row_mask import OFFSET_BITS, OFFSET_MASK
+from execnodes.search.source import SearchSource
+from execnodes.storage.source import LanceSource, MemTableSource, read_as, whole
+
+
+def physical_rows(source: SearchSource) -> int:
+    """Rows of a source, hidden and deleted ones included."""
+    rows = source.rows
+    if not isinstance(rows, LanceSource):
+        return int(rows.rows.num_rows)
+    dataset: Any = rows.dataset
+    masks = source.live.fragments
+    return sum(
+        len(masks[one].visible) if one in masks else dataset.get_fragment(one).physical_rows
+        for one in source.fragments
+    )
+
+
+def hidden_rows(source: SearchSource) -> int:
+    """Rows of a source that its mask hides."""
+    masks = source.live.fragments
+    return sum(masks[one].hidden_rows for one in source.fragments if one in masks)
+
+
+def live_addresses(source: SearchSource) -> np.ndarray:
+    """Addresses of the rows that masks show, uint64, ascending; every fragment must have a mask."""
+    masks = source.live.fragments
+    parts = [
+        np.flatnonzero(masks[one].visible.to_numpy(zero_copy_only=False)).astype(np.uint64)
+        | one << OFFSET_BITS
+        for one in source.fragments
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
+
+
+def are_live(source: SearchSource, addresses: np.ndarray) -> np.ndarray:
+    """Which of these rows are in the source and not hidden."""
+    fragments = addresses >> OFFSET_BITS
+    searched = set(source.fragments)
+    live = np.zeros(len(addresses), dtype=np.bool_)
+    for fragment_id in np.unique(fragments).tolist():
+        if fragment_id not in searched:
+            continue
+        here = fragments == fragment_id
+        mask = source.live.fragments.get(fragment_id)
+        if mask is None:
+            live[here] = True
+        else:
+            offsets = pa.array((addresses[here] & OFFSET_MASK).astype(np.uint32))
+            live[here] = mask.visible.take(offsets).to_numpy(zero_copy_only=False)
+    return live
+
+
+BLOCK_ROWS = 8192
+"""Rows that are read together."""
+MAX_KEPT_BYTES = 64 << 20
+"""Vectors of a source that take more are read anew for every search: they would push out what others keep."""
+MAX_KEPT_TAIL_BYTES = 8 << 20
+"""Vectors in memory that take more stay where they are: as a log tail grows, each state would be kept."""
+_OVERHEAD = 256
+
+Value = TypeVar("Value")
+
+
+class Keep(Protocol):
+    """A cache bounded in bytes, for things that never change."""
+
+    def compute(self, key: Hashable, make: Callable[[], Value], size: Callable[[Value], int]) -> Value:
+        """The value of a key, made where it is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _MemoryVectors:
+    """Names the vectors of rows in memory. Equal for the same rows and column.
+
+    Attributes:
+        rows: see `SearchSource.identity`.
+        column: of the table.
+    """
+
+    rows: Hashable
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class _FragmentVectors:
+    """Names the vectors of a fragment. Equal for the same rows and column.
+
+    Attributes:
+        rows: see `SearchSource.fragment_identity`.
+        column: of the table.
+    """
+
+    rows: Hashable
+    column: str
+
+
+@dataclass(frozen=True, eq=False)
+class VectorBlock:
+    """Vectors of rows of one fragment; rows without a vector are left out.
+
+    Attributes:
+        addresses: row addresses, uint64, ascending.
+        vectors: one a row.
+    """
+
+    addresses: np.ndarray
+    vectors: np.ndarray
+
+    @property
+    def fragment_id(self) -> int:
+        """Of all its rows."""
+        return int(self.addresses[0]) >> OFFSET_BITS
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """The square of the length of every vector, in its own type."""
+        squares: np.ndarray = np.vecdot(self.vectors, self.vectors)
+        return squares
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, those of `squares` among them."""
+        squares = len(self.vectors) * self.vectors.itemsize
+        return int(self.addresses.nbytes + self.vectors.nbytes + squares)
+
+
+Blocks = tuple[VectorBlock, ...]
+
+
+def vector_blocks(source: SearchSource, column: str, keep: Keep) -> Iterator[VectorBlock]:
+    """All rows of a source that have a vector and are not deleted, whether they are live or not.
+
+    Args:
+        source: where.
+        column: of the table; a fixed-size list of numbers.
+        keep: holds vectors.
+    """
+    rows = source.rows
+    if isinstance(rows, MemTableSource):
+        vectors = rows.rows.column(column)
+        if not len(vectors) or vectors.nbytes > MAX_KEPT_TAIL_BYTES:
+            yield from _of_memory(vectors)
+            return
+        of_memory = _MemoryVectors(source.identity, column)
+        every = partial(_of_memory, pa.chunked_array([whole(vectors)]))
+        yield from keep.compute(of_memory, partial(_all, every), _size)
+        return
+    if column not in rows.stored:
+        return
+    are_kept = physical_rows(source) * _row_bytes(rows.schema.field(column).type) <= MAX_KEPT_BYTES
+    for fragment_id in source.fragments:
+        scanned = partial(scanned_blocks, rows, column, fragment_id)
+        if are_kept:
+            key = _FragmentVectors(source.fragment_identity(fragment_id), column)
+            yield from keep.compute(key, partial(_all, scanned), _size)
+        else:
+            yield from scanned()
+
+
+def _row_bytes(kind: pa.DataType) -> int:
+    return int(kind.list_size * kind.value_type.bit_width) // 8
+
+
+def scanned_blocks(rows: LanceSource, column: str, fragment_id: int) -> Iterator[VectorBlock]:
+    """Read the vectors of a fragment."""
+    dataset: Any = rows.dataset
+    scanner = dataset.scanner(
+        columns=[rows.stored_names[column]],
+        fragments=[dataset.get_fragment(fragment_id)],
+        batch_size=BLOCK_ROWS,
+        with_row_address=True,
+    )
+    field = rows.schema.field(column)
+    for batch in scanner.to_batches():
+        (vectors,) = read_as(batch, (field,), rows.stored)
+        yield from blocks_of(vectors, batch.column(ROW_ADDRESS).to_numpy())
+
+
+def _all(blocks: Callable[[], Iterator[VectorBlock]]) -> Blocks:
+    return tuple(blocks())
+
+
+def _of_memory(column: pa.ChunkedArray) -> Iterator[VectorBlock]:
+    start = 0
+    for vectors in column.chunks:
+        yield from blocks_of(vectors, np.arange(start, start + len(vectors), dtype=np.uint64))
+        start += len(vectors)
+
+
+def blocks_of(vectors: pa.FixedSizeListArray, addresses: np.ndarray) -> Iterator[VectorBlock]:
+    """At most one block, in which every row has a vector."""
+    if vectors.null_count:
+        valid = vectors.is_valid()
+        vectors, addresses = vectors.filter(valid), addresses[valid.to_numpy(zero_copy_only=False)]
+    if not len(vectors):
+        return
+    matrix, whole = _matrix(vectors)
+    if whole is not None:
+        matrix, addresses = matrix[whole], addresses[whole]
+    if len(addresses):
+        yield VectorBlock(addresses, matrix)
+
+
+def _matrix(vectors: pa.FixedSizeListArray) -> tuple[np.ndarray, np.ndarray | None]:
+    """One row a vector, and which rows have all of their elements; None where all have."""
+    size = vectors.type.list_size
+    elements = vectors.flatten()
+    whole = None
+    if elements.null_count:
+        whole = elements.is_valid().to_numpy(zero_copy_only=False).reshape(-1, size).all(axis=1)
+        elements = elements.fill_null(0)
+    return elements.to_numpy(zero_copy_only=False).reshape(-1, size), whole
+
+
+def _size(blocks: Blocks) -> int:
+    return sum(block.nbytes for block in blocks) + _OVERHEAD

@@ -1,0 +1,334 @@
+"""The nearest live rows of one source: as Lance's vector index finds them, or by all distances.
+
+By an index: Lance would rank live rows alone, given a list of the others. But which partitions it looks at,
+and how it walks a graph, goes by all rows: where the nearest ones are superseded, it returns live rows from
+wherever it happens to look, and nothing tells that others are nearer. To test every row against a list takes
+time, too. Here all rows are ranked and stale ones dropped by address; their share shows when more has to be
+fetched.
+
+By all distances: a formula that is quicker than the distance, and not as exact, tells which rows may be among
+the nearest. The square of a difference is the sum of both squares less twice the product. Where squares are
+known, that is a third of the work; but what is left of large squares that cancel out is rough. The error has
+a bound, so no row that is among the nearest is lost: those that remain are ranked by their true distances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from execnodes.node import ROW_ADDRESS, TaskContext
+from execnodes.rows.row_mask import OFFSET_MASK, FragmentMask
+from execnodes.search.distances import NOTHING, Found, NearestRows, distances, nearest
+from execnodes.search.source import DISTANCE, QUERY_INDEX, SearchSource
+from execnodes.search.take_rows import taken_rows
+from execnodes.search.vector_blocks import (
+    Keep,
+    VectorBlock,
+    are_live,
+    blocks_of,
+    hidden_rows,
+    live_addresses,
+    physical_rows,
+    vector_blocks,
+)
+from execnodes.storage.source import LanceSource
+
+_FEWEST = 2048
+"""Of fewer rows, all distances are computed before they are screened."""
+_WORTHWHILE = 32
+"""So many times as many rows must there be as are wanted."""
+_ROUNDINGS = 3
+"""Of a square, of a product, and of the distance that decides in the end."""
+
+
+def may_be_nearest(
+    block: VectorBlock, query: np.ndarray, k: int, unwanted: np.ndarray | None
+) -> np.ndarray | None:
+    """The rows of a block that may be among the k with the smallest l2 distance to a query.
+
+    Args:
+        block: vectors.
+        query: of the same dimension.
+        k: rows wanted.
+        unwanted: rows that don't count; None where all do.
+
+    Returns:
+        Indexes of rows of the block, ascending; None where all rows should be looked at.
+    """
+    vectors = block.vectors
+    if vectors.dtype != np.float32 or len(vectors) < max(_FEWEST, _WORTHWHILE * k):
+        return None
+    wanted = query.astype(np.float32)
+    with np.errstate(all="ignore"):
+        rough = block.squares - 2 * np.vecdot(vectors, wanted)
+        largest = block.squares.max() + np.vecdot(wanted, wanted)
+    limits = np.finfo(np.float32)
+    error = (float(largest) * float(limits.eps) + float(limits.smallest_subnormal)) * _ROUNDINGS
+    error *= len(wanted) + 4
+    if not np.isfinite(error):
+        return None
+    if unwanted is not None:
+        rough[unwanted] = np.inf
+    bound = np.partition(rough, k - 1)[k - 1] + 2 * error
+    return np.flatnonzero(rough <= bound) if np.isfinite(bound) else None
+
+
+FEW_ROWS = 2048
+"""So few vectors are read one by one rather than with all their neighbours."""
+FEW = 4
+"""Where fewer than one row in so many is wanted, the others are left out before distances are computed."""
+
+
+def flat_search(
+    source: SearchSource,
+    column: str,
+    queries: np.ndarray,
+    k: int,
+    metric: str,
+    keep: Keep,
+    context: TaskContext,
+) -> list[Found]:
+    """The k nearest live rows for every query.
+
+    Args:
+        source: what is searched.
+        column: of vectors.
+        queries: one a row.
+        k: rows wanted for each.
+        metric: one of `distances.METRICS`.
+        keep: holds vectors.
+        context: stops the search.
+    """
+    collected = [NearestRows(k) for _ in queries]
+    for block, wanted in _wanted_blocks(source, column, keep):
+        context.check()
+        addresses, vectors, unwanted = block.addresses, block.vectors, None
+        if wanted is not None:
+            if np.count_nonzero(wanted) * FEW < len(wanted):
+                addresses, vectors = addresses[wanted], vectors[wanted]
+            else:
+                unwanted = ~wanted
+        is_screened = metric == "l2" and vectors is block.vectors
+        for query, best in zip(queries, collected, strict=True):
+            near = may_be_nearest(block, query, k, unwanted) if is_screened else None
+            if near is not None:
+                best.add(distances(metric, vectors[near], query), addresses[near])
+                continue
+            found = distances(metric, vectors, query)
+            if unwanted is not None:
+                found[unwanted] = np.nan
+            best.add(found, addresses)
+    return [best.result() for best in collected]
+
+
+def _wanted_blocks(
+    source: SearchSource, column: str, keep: Keep
+) -> Iterator[tuple[VectorBlock, np.ndarray | None]]:
+    """Vectors, and which of them are of rows that count; None where all are."""
+    rows = source.rows
+    if isinstance(rows, LanceSource) and _has_few_rows(source):
+        addresses = live_addresses(source)
+        if len(addresses) and column in rows.stored:
+            (vectors,) = taken_rows(source, addresses, (rows.schema.field(column),), keep)
+            yield from ((block, None) for block in blocks_of(vectors, addresses))
+        return
+    for block in vector_blocks(source, column, keep):
+        yield block, _shown(block, source.live.fragments.get(block.fragment_id))
+
+
+def _has_few_rows(source: SearchSource) -> bool:
+    """Whether a source has so few live rows that it is best to read no other."""
+    masks = source.live.fragments
+    if any(one not in masks for one in source.fragments):
+        return False
+    live = physical_rows(source) - hidden_rows(source)
+    return live <= FEW_ROWS and live * FEW < physical_rows(source)
+
+
+def _shown(block: VectorBlock, mask: FragmentMask | None) -> np.ndarray | None:
+    """Which rows of a block a mask shows."""
+    if mask is None or not mask.hidden_rows:
+        return None
+    flags = mask.visible.to_numpy(zero_copy_only=False)
+    first, last = int(block.addresses[0]) & OFFSET_MASK, int(block.addresses[-1]) & OFFSET_MASK
+    is_run = last - first + 1 == len(block.addresses)
+    found: np.ndarray = flags[first : last + 1] if is_run else flags[block.addresses & OFFSET_MASK]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSearch:
+    """How an index is used.
+
+    Attributes:
+        name: of the index.
+        type: as Lance calls it.
+        effort: how many partitions Lance looks at, by their distances: 0 for the nearest alone, 1 for all.
+        nprobes: partitions to look at instead, exactly so many.
+        refine_factor: so many times k candidates are ranked by their true distances; None for an index that
+            has whole vectors.
+        ef: candidates that HNSW keeps, at least; None for other indexes.
+    """
+
+    name: str
+    type: str
+    effort: float
+    nprobes: int | None = None
+    refine_factor: int | None = None
+    ef: int | None = None
+
+    def describe(self, metric: str) -> str:
+        """For plans."""
+        effort = None if self.nprobes is not None else self.effort
+        options = {"nprobes": self.nprobes, "effort": effort, "ef": self.ef, "refine": self.refine_factor}
+        said = [f"{name}={value}" for name, value in options.items() if value is not None]
+        return ", ".join([f"index={self.name} ({self.type} {metric})", *said])
+
+    def ranked(
+        self, source: SearchSource, column: str, queries: np.ndarray, k: int, effort: float
+    ) -> list[Found]:
+        """The k nearest rows of the index by its own distances, superseded ones among them; nearest first.
+
+        Args:
+            source: a Lance dataset with the index.
+            column: of vectors.
+            queries: one a row.
+            k: rows wanted for each.
+            effort: as above.
+        """
+        rows = source.rows
+        assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
+        dataset: Any = rows.dataset
+        nearest: dict[str, Any] = {"column": rows.stored_names[column], "k": k}
+        if self.nprobes is None:
+            nearest["search_effort"] = effort
+        else:
+            nearest["nprobes"] = self.nprobes
+        if self.ef is not None:
+            nearest["ef"] = max(self.ef, k)
+
+        def search(query: np.ndarray) -> pa.Table:
+            return dataset.scanner(
+                columns=[DISTANCE],
+                nearest=nearest | {"q": query},
+                fast_search=True,
+                with_row_address=True,
+                disable_scoring_autoprojection=True,
+            ).to_table()
+
+        if len(queries) == 1 or QUERY_INDEX in dataset.schema.names:
+            return [_found(search(query)) for query in queries]
+        return _by_query(search(queries), len(queries))
+
+
+def _found(rows: pa.Table) -> Found:
+    return rows.column(DISTANCE).to_numpy(), rows.column(ROW_ADDRESS).to_numpy()
+
+
+def _by_query(rows: pa.Table, queries: int) -> list[Found]:
+    distances, addresses = _found(rows)
+    starts = np.searchsorted(rows.column(QUERY_INDEX).to_numpy(), np.arange(1, queries))
+    parts = zip(np.split(distances, starts), np.split(addresses, starts), strict=True)
+    return list(parts)
+
+
+GROWTH = 4
+"""So many times as many rows are ranked where fewer than k of them were live."""
+TOLERANCE = 1.5
+"""Rows are ranked anew where it should have been so many times as many: a few stale rows more do no harm."""
+THOROUGH = 0.8
+"""Effort where the rows that are wanted lie farther away than the nearest ones."""
+WORTH_RANKING = 100
+"""To rank a row and read its vector takes as long as to compute so many distances."""
+
+
+def ranked_search(
+    source: SearchSource,
+    index: IndexSearch,
+    column: str,
+    queries: np.ndarray,
+    k: int,
+    metric: str,
+    keep: Keep,
+    context: TaskContext,
+) -> list[Found]:
+    """The k nearest live rows for every query, nearest first; none for a query where the index can't tell.
+
+    Args:
+        source: a Lance dataset with the index.
+        index: how it is used.
+        column: of vectors.
+        queries: one a row.
+        k: rows wanted for each.
+        metric: the index's.
+        keep: holds row ids.
+        context: stops the search.
+    """
+    rows, hidden = physical_rows(source), hidden_rows(source)
+    refine = index.refine_factor or 1
+    kept = refine * k
+    wanted, effort = kept, index.effort
+    if hidden:
+        wanted += 8 + math.ceil(1.2 * kept * hidden / (rows - hidden))
+    found = [NOTHING] * len(queries)
+    asked = list(range(len(queries)))
+    while True:
+        context.check()
+        short, most = [], 0
+        ranked = index.ranked(source, column, queries[asked], wanted, effort)
+        for number, (values, addresses) in zip(asked, ranked, strict=True):
+            live = np.flatnonzero(are_live(source, addresses))
+            required = _required(live, k, refine) or GROWTH * wanted
+            if len(addresses) < wanted or required <= TOLERANCE * wanted:
+                found[number] = values[live[:kept]], addresses[live[:kept]]
+            else:
+                short.append(number)
+                most = max(most, required)
+        if not short or most * WORTH_RANKING > rows:
+            break
+        asked, wanted, kept, effort = short, most, most, max(index.effort, THOROUGH)
+    return found if index.refine_factor is None else _refined(source, column, queries, k, metric, keep, found)
+
+
+def _required(live: np.ndarray, k: int, refine: int) -> int | None:
+    """How many rows must be ranked to have the k nearest live ones among them; None where that can't be told.
+
+    Stale rows are nearer than the k-th live one: to find it takes what it takes to find that many rows where
+    none is stale.
+
+    Args:
+        live: places of live rows in a ranking, ascending.
+        k: rows wanted.
+        refine: candidates that the index must name for each.
+    """
+    return refine * (int(live[k - 1]) + 1) if len(live) >= k else None
+
+
+def _refined(
+    source: SearchSource,
+    column: str,
+    queries: np.ndarray,
+    k: int,
+    metric: str,
+    keep: Keep,
+    found: Sequence[Found],
+) -> list[Found]:
+    """The k nearest of what was found, by true distances."""
+    rows = source.rows
+    assert isinstance(rows, LanceSource)  # noqa: S101 (nothing else has an index)
+    every = np.unique(np.concatenate([addresses for _, addresses in found]))
+    if not len(every):
+        return list(found)
+    (vectors,) = taken_rows(source, every, (rows.schema.field(column),), keep)
+    (block,) = blocks_of(vectors, every)
+    refined = []
+    for query, (_, addresses) in zip(queries, found, strict=True):
+        at = np.searchsorted(block.addresses, addresses)
+        refined.append(nearest(distances(metric, block.vectors[at], query), addresses, k))
+    return refined

@@ -1,0 +1,341 @@
+"""Primary keys as columns that can be hashed and compared, and where rows of the base table lie by key.
+
+An index of Lance's costs a millisecond a lookup, most of it planning. Once it is clear that many integer keys
+are looked up, an ascending array per fragment answers in microseconds, and the row is then taken by its
+place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from execnodes import KeySet
+from execnodes.storage.data_files import Columns, FragmentFiles, StoredFragment
+from planner.tables.sources.base_table import BaseTable, BaseVersion
+from planner.tables.sources.caches import ByteCache
+
+_NEVER = np.iinfo(np.int64).max
+
+
+class KeyHistory:
+    """Rows are numbered from 0; each knows the row that superseded it. Not safe to share between threads.
+
+    So the newest rows are known as of any number of rows, not only of all.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        """How many there are."""
+        self._last: dict[Hashable, int] = {}
+        self._next = np.empty(64, dtype=np.int64)
+        self._dead = np.empty(64, dtype=np.bool_)
+
+    def extend(self, keys: pa.Array, dead: np.ndarray, cuts: Sequence[int]) -> None:
+        """Add rows.
+
+        Args:
+            keys: one value per row, without NULLs.
+            dead: whether a row is a tombstone.
+            cuts: ascending, from 0 to the number of rows: nobody asks for a number of rows between two.
+        """
+        stop = self.rows + len(keys)
+        if stop > len(self._next):
+            size = max(stop, 2 * len(self._next))
+            self._next = np.concatenate((self._next[: self.rows], np.empty(size - self.rows, np.int64)))
+            self._dead = np.concatenate((self._dead[: self.rows], np.empty(size - self.rows, np.bool_)))
+        self._next[self.rows : stop] = _NEVER
+        self._dead[self.rows : stop] = dead
+        values = hashable(keys)
+        for start, end in pairwise(cuts):
+            self._extend(values[start:end])
+
+    def newest(self, rows: int) -> np.ndarray:
+        """Which of the first so many rows are the last of their key among them, and no tombstones."""
+        found: np.ndarray = (self._next[:rows] >= rows) & ~self._dead[:rows]
+        return found
+
+    def distinct(self, start: int, stop: int) -> int:
+        """How many keys a stretch of rows has."""
+        return int(np.count_nonzero(self._next[start:stop] >= stop))
+
+    def find(self, keys: pa.Array, rows: int) -> np.ndarray | None:
+        """Ascending numbers of the last row of each key among the first so many.
+
+        None where later rows of one of the keys hide which one that is.
+        """
+        found = [at for value in hashable(keys) if (at := self._last.get(value)) is not None]
+        if found and max(found) >= rows:
+            return None
+        return np.sort(np.array(found, dtype=np.int64))
+
+    def _extend(self, values: list[Any]) -> None:
+        start, count, last = self.rows, len(values), self._last
+        numbers, known_keys = np.arange(start, start + count), len(last)
+        before = np.fromiter(map(last.get, values, repeat(-1)), np.int64, count)
+        last.update(zip(values, range(start, start + count), strict=True))
+        at = np.flatnonzero(before >= 0)
+        self._next[before[at]] = numbers[at]
+        if len(last) - known_keys != count - len(at) or len(np.unique(before[at])) != len(at):
+            # A key repeats among these rows.
+            after = np.fromiter(map(last.__getitem__, values), np.int64, count)
+            repeated = after != numbers
+            self._next[numbers[repeated]] = after[repeated]
+        self.rows = start + count
+
+
+def hashable(keys: pa.Array) -> list[Any]:
+    """Python values that are equal exactly where the keys are."""
+    kind = keys.type
+    if keys.null_count:
+        return list(keys.to_pylist())
+    if pa.types.is_floating(kind):
+        # As Arrow compares keys: one NaN equals another, and zero is not minus zero.
+        values = keys.to_numpy()
+        values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+        return list(values.view(f"i{values.dtype.itemsize}").tolist())
+    if pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
+        keys = keys.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if pa.types.is_integer(keys.type):
+        return list(keys.to_numpy().tolist())
+    return list(keys.to_pylist())
+
+
+SEPARATOR = b":"
+
+
+def key_column(keys: pa.Table) -> pa.Array:
+    """One value per row; two rows are equal exactly if all their key columns are.
+
+    A single column stays as it is. Several columns become one binary column in which each part is preceded
+    by its length, so that ("a", "bc") and ("ab", "c") differ.
+
+    Args:
+        keys: the key columns, without NULLs, in the table's own types.
+    """
+    if keys.num_columns == 1:
+        return _combined(keys.column(0))
+    parts: list[pa.Array] = []
+    for column in keys.columns:
+        text = _as_binary(_combined(column))
+        parts += [pc.cast(pc.cast(pc.binary_length(text), pa.string()), pa.binary()), text]
+    return pc.binary_join_element_wise(*parts, pa.scalar(SEPARATOR, pa.binary()))
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def _as_binary(column: pa.Array) -> pa.Array:
+    if pa.types.is_fixed_size_binary(column.type) or pa.types.is_large_binary(column.type):
+        return column.cast(pa.binary())
+    if pa.types.is_binary(column.type):
+        return column
+    return column.cast(pa.string()).cast(pa.binary())
+
+
+def physical_keys(base: BaseTable, fragment: StoredFragment) -> pa.Array:
+    """Key of every physical row, deleted ones too: what is found stays true whatever is deleted later."""
+    dataset: Any = base.dataset
+    stored = dataset.get_fragment(fragment.fragment_id)
+    deleted = {"with_row_id": True, "include_deleted_rows": True} if stored.num_deletions else {}
+    rows = dataset.scanner(
+        columns=list(base.primary_key), fragments=[stored], batch_size=1 << 18, **deleted
+    ).to_table()
+    return key_column(rows.select(list(base.primary_key)))
+
+
+LOOKUPS_BEFORE = 16
+"""Reading all keys of a table is worth it only for somebody who keeps asking."""
+LARGEST_SHARE = 4
+"""The keys of one table take at most one part in so many of the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentKeysName:
+    """Names the keys of a fragment in the cache. Equal for the same stored rows and key columns."""
+
+    files: FragmentFiles
+    key: Columns
+
+
+@dataclass(frozen=True, eq=False)
+class FragmentKeys:
+    """Keys of one fragment, deleted rows included.
+
+    Attributes:
+        keys: ascending, int64.
+        offsets: physical row of each key; None where the rows are in ascending order themselves.
+    """
+
+    keys: np.ndarray
+    offsets: np.ndarray | None
+
+    @staticmethod
+    def of(column: pa.Array) -> FragmentKeys:
+        """Of a fragment's key column."""
+        keys = column.to_numpy().astype(np.int64, copy=False)
+        if (keys[1:] >= keys[:-1]).all():
+            return FragmentKeys(keys, None)
+        order = np.argsort(keys, kind="stable").astype(np.uint32)
+        return FragmentKeys(keys[order], order)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.keys.nbytes + (0 if self.offsets is None else self.offsets.nbytes))
+
+    def find(self, wanted: np.ndarray) -> np.ndarray:
+        """Ascending offsets of the rows that have any of these keys."""
+        starts, ends = self.keys.searchsorted(wanted), self.keys.searchsorted(wanted, side="right")
+        if len(wanted) == 1:
+            first, stop = int(starts[0]), int(ends[0])
+            return np.arange(first, stop) if self.offsets is None else np.sort(self.offsets[first:stop])
+        counts = ends - starts
+        if counts.max(initial=0) <= 1:
+            places = starts[counts > 0]
+        else:
+            within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            places = np.repeat(starts, counts) + within
+        return np.sort(places if self.offsets is None else self.offsets[places])
+
+
+@dataclass(frozen=True, eq=False)
+class KeyRanges:
+    """Smallest and largest key of each fragment of one version of a table.
+
+    Attributes:
+        version: whose fragments they are.
+        fragments: those with rows: id, and what names its keys in the cache.
+        lowest: of each.
+        highest: of each.
+    """
+
+    version: BaseVersion
+    fragments: Sequence[tuple[int, FragmentKeysName]]
+    lowest: np.ndarray
+    highest: np.ndarray
+
+    @staticmethod
+    def of(version: BaseVersion, fragments: Iterable[tuple[int, FragmentKeysName, np.ndarray]]) -> KeyRanges:
+        """Of fragments, each with its keys, ascending."""
+        filled = [one for one in fragments if len(one[2])]
+        return KeyRanges(
+            version,
+            [(fragment_id, name) for fragment_id, name, _ in filled],
+            np.array([keys[0] for _, _, keys in filled], dtype=np.int64),
+            np.array([keys[-1] for _, _, keys in filled], dtype=np.int64),
+        )
+
+    def meeting(self, wanted: np.ndarray) -> list[tuple[int, FragmentKeysName]]:
+        """Fragments that may have one of these keys, of which there is at least one."""
+        first, last = (wanted[0], wanted[0]) if len(wanted) == 1 else (wanted.min(), wanted.max())
+        meets = (self.lowest <= last) & (self.highest >= first)
+        return [self.fragments[number] for number in meets.nonzero()[0].tolist()]
+
+
+class KeyPlaces:
+    """Answers once it has read a table's keys, in the background, and knows nothing until then.
+
+    Args:
+        cache: keeps the keys of fragments.
+        executor: reads them.
+    """
+
+    def __init__(self, cache: ByteCache, executor: Executor) -> None:
+        self._cache = cache
+        self._executor = executor
+        self._lock = threading.Lock()
+        self._lookups: Counter[str] = Counter()
+        self._begun: dict[str, BaseVersion] = {}
+        self._ranges: dict[str, KeyRanges] = {}
+
+    def find(self, base: BaseTable, keys: KeySet) -> Mapping[int, np.ndarray] | None:
+        """Fragment id -> physical offsets of rows with one of the keys; None where that is not known."""
+        if not len(keys):
+            return {}
+        uri, version = base.storage.uri, base.version_id
+        ranges = self._ranges.get(uri)
+        if ranges is None or ranges.version != version:
+            if not self._is_eligible(base):
+                return None
+            ranges = self._known_ranges(base)
+            if ranges is None:
+                self._prepare(base)
+                return None
+            self._ranges[uri] = ranges
+        wanted = np.array([key for (key,) in keys.rows], dtype=np.int64)
+        located: dict[int, np.ndarray] = {}
+        for fragment_id, name in ranges.meeting(wanted):
+            of_fragment: FragmentKeys | None = self._cache.get(name)
+            if of_fragment is None:
+                self._begin_anew(uri)
+                return None
+            offsets = of_fragment.find(wanted)
+            if len(offsets):
+                located[fragment_id] = offsets
+        return located
+
+    def _known_ranges(self, base: BaseTable) -> KeyRanges | None:
+        """None where the keys of a fragment are not known."""
+        found: list[tuple[int, FragmentKeysName, np.ndarray]] = []
+        for fragment in base.fragments:
+            name = FragmentKeysName(fragment.files, base.key)
+            of_fragment: FragmentKeys | None = self._cache.get(name)
+            if of_fragment is None:
+                return None
+            found.append((fragment.fragment_id, name, of_fragment.keys))
+        return KeyRanges.of(base.version_id, found)
+
+    def _begin_anew(self, uri: str) -> None:
+        """Keys left the cache, since others were asked for more: read them again for who keeps asking."""
+        with self._lock:
+            self._ranges.pop(uri, None)
+            self._begun.pop(uri, None)
+            self._lookups[uri] = 1
+
+    def _is_eligible(self, base: BaseTable) -> bool:
+        if len(base.primary_key) != 1 or base.physical_rows * 12 * LARGEST_SHARE > self._cache.max_bytes:
+            return False
+        return bool(pa.types.is_signed_integer(base.schema.field(base.primary_key[0]).type))
+
+    def _prepare(self, base: BaseTable) -> None:
+        uri, version = base.storage.uri, base.version_id
+        with self._lock:
+            self._lookups[uri] += 1
+            if self._lookups[uri] < LOOKUPS_BEFORE or self._begun.get(uri) == version:
+                return
+            self._begun[uri] = version
+        self._executor.submit(self._read, base)
+
+    def _read(self, base: BaseTable) -> None:
+        for fragment in base.fragments:
+            self._cache.compute(
+                FragmentKeysName(fragment.files, base.key),
+                lambda one=fragment: FragmentKeys.of(physical_keys(base, one)),  # type: ignore[misc]
+                lambda found: found.nbytes,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class BaseKeyLocator:
+    """A `KeyLocator` for one version of a base table."""
+
+    places: KeyPlaces
+    base: BaseTable
+
+    def find(self, keys: KeySet) -> Mapping[int, np.ndarray] | None:
+        """See `KeyPlaces.find`."""
+        return self.places.find(self.base, keys)

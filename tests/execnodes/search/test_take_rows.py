@@ -1,0 +1,105 @@
+"""Rows of generations are taken from columns that are kept, where these are narrow; else from Lance."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from execnodes.search.source import SearchSource
+from execnodes.search.take_rows import MAX_BYTES, kept_columns, taken_rows
+from execnodes.storage.source import LanceSource, StoredColumn
+from planner.tables.sources.caches import ByteCache
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("amount", pa.decimal128(12, 2)),
+        ("long", pa.string()),
+        ("vec", pa.list_(pa.float32(), 2)),
+        ("later", pa.float64()),
+    ]
+)
+COUNT = 200
+
+
+def source(root: Path, *, region: str | None = "region") -> SearchSource:
+    """A generation of 200 rows, every third of which a newer row of the same generation hides.
+
+    `name` is stored under an older name, and `later` was added to the table after it was written.
+    """
+    columns = {
+        "id": pa.array(range(COUNT), pa.int64()),
+        "old name": [f"row {number}" for number in range(COUNT)],
+        "amount": pa.array(map(Decimal, range(COUNT)), pa.decimal128(12, 2)),
+        "long": ["x" * (MAX_BYTES // 100)] * COUNT,
+        "vec": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(2.0 * COUNT, dtype="f4")), 2),
+    }
+    path = root / f"{region}.lance"
+    lance.write_dataset(pa.table(columns), path)
+    dataset = lance.dataset(path)
+    dataset.delete("id % 3 = 0")
+    stored = {
+        field.name: StoredColumn("old name" if field.name == "name" else field.name, field.type)
+        for field in SCHEMA
+        if field.name != "later"
+    }
+    rows = LanceSource("generation", lance.dataset(path), SCHEMA, stored)
+    return SearchSource(0, rows, ("generation", region), region_id=region)
+
+
+@pytest.fixture
+def keep() -> ByteCache:
+    return ByteCache(1 << 24)
+
+
+def fields(*names: str) -> list[pa.Field]:
+    return [SCHEMA.field(name) for name in names]
+
+
+ADDRESSES = np.array([199, 4, 100, 4, 1], dtype=np.uint64)
+
+
+def test_narrow_columns_are_kept(tmp_path: Path, keep: ByteCache) -> None:
+    asked = fields("id", "name", "amount", "later")
+    searched = source(tmp_path)
+    for _ in range(2):
+        kept = kept_columns(searched, ADDRESSES, asked, keep)
+        assert kept is not None
+        ids, names, amounts, later = (column.to_pylist() for column in kept)
+        assert ids == [199, 4, 100, 4, 1]
+        assert names == [f"row {number}" for number in ids]
+        assert [int(amount) for amount in amounts] == ids
+        assert later == [None] * 5
+
+
+@pytest.mark.parametrize("names", [("vec",), ("id", "vec"), ("long",), ("id", "long")])
+def test_wide_columns_are_not(tmp_path: Path, keep: ByteCache, names: tuple[str, ...]) -> None:
+    searched = source(tmp_path)
+    assert kept_columns(searched, ADDRESSES, fields(*names), keep) is None
+    taken: list[Any] = [
+        column.to_pylist() for column in taken_rows(searched, ADDRESSES, fields(*names), keep)
+    ]
+    assert len(taken) == len(names)
+    if "vec" in names:
+        assert taken[names.index("vec")] == [[2.0 * at, 2.0 * at + 1] for at in ADDRESSES.tolist()]
+    assert keep.nbytes < MAX_BYTES
+
+
+def test_a_base_table_is_asked_row_by_row(tmp_path: Path, keep: ByteCache) -> None:
+    searched = source(tmp_path, region=None)
+    assert kept_columns(searched, ADDRESSES, fields("id"), keep) is None
+    (ids,) = taken_rows(searched, ADDRESSES, fields("id"), keep)
+    assert ids.to_pylist() == [199, 4, 100, 4, 1]
+
+
+def test_both_ways_give_the_same_rows(tmp_path: Path, keep: ByteCache) -> None:
+    asked = fields("id", "name", "amount", "later")
+    kept = taken_rows(source(tmp_path), ADDRESSES, asked, keep)
+    taken = taken_rows(source(tmp_path, region=None), ADDRESSES, asked, keep)
+    assert [one.to_pylist() for one in kept] == [one.to_pylist() for one in taken]
+    assert [one.type for one in kept] == [one.type for one in taken] == [field.type for field in asked]
