@@ -221,7 +221,6 @@ class _NoPlaces(KeyPlaces):
 
     def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
         """Nothing."""
-        return
 
 
 _NO_PLACES = _NoPlaces()
