@@ -219,7 +219,7 @@ class _NoPlaces(KeyPlaces):
     def __init__(self) -> None:
         pass
 
-    def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
+    def find(self, base: BaseTable, keys: KeySet) -> None:
         """Nothing."""
 
 
