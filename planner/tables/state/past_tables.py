@@ -219,9 +219,8 @@ class _NoPlaces(KeyPlaces):
     def __init__(self) -> None:
         pass
 
-    def find(self, base: BaseTable, keys: KeySet) -> None:  # noqa: ARG002
+    def find(self, base: BaseTable, keys: KeySet) -> None:
         """Nothing."""
-        return
 
 
 _NO_PLACES = _NoPlaces()
