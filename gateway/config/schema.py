@@ -28,8 +28,7 @@ class Section(BaseModel):
         # Which pydantic takes for 1: a limit of one second, or of one session.
         numeric = cls.model_fields[info.field_name or ""].annotation in {int, float}
         if numeric and isinstance(value, bool):
-            msg = "it is no number"
-            raise ValueError(msg)
+            raise ValueError("it is no number")
         return value
 
 
@@ -58,8 +57,7 @@ class TlsSection(Section):
     @classmethod
     def _belongs_to_a_certificate(cls, value: File, info: ValidationInfo) -> File:
         if value is not None and info.data.get("certificate_file") is None:
-            msg = "tls.certificate_file is not set"
-            raise ValueError(msg)
+            raise ValueError("tls.certificate_file is not set")
         return value
 
 
@@ -224,27 +222,23 @@ class WritesSection(Section):
             return value
         found = re.fullmatch(r"grpc(\+tls)?://(\[[0-9a-fA-F:]+\]|[^/:@\s]+):(\d+)", value)
         if found is None or not 0 < int(found[3]) <= 65535:
-            msg = "it is no address such as grpc+tls://gateway-1:31337"
-            raise ValueError(msg)
+            raise ValueError("it is no address such as grpc+tls://gateway-1:31337")
         if found[2] in ("0.0.0.0", "[::]"):  # noqa: S104 - refused
-            msg = "no gateway can be reached there: name this machine"
-            raise ValueError(msg)
+            raise ValueError("no gateway can be reached there: name this machine")
         return value
 
     @field_validator("peer_token")
     @classmethod
     def _is_long(cls, value: str) -> str:
         if value and (len(value) < 16 or not value.isascii() or not value.isprintable() or " " in value):
-            msg = "it must be 16 or more ASCII characters without spaces (openssl rand -hex 32)"
-            raise ValueError(msg)
+            raise ValueError("it must be 16 or more ASCII characters without spaces (openssl rand -hex 32)")
         return value
 
     @field_validator("peer_token_file")
     @classmethod
     def _one_of_both(cls, value: File, info: ValidationInfo) -> File:
         if value is not None and info.data.get("peer_token"):
-            msg = "writes.peer_token is set, too: choose one"
-            raise ValueError(msg)
+            raise ValueError("writes.peer_token is set, too: choose one")
         return value
 
 
@@ -284,8 +278,7 @@ class ObservabilitySection(Section):
     @classmethod
     def _is_url(cls, value: str) -> str:
         if value and not value.startswith(("http://", "https://")):
-            msg = "it is no URL such as http://collector:4318"
-            raise ValueError(msg)
+            raise ValueError("it is no URL such as http://collector:4318")
         return value
 
     @field_validator("log_level", mode="before")

@@ -246,8 +246,7 @@ def _vector(text: str | None, field: pa.Field) -> list[float] | None:
     """A vector that was bound as text, as clients of pgvector do."""
     numbers = None if text is None else read_vector(text)
     if text is not None and numbers is None:
-        msg = (
+        raise InvalidInputError(
             f"parameter {field.name} is a list of numbers, and the text {text[:80]!r} is none: write [0.1, 2]"
         )
-        raise InvalidInputError(msg)
     return numbers

@@ -10,17 +10,20 @@ from typing import TypeAlias
 from memwal.errors import UnavailableError
 from memwal.regions.manifest import list_regions
 from memwal.storage.files import Storage
-from pipeline.cleaning.base import Base, read_base
-from pipeline.cleaning.garbage import CleanReport, Found, Garbage, Kept, Kind
-from pipeline.cleaning.past import expired, list_versions, past_of
-from pipeline.cleaning.policy import CleanPolicy
-from pipeline.cleaning.removing import RemoveFromRegion
-from pipeline.cleaning.rules.all_rules import LookAtRegion
-from pipeline.cleaning.rules.leftovers import markers
-from pipeline.cleaning.versions import old_versions, remove_versions
+from pipeline.cleaning.garbage import CleanPolicy, CleanReport, Found, Garbage, Kept, Kind
+from pipeline.cleaning.region_files import markers
+from pipeline.cleaning.region_tasks import LookAtRegion, RemoveFromRegion
+from pipeline.cleaning.versions import (
+    Base,
+    expired,
+    list_versions,
+    old_versions,
+    past_of,
+    read_base,
+    remove_versions,
+)
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import Progress, silent
-from pipeline.jobs.runners import Runner, Threads
+from pipeline.jobs.runners import Progress, Runner, Threads, silent
 
 Clock: TypeAlias = Callable[[], float]
 """Unix time in seconds."""
@@ -159,8 +162,7 @@ def storage_time(storage: Storage) -> int:
     storage.put(NOW, b"")
     identity = storage.identity(NOW)
     if identity is None:
-        msg = f"{storage.locate(NOW)} was written and is not there: retry"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"{storage.locate(NOW)} was written and is not there: retry")
     return identity.written // 1000
 
 

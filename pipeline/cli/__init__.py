@@ -1,16 +1,25 @@
-"""`lance-gateway pipeline`, one command per file.
-
-- `ingesting`: `ingest`
-- `merging`: `merge`; `cleaning`: `clean`
-- `indexing`: `index`
-- `runner`: where a command runs the parts of its job
-- `snapshotting`: `snapshot`; `status`: `status`; `running`: `run`; `reference`: `reference`
-- `options`: options that commands share; `failing`: what a command that fails says
-"""
+"""`lance-gateway pipeline`: one command for each job."""
 
 import typer
 
-from pipeline.cli import cleaning, indexing, ingesting, merging, reference, running, snapshotting, status
+from pipeline.cli import (
+    indexing,
+    ingesting,
+    merging,
+    running,
+)
+from pipeline.cli import (
+    indexing as snapshotting,
+)
+from pipeline.cli import (
+    merging as cleaning,
+)
+from pipeline.cli import (
+    running as reference,
+)
+from pipeline.cli import (
+    running as status,
+)
 
 app = typer.Typer(
     help="Keep tables healthy: merge, index, clean up; bring rows in from Spark.", no_args_is_help=True

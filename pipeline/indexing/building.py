@@ -16,14 +16,11 @@ from lance.indices import IndicesBuilder
 from lance.lance import indices as native
 
 from memwal.errors import AlreadyExistsError, PreconditionError
-from pipeline.indexing.catching_up import caught_up
-from pipeline.indexing.committing import committed
-from pipeline.indexing.indexes import Fragment, TableIndexes
+from pipeline.indexing.indexes import Fragment, TableIndexes, committed, record
+from pipeline.indexing.optimising import caught_up
 from pipeline.indexing.spec import IndexSpec
-from pipeline.indexing.training import record
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import Progress, silent
-from pipeline.jobs.runners import Runner, Threads
+from pipeline.jobs.runners import Progress, Runner, Threads, silent
 
 _SAMPLE_RATE: Final = 256
 _LEAST_SAMPLE_RATE: Final = 2
@@ -141,8 +138,9 @@ def build(
     after = TableIndexes.read(table)
     index = after.index(spec.name)
     if index is None:
-        msg = f"table {table.name!r}: index {spec.name!r} was dropped as soon as it was built"
-        raise PreconditionError(msg)
+        raise PreconditionError(
+            f"table {table.name!r}: index {spec.name!r} was dropped as soon as it was built"
+        )
     if index.is_vector:
         record(table.storage, None, index, after.rows, added=False)
     details = after.details
@@ -172,17 +170,15 @@ def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress
     dataset = indexes.dataset
     spec.check(table, dataset.schema)
     if indexes.index(spec.name) is not None and not spec.replaces:
-        msg = (
+        raise AlreadyExistsError(
             f"table {table.name!r} has an index {spec.name!r} already: give another name, or say that it "
             "is to be replaced (--replace)"
         )
-        raise AlreadyExistsError(msg)
     if spec.kind.is_vector and not indexes.rows:
-        msg = (
+        raise PreconditionError(
             f"table {table.name!r}: an index of type {spec.type} is trained on rows of the base table, and "
             f"it has none yet: merge its generations first (lance-gateway pipeline merge {table.name})"
         )
-        raise PreconditionError(msg)
     groups = _groups(indexes.fragments, spec.segment_rows)
     arguments: dict[str, Any] = dict(spec.parameters)
     if spec.kind.is_vector:

@@ -19,11 +19,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeline.indexing.indexes import Fragment, IndexState, TableIndexes
-from pipeline.indexing.policy import IndexPolicy
-from pipeline.indexing.training import Training, recalled
+from pipeline.indexing.indexes import Fragment, IndexPolicy, IndexState, TableIndexes, Training, recalled
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import counted
+from pipeline.jobs.runners import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,11 +76,10 @@ def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> Merged
             time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.05 * 2**attempt)))  # noqa: S311 - no secret
         if work.attempt():
             return work.merged()
-    msg = (
+    raise UnavailableError(
         f"table {table.name!r}: others changed it during each of {_ATTEMPTS} attempts to merge: merge again "
         "when fewer jobs run"
     )
-    raise UnavailableError(msg)
 
 
 class _Work:
@@ -125,11 +124,10 @@ class _Work:
         for one in self._found:
             prefix, found = one.prefix, merged.get(one.prefix.region_id, 0)
             if found != prefix.after:
-                msg = (
+                raise MergedMeanwhileError(
                     f"table {self._table.name!r}: generation {found} of region {prefix.region_id} is the "
                     f"newest that is merged, and no longer {prefix.after}"
                 )
-                raise MergedMeanwhileError(msg)
         return base
 
     def _delete(self, base: Any) -> int:  # noqa: ANN401 (lance types)
@@ -188,15 +186,15 @@ class _Work:
         """
         text = str(error)
         if "Stale SSTable" in text:
-            msg = f"table {self._table.name!r}: another merger recorded the same generations"
-            raise MergedMeanwhileError(msg) from error
+            raise MergedMeanwhileError(
+                f"table {self._table.name!r}: another merger recorded the same generations"
+            ) from error
         if "Resources exhausted" in text and self._use_key_index:
             self._use_key_index = False  # Lookups keep their rows in a pool of fixed size.
             return
         if any(word in text.lower() for word in _CONFLICTS):
             return
-        msg = (
+        raise UnavailableError(
             f"table {self._table.name!r}: a merge was not committed: {brief(error)}. Nothing is lost; merge "
             "again once storage answers"
-        )
-        raise UnavailableError(msg) from error
+        ) from error

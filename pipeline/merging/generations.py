@@ -139,11 +139,10 @@ class Reader:
         try:
             return renamed.cast(field.type)
         except pa.ArrowException as error:
-            msg = (
+            raise InvalidInputError(
                 f"table {self.table.name!r}: column {field.name!r} was flushed as {stored.type} and is now "
                 f"{field.type}: {error}. Change its type so that it holds these values, then merge again"
-            )
-            raise InvalidInputError(msg) from error
+            ) from error
 
 
 def scan(

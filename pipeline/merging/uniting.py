@@ -31,9 +31,8 @@ from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.changes import SealedError
 from memwal.writing.region.claim import Claim, open_claim
 from memwal.writing.table.log_state import has_unflushed, is_over
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import counted
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import LakeTable, TableState
+from pipeline.jobs.runners import counted
 from pipeline.merging.committing import Manner, commit
 from pipeline.merging.generations import Reader, open_generation, recorded
 from pipeline.merging.key_times import Key, KeyTimes, Version, copied, key_times
@@ -122,11 +121,10 @@ def _sealed(opened: OpenTable, region_id: str) -> RegionManifest:
     found = read_latest_manifest(opened.storage, region_id)
     if found is not None and found.sealed:
         if has_unflushed(opened.storage, found):
-            msg = (
+            raise PreconditionError(
                 f"table {opened.name!r}: region {region_id} is sealed, but its log has rows that were never "
                 "flushed: restore its manifest from before it was sealed, and merge again"
             )
-            raise PreconditionError(msg)
         return found
     claim = open_claim(opened, region_id, WriteOptions())
     table = LakeTable(opened.name, opened.storage)

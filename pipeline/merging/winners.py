@@ -123,20 +123,18 @@ def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
     """
     key = key_columns(schema)
     if not key:
-        msg = (
+        raise UnsupportedError(
             f"table {table.name!r} has no primary key, so its generations can't be merged: Lance commits "
             "rows and how far a merge is in one step only where rows are matched by a key. They stay "
             "readable; to have them in the base table, copy the table into one with a key"
         )
-        raise UnsupportedError(msg)
     for name in key:
         kind = schema.field(name).type
         if kinds.is_floating(kind) or kinds.is_nested(kind):
-            msg = (
+            raise UnsupportedError(
                 f"table {table.name!r}: key column {name!r} has type {kind}, whose values are not always "
                 "equal to themselves or can't be compared, so its generations can't be merged"
             )
-            raise UnsupportedError(msg)
     return key
 
 
@@ -156,11 +154,10 @@ def keys_of(table: LakeTable, region_id: str, generation: FlushedGeneration, sch
     stored = {str(field.field_id): field.name for field in fields_of_dataset(dataset)}
     missing = [name for name in schema.names[:-1] if name not in stored]
     if missing or TOMBSTONE not in dataset.schema.names:
-        msg = (
+        raise CorruptDataError(
             f"table {table.name!r}: generation {generation.generation} of region {region_id} has no column "
             f"for {'the field ids ' + ', '.join(missing) + ' of the key' if missing else TOMBSTONE}"
         )
-        raise CorruptDataError(msg)
     names = [*(stored[name] for name in schema.names[:-1]), TOMBSTONE]
     batches = [
         pa.RecordBatch.from_arrays(

@@ -44,7 +44,7 @@ class LanceGatewayDataSource(DataSource):
         Raises:
             LanceGatewaySourceError: the reason stands above it.
         """
-        from pipeline.source.failing import told_first  # noqa: PLC0415 - a registered source costs nothing
+        from pipeline.source.client import told_first  # noqa: PLC0415 - a registered source costs nothing
         from pipeline.source.reading import columns_of, in_wanted_order  # noqa: PLC0415
         from pipeline.source.types import spark_schema  # noqa: PLC0415
 
@@ -58,7 +58,7 @@ class LanceGatewayDataSource(DataSource):
         Raises:
             LanceGatewaySourceError: the reason stands above it.
         """
-        from pipeline.source.failing import told_first  # noqa: PLC0415
+        from pipeline.source.client import told_first  # noqa: PLC0415
         from pipeline.source.reading import GatewayReader, PushingReader  # noqa: PLC0415
 
         with told_first():
@@ -86,7 +86,7 @@ class LanceGatewayDataSource(DataSource):
         return GatewayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
-        from pipeline.source.failing import told_first  # noqa: PLC0415
+        from pipeline.source.client import told_first  # noqa: PLC0415
         from pipeline.source.writing import Target  # noqa: PLC0415
 
         with told_first():

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import datasource as of
 
-from pipeline.source.statement import quoted
+from pipeline.source.options import quoted
 
 MAX_VALUES = 1000
 MAX_TEXT_BYTES = 1 << 14

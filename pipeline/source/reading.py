@@ -17,11 +17,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
-from pipeline.source.client import Endpoint, Gateway, first_that_answers, in_turn
-from pipeline.source.failing import told_first
+from pipeline.source.client import Endpoint, Gateway, first_that_answers, in_turn, told_first
 from pipeline.source.filters import condition
-from pipeline.source.options import Options
-from pipeline.source.statement import described, is_wrapped, selecting
+from pipeline.source.options import Options, described, is_wrapped, selecting
 from pipeline.source.types import arrow_schema, check_given, conform
 
 _RENEWED_SECONDS_BEFORE = 60.0

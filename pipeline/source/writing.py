@@ -19,10 +19,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructField, StructType
 
 from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
-from pipeline.source.client import Gateway, first_that_answers
-from pipeline.source.failing import told_first
-from pipeline.source.options import Options
-from pipeline.source.statement import selecting
+from pipeline.source.client import Gateway, first_that_answers, told_first
+from pipeline.source.options import Options, selecting
 from pipeline.source.types import cast, check_given
 
 

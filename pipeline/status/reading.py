@@ -12,8 +12,7 @@ from memwal.regions.manifest import RegionManifest, list_regions, read_latest_ma
 from memwal.regions.region_ids import doubles, is_retired
 from memwal.regions.wal import last_wal_position, read_wal_entry
 from memwal.storage.files import Storage, generation_directory, wal_entry_path
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.state import RegionState
+from pipeline.jobs.lake import LakeTable, RegionState
 
 _NANOSECONDS = 1_000_000_000
 
@@ -157,8 +156,9 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
         files = dataset.stats.dataset_stats()
         rows = dataset.count_rows()
     except (OSError, ValueError) as error:
-        msg = f"table {table.name!r}: version {dataset.version} can't be read: {str(error).split(', /')[0]}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(
+            f"table {table.name!r}: version {dataset.version} can't be read: {str(error).split(', /')[0]}"
+        ) from error
     taken = base.details.snapshot_ts_millis if base.details else 0
     return TableStatus(
         table=table.name,

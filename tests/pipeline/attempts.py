@@ -6,13 +6,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from memwal.writing import OpenTable
-from pipeline.ingesting.columns import Columns
-from pipeline.ingesting.options import IngestOptions
-from pipeline.ingesting.report import RegionReport
-from pipeline.ingesting.routing import REGION, Router
+from pipeline.ingesting.columns import REGION, Columns, Router
+from pipeline.ingesting.options import IngestOptions, RegionReport
 from pipeline.ingesting.writing import RegionsWriter
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.versions import versions
+from pipeline.spark.runner import versions
 
 JOB = "stream-7"
 EAGER = IngestOptions(hold_ms=0)

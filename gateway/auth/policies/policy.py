@@ -87,14 +87,13 @@ class Grant(Strict):
     def _means_something(self) -> "Grant":
         both = sorted(set(self.masks) & set(self.hidden))
         if both:
-            msg = f"column {both[0]!r} is both masked and hidden: choose one"
-            raise ValueError(msg)
+            raise ValueError(f"column {both[0]!r} is both masked and hidden: choose one")
         if not self.read and (self.rows is not None or self.masks or self.hidden):
-            msg = "it restricts reading but grants none: remove read = false, or rows, masks and hidden"
-            raise ValueError(msg)
+            raise ValueError(
+                "it restricts reading but grants none: remove read = false, or rows, masks and hidden"
+            )
         if not self.read and not self.write:
-            msg = "it grants nothing: allow read or write"
-            raise ValueError(msg)
+            raise ValueError("it grants nothing: allow read or write")
         return self
 
     def covers(self, table: str) -> bool:
@@ -125,8 +124,7 @@ class _PolicyFile(Strict):
         for user, roles in self.users.items():
             for role in roles:
                 if role not in self.roles:
-                    msg = f"user {user!r} has the role {role!r}, which does not exist"
-                    raise ValueError(msg)
+                    raise ValueError(f"user {user!r} has the role {role!r}, which does not exist")
         return self
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from memwal.errors import UnavailableError
 from memwal.storage.files import EXTENTS, Storage
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import LakeTable, TableState
 from pipeline.merging import merge
 from tests.support.failing_s3 import FailingS3, Fate, failing_s3
 from tests.support.tables import key_field
