@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli import config, security, serve, sql
+from gateway.cli import commands, security
 from pipeline.cli import app as pipeline_app
 
 app = typer.Typer(
@@ -41,9 +41,9 @@ def _options(
     pass
 
 
-app.command("serve")(serve.serve)
-app.command("sql")(sql.sql)
-app.add_typer(config.app, name="config")
+app.command("serve")(commands.serve)
+app.command("sql")(commands.sql)
+app.add_typer(commands.app, name="config")
 app.add_typer(security.users, name="user")
 app.add_typer(security.tokens, name="token")
 app.add_typer(security.policies, name="policy")

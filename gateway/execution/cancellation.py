@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -24,13 +24,14 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 
 from gateway.execution.running_queries import Queries, QueryState
-from gateway.protocol.commands import Action, Call
+from gateway.protocol.commands import Action, Answer, Call
 from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.wire import decode, pack
+from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
+from protos.flight_sql import pack
 
 logger = logging.getLogger(__name__)
 
@@ -114,10 +115,8 @@ class Cancellation:
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
-    def actions(
-        self,
-    ) -> tuple[Action[flight_pb2.CancelFlightInfoRequest], Action[sql.ActionCancelQueryRequest]]:
-        """Returns the actions of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (
             Action(
                 "CancelFlightInfo",

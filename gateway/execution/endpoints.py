@@ -8,7 +8,7 @@ kept open for a while, which is quicker, and spares short-lived tails of the log
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -18,17 +18,28 @@ from pyarrow import flight
 from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of, typed
 from gateway.execution.running_queries import Queries, Query
 from gateway.execution.streams import Streams
-from gateway.protocol.commands import Action, Call, Planned, Ticket
+from gateway.protocol.commands import (
+    STATEMENT_ID_BYTES,
+    UNNAMED,
+    Action,
+    Answer,
+    Call,
+    Planned,
+    Ticket,
+    decode_settings,
+    encode_settings,
+    new_statement_id,
+)
 from gateway.protocol.expiring_cache import Keeping
 from gateway.protocol.sql_types import described
-from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, new_statement_id
-from gateway.protocol.wire import decode, pack, unpack
+from gateway.protocol.wire import decode, unpack
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.plans.scan_parts import ScanPart
 from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
 from protos import flight_pb2
 from protos import gateway_pb2 as own
+from protos.flight_sql import pack
 
 ENDPOINT_SECONDS = 600.0
 """How long the tickets of parts can be redeemed, and again after each renewal."""
@@ -61,13 +72,10 @@ class Endpoints:
             _MAX_SNAPSHOTS, ENDPOINT_SECONDS
         )
 
-    def tickets(self) -> tuple[Ticket[own.PartTicket], ...]:
-        """Returns the tickets of this family."""
-        return (Ticket(own.PartTicket, self._stream),)
-
-    def actions(self) -> tuple[Action[flight_pb2.RenewFlightEndpointRequest], ...]:
-        """Returns the actions of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (
+            Ticket(own.PartTicket, self._stream),
             Action(
                 "RenewFlightEndpoint",
                 "Let the ticket of an endpoint be good for longer.",
@@ -155,7 +163,8 @@ class Endpoints:
         return endpoint.SerializeToString()
 
     def _check(self, ticket: own.PartTicket) -> None:
-        check_statement_id(ticket.statement_id)
+        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
+            raise NotFoundError(UNNAMED)
         late = self._clock() - ticket.expires_at / 1000
         if late >= 0:
             raise NotFoundError(

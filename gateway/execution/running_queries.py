@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from gateway.protocol.commands import Call
-from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError, ResultTooLargeError
+from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, TableRead
 from planner.engine import SessionSettings
 
 # How often running statements are looked at: whether their client is there, whether their time is up.
@@ -60,7 +60,8 @@ class Query:
         affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
         bytes: that were sent, uncompressed.
         error: what its client was told, None where it did not fail.
-        control: stops it, and tells what it reads.
+        control: stops it, and tells what it reads while it runs.
+        reads: what each table reference came down to, once it has ended.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Query:
         self.bytes = 0
         self.error: str | None = None
         self.control = RunControl()
+        self.reads: tuple[TableRead, ...] = ()
         self.deadline: float | None = None
         """Seconds of the monotonic clock."""
         self.sending_since: float | None = None
@@ -109,6 +111,7 @@ class Query:
         self.queue_seconds = _seconds(self.created_at, self.started_at)
         self.run_seconds = _seconds(self.started_at, self.finished_at)
         self.first_batch_seconds = _seconds(self.started_at, self.first_batch_at)
+        self.reads = self.control.reads
         self.error = error
         self.state = state
 
@@ -293,33 +296,6 @@ class Queries:
                     hear(query)
             finally:
                 query.control.release()
-
-    def sent(self, query: Query, rows: int, nbytes: int) -> None:
-        """Count a batch.
-
-        Args:
-            query: whose it is.
-            rows: of the batch.
-            nbytes: of the batch, uncompressed.
-
-        Raises:
-            ResultTooLargeError: the result is larger than it may be.
-        """
-        if query.first_batch_at is None:
-            query.first_batch_at = datetime.now(UTC)
-        query.rows += rows
-        query.bytes += nbytes
-        limits = self.limits
-        if 0 < limits.max_result_rows < query.rows:
-            raise ResultTooLargeError(
-                f"the result has more than {limits.max_result_rows} rows: add a LIMIT or a condition, or ask "
-                "the operator to raise max_result_rows"
-            )
-        if 0 < limits.max_result_bytes < query.bytes:
-            raise ResultTooLargeError(
-                f"the result has more than {limits.max_result_bytes} bytes: select fewer columns or rows, or "
-                "ask the operator to raise max_result_bytes"
-            )
 
     def _enter(self, query: Query) -> None:
         limits = self.limits

@@ -21,8 +21,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricF
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from gateway.auth.calls import RpcObserver
 from gateway.execution.running_queries import Query, QueryObserver, QueryState
-from gateway.observability.rpcs import RpcObserver
 from planner.bridge.run_control import SEARCH_KINDS
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -92,7 +92,6 @@ class Metrics(Collector, QueryObserver, RpcObserver):
 
     def on_finished(self, query: Query) -> None:
         """Counts a statement: how long it waited and ran, what it read and sent."""
-        reads = query.control.reads
         with self._lock:
             self._ended[query.state] += 1
             self._rows += query.rows
@@ -104,7 +103,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
             self._query_seconds.add(query.run_seconds)
             if query.first_batch_at is not None:
                 self._first_batch_seconds.add(query.first_batch_seconds)
-            for read in reads:
+            for read in query.reads:
                 self._regions_kept += read.regions_kept
                 self._regions_pruned += read.regions - read.regions_kept
                 if read.search is not None:

@@ -130,7 +130,7 @@ class SystemSettings:
 
 
 def _row(query: Query, access: Access) -> dict[str, Any]:
-    reads = query.control.reads
+    reads = query.reads or query.control.reads
     started, ended = query.started_at, query.finished_at or datetime.now(UTC)
     # Which regions a policy excludes is not for those whom it restricts.
     told = [one for one in reads if access.is_admin or not one.is_restricted]

@@ -22,9 +22,9 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from execnodes import ExecNode, MetricsSet
+from gateway.auth.calls import RpcObserver
 from gateway.execution.running_queries import Query, QueryObserver, QueryState
 from gateway.observability.logs import current_statement, shortened, shown_session
-from gateway.observability.rpcs import RpcObserver
 from planner.access.rights import Access
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
@@ -124,7 +124,7 @@ class Tracing(QueryObserver, RpcObserver):
         span = self._executions.pop(query.id, None)
         if span is None:
             return
-        reads = query.control.reads
+        reads = query.reads
         span.set_attributes(
             {
                 "lance_gateway.state": query.state.value,

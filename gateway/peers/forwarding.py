@@ -27,8 +27,8 @@ from gateway.execution.parameters import aligned
 from gateway.observability.logs import current_statement
 from gateway.peers.once_only import Once
 from gateway.peers.peer_identity import PEER, PeerToken
-from gateway.protocol.commands import Call, Exchange
-from gateway.protocol.wire import decode, pack
+from gateway.protocol.commands import Answer, Call, Exchange
+from gateway.protocol.wire import decode
 from memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
@@ -42,7 +42,7 @@ from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownEr
 from memwal.writing.options import UnreachableError
 from planner.tables.state.catalog import Catalog
 from protos import forwarding_pb2 as wire
-from protos.flight_sql import bearer, error_text, read_tls_files
+from protos.flight_sql import bearer, error_text, pack, read_tls_files
 
 logger = logging.getLogger(__name__)
 
@@ -265,8 +265,8 @@ class ForwardedRows:
         self._patience_seconds = patience_seconds
         self._once = once or Once(_REMEMBERED_SECONDS)
 
-    def exchanges(self) -> tuple[Exchange[wire.ForwardChanges], ...]:
-        """Returns the DoPut commands of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (Exchange(wire.ForwardChanges, self._accept),)
 
     def _accept(

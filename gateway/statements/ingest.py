@@ -6,7 +6,7 @@ options are those of CREATE TABLE. Rows that are appended are written while they
 stays when the stream breaks off, and the same stream may be sent again where the table has a primary key.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -17,8 +17,7 @@ from pyarrow import flight
 from gateway.execution.parameters import schema_of, uploaded
 from gateway.execution.running_queries import Query
 from gateway.execution.updates import Updates, update_result
-from gateway.protocol.commands import Call, Upload
-from gateway.protocol.wire import refuse_transaction
+from gateway.protocol.commands import Answer, Call, Upload, refuse_transaction
 from memwal.creating import key_columns
 from memwal.errors import (
     AlreadyExistsError,
@@ -130,8 +129,8 @@ class Ingestion:
         self._engine = engine
         self._updates = updates
 
-    def uploads(self) -> tuple[Upload[sql.CommandStatementIngest], ...]:
-        """Returns the DoPut commands of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (Upload(sql.CommandStatementIngest, self._accept),)
 
     def _accept(

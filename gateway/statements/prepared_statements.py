@@ -9,22 +9,20 @@ parameter rows runs the statement once for each, and the results follow one anot
 import contextlib
 import dataclasses
 import secrets
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.bound_parameters import Bindings
 from gateway.execution.cancellation import Kill, parse_kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.parameters import (
+    Bindings,
     decode_parameters,
     encode_parameters,
     received,
     refuse_rows,
-    rows_of,
     schema_of,
     told,
     typed,
@@ -33,16 +31,29 @@ from gateway.execution.parameters import (
 from gateway.execution.running_queries import Queries, Query
 from gateway.execution.streams import Streams
 from gateway.execution.updates import Updates, executed, not_an_update, not_by_ticket, update_result
-from gateway.protocol.commands import Action, Call, Command, Planned, Ticket, Upload
+from gateway.protocol.commands import (
+    STATEMENT_ID_BYTES,
+    UNNAMED,
+    Action,
+    Answer,
+    Call,
+    Command,
+    Planned,
+    Ticket,
+    Upload,
+    decode_settings,
+    encode_settings,
+    new_statement_id,
+    refuse_transaction,
+)
 from gateway.protocol.limits import Limits
 from gateway.protocol.sql_types import described, described_message
-from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, prepared_ticket
-from gateway.protocol.wire import pack, refuse_transaction
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult, first_word
 from planner.scans.settings import Shortcuts
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
+from protos.flight_sql import pack
 
 IDLE_SECONDS = 12 * 3600.0
 # Sets of parameters of the largest size that is allowed: as many are kept for all statements together.
@@ -88,26 +99,13 @@ class PreparedStatements:
         """How many statements are kept."""
         return len(self._bindings)
 
-    def commands(self) -> tuple[Command[sql.CommandPreparedStatementQuery], ...]:
-        """Returns the descriptor commands of this family."""
-        return (Command(sql.CommandPreparedStatementQuery, self._schema, self._plan),)
-
-    def tickets(self) -> tuple[Ticket[own.PreparedTicket], ...]:
-        """Returns the tickets of this family."""
-        return (Ticket(own.PreparedTicket, self._stream),)
-
-    def uploads(
-        self,
-    ) -> tuple[Upload[sql.CommandPreparedStatementQuery], Upload[sql.CommandPreparedStatementUpdate]]:
-        """Returns the DoPut commands of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (
+            Command(sql.CommandPreparedStatementQuery, self._schema, self._plan),
+            Ticket(own.PreparedTicket, self._stream),
             Upload(sql.CommandPreparedStatementQuery, self._bind),
             Upload(sql.CommandPreparedStatementUpdate, self._update),
-        )
-
-    def actions(self) -> tuple[Action[Any], ...]:
-        """Returns the actions of this family."""
-        return (
             Action(
                 "CreatePreparedStatement",
                 "Plan a statement and return its handle.",
@@ -191,25 +189,23 @@ class PreparedStatements:
             bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
             settings, write = self._write(handle, query, call)
             return self._updates.planned(write, settings, call, bound)
-        return Planned(described(query), prepared_ticket(handle, call.settings, binding_id))
+        ticket = own.PreparedTicket(
+            handle=handle,
+            settings=encode_settings(call.settings),
+            binding_id=binding_id,
+            statement_id=new_statement_id(),
+        )
+        return Planned(described(query), pack(ticket))
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
-        check_statement_id(ticket.statement_id)
+        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
+            raise NotFoundError(UNNAMED)
         settings = decode_settings(ticket.settings)
         plan = self._query(ticket.handle, call, settings.shortcuts)
         if not isinstance(plan, PreparedQuery | Kill):
             raise not_by_ticket(plan.sql)
         parameters = self._parameters(ticket, plan)
-        query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)
-        if isinstance(plan, Kill):
-            return self._streams.listing(plan.run(self._queries, call))
-        query.is_exempt = plan.reads_only_system
-
-        def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
-            for row in rows_of(parameters):
-                yield plan.execute(row, settings, query.control)
-
-        return self._streams.send(described(plan), query, readers, plan.constant)
+        return self._streams.run(plan, ticket.statement_id, settings, call, parameters)
 
     def _parameters(
         self, ticket: own.PreparedTicket, plan: PreparedQuery | PreparedWrite | Kill

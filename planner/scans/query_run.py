@@ -273,9 +273,7 @@ class TableScan:
         try:
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
-            batches = control.undisturbed(lambda: coalesced(self.tree.execute(partition, context)))
-            while (batch := control.undisturbed(lambda: next(batches, None))) is not None:
-                yield batch
+            yield from control.undisturbed_each(lambda: coalesced(self.tree.execute(partition, context)))
         except LanceGatewayError as error:
             failure = self._told(error)
             self.run.failure = self.run.failure or failure

@@ -11,7 +11,7 @@ import trustme
 from gateway.auth.users import User, write_user
 from gateway.config.schema import AuthSection
 from gateway.server import GatewayServer
-from gateway.start.security import open_security
+from gateway.start.opening import open_security
 from pipeline.source.client import LanceGatewaySourceError
 from pipeline.source.reading import Whole
 from tests.gateway.auth.conftest import QUICK, write_tls

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.policies.expressions import Expression, literal
+from gateway.auth.policy_expressions import Expression, literal
 from memwal.errors import InvalidInputError
 from planner.sql.tokens import tokenize
 

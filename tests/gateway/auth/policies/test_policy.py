@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.auth.policies.policy import Policy, PolicyAccess, parse_policy
+from gateway.auth.policy import Policy, PolicyAccess, parse_policy
 from gateway.protocol.identity import ANONYMOUS, Identity
 from memwal.errors import InvalidInputError
 from planner.access.rights import TableAccess

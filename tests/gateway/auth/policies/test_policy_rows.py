@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from gateway.auth.policies.policy import Policy, parse_policy
+from gateway.auth.policy import Policy, parse_policy
 from gateway.protocol.identity import Identity
 from planner.engine import QueryEngine
 from planner.scans.settings import DEFAULT_SETTINGS

@@ -9,7 +9,7 @@ import adbc_driver_flightsql.dbapi as flightsql
 import pytest
 from pyarrow import flight
 
-from gateway.auth.tokens.gateway_tokens import (
+from gateway.auth.gateway_tokens import (
     ApiTokens,
     IssuedTokens,
     create_token,

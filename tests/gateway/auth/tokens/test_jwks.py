@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.tokens.jwks import KeyUrl, open_keys
-from gateway.auth.tokens.jwt import JwtVerifier
+from gateway.auth.jwt import JwtVerifier, KeyUrl, open_keys
 from memwal.errors import InvalidInputError, UnavailableError
 from tests.gateway.auth.conftest import Clock
 from tests.gateway.auth.keys import AUDIENCE, ISSUER, Signer, publishing

@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pyarrow import flight
 
 from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.tokens.gateway_tokens import digest_of
-from gateway.auth.tokens.jwks import open_keys
-from gateway.auth.tokens.jwt import JwtVerifier
+from gateway.auth.gateway_tokens import digest_of
+from gateway.auth.jwt import JwtVerifier, open_keys
 from gateway.protocol.identity import Identity
 from gateway.server import GatewayServer
 from memwal.errors import InvalidInputError

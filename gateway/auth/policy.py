@@ -31,11 +31,13 @@ from cachetools import LRUCache
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from gateway.auth.files import Strict, read_toml
-from gateway.auth.policies.expressions import Expression
+from gateway.auth.policy_expressions import Expression
 from gateway.protocol.identity import Identity, check_name
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.access.rights import TableAccess
+from planner.access.visible_catalog import check_table_access, check_view_access
 from planner.sql.tokens import quote
+from planner.tables.state.catalog import Catalog
 
 _MAX_PRINCIPALS = 10_000
 _MAX_TABLES = 1_000
@@ -282,3 +284,40 @@ def parse_policy(text: str, where: str) -> Policy:
     """
     file: Any = read_toml(text, where, _PolicyFile)
     return Policy(file.roles, file.users)
+
+
+# Whoever gets a policy for a sample.
+_SAMPLE = "somebody"
+
+
+def misfits(policy: Policy, catalog: Catalog) -> list[str]:
+    """Returns one sentence for each role and table or view that do not fit; none where all do.
+
+    Roles are looked at one by one. A combination of roles fits where each of them does, unless their masks
+    for one column are of kinds that have nothing in common.
+    """
+    return [
+        f"role {role!r}: {problem}"
+        for role in policy.role_names
+        for problem in _of_role(policy, role, catalog)
+    ]
+
+
+def _of_role(policy: Policy, role: str, catalog: Catalog) -> list[str]:
+    access = policy.access(Identity(_SAMPLE, frozenset({role}), "none"))
+    problems = []
+    for name in catalog.table_names():
+        granted = access.of(name)
+        if granted is not None:
+            try:
+                check_table_access(catalog.table(name), granted)
+            except LanceGatewayError as error:
+                problems.append(" ".join(str(error).split()))
+    for name in catalog.view_names():
+        granted = access.of(name)
+        if granted is not None:
+            try:
+                check_view_access(name, granted)
+            except LanceGatewayError as error:
+                problems.append(str(error))
+    return problems
