@@ -23,16 +23,7 @@ from gateway.metadata.tables import Keys, Metadata
 from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
 from gateway.peers.peer_identity import NO_ACCESS, PEER
-from gateway.protocol.commands import (
-    Action,
-    Call,
-    Command,
-    Exchange,
-    Family,
-    Ticket,
-    Transactions,
-    Upload,
-)
+from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Transactions, Upload
 from gateway.protocol.errors import answer_to, status_of
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits

@@ -104,9 +104,6 @@ def refresh_hints(
 
     Returns:
         Region id -> manifest that was written. A region whose manifest changed meanwhile is left alone.
-
-    Raises:
-        UnavailableError: storage failed to answer.
     """
     open_regions = [one for one in manifests if not one.sealed]
     if not entries or not open_regions:
@@ -195,7 +192,6 @@ def snapshot(
 
     Raises:
         UnavailableError: others commit to the table all the time, or storage failed.
-        LanceGatewayError: something can't be read.
     """
     del runner
     policy = policy or SnapshotPolicy(max_age_seconds=0)

@@ -60,10 +60,7 @@ def add_user(
 
 
 @users.command("remove")
-def remove_user(
-    name: Annotated[str, typer.Argument(help="Name of the user.")],
-    file: _UserFile,
-) -> None:
+def remove_user(name: Annotated[str, typer.Argument(help="Name of the user.")], file: _UserFile) -> None:
     """Remove a user; tokens that were issued to the user end."""
     with failing():
         from gateway.auth.users import remove_user as remove  # noqa: PLC0415
@@ -91,10 +88,7 @@ def create_token(
 
 
 @tokens.command("revoke")
-def revoke_token(
-    name: Annotated[str, typer.Argument(help="Name of the token.")],
-    file: _TokenFile,
-) -> None:
+def revoke_token(name: Annotated[str, typer.Argument(help="Name of the token.")], file: _TokenFile) -> None:
     """Revoke a token: take it out of the file."""
     with failing():
         from gateway.auth.gateway_tokens import revoke_token as revoke  # noqa: PLC0415

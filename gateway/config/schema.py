@@ -91,8 +91,7 @@ class AuthSection(Section):
         default=None, description="TOML file of grants, row filters and masks per role."
     )
     certificates: bool = Field(
-        default=False,
-        description="Take the user from the client's certificate; needs `tls.client_ca_file`.",
+        default=False, description="Take the user from the client's certificate; needs `tls.client_ca_file`."
     )
     token_lifetime: Seconds = Field(
         default=12 * 3600.0, gt=0, description="How long a token issued for a password lasts."

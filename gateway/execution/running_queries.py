@@ -262,7 +262,6 @@ class Queries:
 
         Raises:
             UnavailableError: too many statements wait, or it waited too long.
-            LanceGatewayError: it was stopped.
         """
         state, error = QueryState.FAILED, None
         with self._lock:

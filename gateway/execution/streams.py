@@ -107,11 +107,7 @@ class Streams:
         return self.send(described(plan), query, readers, plan.constant)
 
     def send(
-        self,
-        schema: pa.Schema,
-        query: Query,
-        readers: Readers,
-        known: Constant | None = None,
+        self, schema: pa.Schema, query: Query, readers: Readers, known: Constant | None = None
     ) -> flight.FlightDataStream:
         """Returns the stream of a statement, which starts when its first batch is wanted.
 
@@ -177,7 +173,6 @@ class Streams:
         """Count a batch, of so many bytes uncompressed; refuse it where the statement was stopped.
 
         Raises:
-            LanceGatewayError: it was stopped.
             ResultTooLargeError: the result is larger than it may be.
         """
         if query.control.error is not None:

@@ -201,11 +201,7 @@ class Updates:
         return result
 
     def planned(
-        self,
-        write: PreparedWrite,
-        settings: SessionSettings,
-        call: Call,
-        parameters: pa.Table | None = None,
+        self, write: PreparedWrite, settings: SessionSettings, call: Call, parameters: pa.Table | None = None
     ) -> Planned:
         """Executes a statement that came like a query; returns where to fetch what it returned.
 

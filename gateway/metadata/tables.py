@@ -50,11 +50,7 @@ _FOREIGN_KEYS = pa.schema(
         pa.field("delete_rule", pa.uint8(), nullable=False),
     ]
 )
-_ABOUT_FOREIGN_KEYS = (
-    sql.CommandGetExportedKeys,
-    sql.CommandGetImportedKeys,
-    sql.CommandGetCrossReference,
-)
+_ABOUT_FOREIGN_KEYS = (sql.CommandGetExportedKeys, sql.CommandGetImportedKeys, sql.CommandGetCrossReference)
 
 
 class Keys(Listings):

@@ -68,11 +68,7 @@ class Tracing(QueryObserver, RpcObserver):
             method,
             _W3C.extract(carrier) if carrier else otel_context.Context(),
             SpanKind.SERVER,
-            {
-                "rpc.system": "grpc",
-                "rpc.service": _RPC_SERVICE,
-                "rpc.method": method,
-            },
+            {"rpc.system": "grpc", "rpc.service": _RPC_SERVICE, "rpc.method": method},
         )
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:  # noqa: ARG002

@@ -256,10 +256,7 @@ class ForwardedRows:
     """
 
     def __init__(
-        self,
-        catalog: Catalog,
-        patience_seconds: float = 30.0,
-        once: Once[WriteReceipt] | None = None,
+        self, catalog: Catalog, patience_seconds: float = 30.0, once: Once[WriteReceipt] | None = None
     ) -> None:
         self._catalog = catalog
         self._patience_seconds = patience_seconds

@@ -19,12 +19,7 @@ from gateway.execution.running_queries import Query
 from gateway.execution.updates import Updates, update_result
 from gateway.protocol.commands import Answer, Call, Upload, refuse_transaction
 from memwal.creating import key_columns
-from memwal.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedError,
-)
+from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine, WriteResult

@@ -146,8 +146,7 @@ class PreparedStatements:
         handle.settings = encode_settings(call.settings)
         handle.schema_digest = query.digest
         created = sql.ActionCreatePreparedStatementResult(
-            prepared_statement_handle=handle.SerializeToString(),
-            dataset_schema=described_message(query),
+            prepared_statement_handle=handle.SerializeToString(), dataset_schema=described_message(query)
         )
         if isinstance(query, PreparedQuery | Kill):
             created.parameter_schema = query.serialized_parameter_schema
@@ -217,10 +216,7 @@ class PreparedStatements:
         return self._bindings.get(ticket.handle.id, ticket.binding_id)
 
     def _bind(
-        self,
-        command: sql.CommandPreparedStatementQuery,
-        reader: flight.MetadataRecordBatchReader,
-        call: Call,
+        self, command: sql.CommandPreparedStatementQuery, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
         handle = _handle(command.prepared_statement_handle)
         plan = self._query(handle, call)

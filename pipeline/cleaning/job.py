@@ -50,9 +50,6 @@ def clean(
         runner: looks at regions.
         progress: is told how far it is.
         clock: tells the time; None for this machine's, and storage's where something is removed.
-
-    Raises:
-        LanceGatewayError: why it could not be done; the next run finds what is left.
     """
     policy = policy or CleanPolicy()
     found = look_through(table, policy, runner=runner, progress=progress, clock=clock)

@@ -64,11 +64,7 @@ class LookAtRegion:
     now: int
 
     def __call__(self, region_id: str) -> Found:
-        """Look at one.
-
-        Raises:
-            LanceGatewayError: it can't be read.
-        """
+        """Look at one."""
         view = RegionView.of(self.table.storage, region_id, self.base, self.policy, self.now)
         return Found() if view is None else look(view)
 

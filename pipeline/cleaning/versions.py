@@ -198,11 +198,7 @@ class Base:
         return next(lacking, None)
 
     def still(self, table: LakeTable) -> Base:
-        """The same, with what is merged and indexed by now.
-
-        Raises:
-            LanceGatewayError: as `read_base`.
-        """
+        """The same, with what is merged and indexed by now."""
         merged, lagging = _progress(table)
         return replace(self, merged=merged, lagging=lagging)
 
@@ -212,7 +208,6 @@ def read_base(table: LakeTable, past: Past) -> Base:
 
     Raises:
         NoMemWalError: it has no MemWAL.
-        LanceGatewayError: it can't be read.
     """
     return Base(*_progress(table), past)
 

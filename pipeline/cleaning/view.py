@@ -54,7 +54,6 @@ class RegionHistory:
 
         Raises:
             PreconditionError: the newest manifest is not the one that writers find.
-            LanceGatewayError: it can't be read.
         """
         listed = 0
         for _ in range(_ATTEMPTS):
@@ -76,7 +75,6 @@ class RegionHistory:
 
         Raises:
             UnavailableError: it is being removed by somebody else.
-            LanceGatewayError: it can't be read.
         """
         if version not in self._read:
             path = manifest_path(self.region_id, version)
@@ -125,10 +123,7 @@ class RegionHistory:
         """
         by_time = bisect_right(self.written, moment)
         flushed = bisect_right(
-            self.versions,
-            generation + 1,
-            hi=by_time,
-            key=lambda one: self.read(one).current_generation,
+            self.versions, generation + 1, hi=by_time, key=lambda one: self.read(one).current_generation
         )
         return self.read(self.versions[flushed - 1]) if flushed else None
 
@@ -179,11 +174,7 @@ class RegionView:
 
     @staticmethod
     def of(storage: Storage, region_id: str, base: Base, policy: CleanPolicy, now: int) -> RegionView | None:
-        """Look at a region; None where it has no manifest yet.
-
-        Raises:
-            LanceGatewayError: it can't be read.
-        """
+        """Look at a region; None where it has no manifest yet."""
         # Directories, then manifests, then the log: this order must not change (ADR 25).
         directories = storage.directories(region_directory(region_id))
         history = RegionHistory.of(storage, region_id)

@@ -2,24 +2,11 @@
 
 import typer
 
-from pipeline.cli import (
-    indexing,
-    ingesting,
-    merging,
-    running,
-)
-from pipeline.cli import (
-    indexing as snapshotting,
-)
-from pipeline.cli import (
-    merging as cleaning,
-)
-from pipeline.cli import (
-    running as reference,
-)
-from pipeline.cli import (
-    running as status,
-)
+from pipeline.cli import indexing, ingesting, merging, running
+from pipeline.cli import indexing as snapshotting
+from pipeline.cli import merging as cleaning
+from pipeline.cli import running as reference
+from pipeline.cli import running as status
 
 app = typer.Typer(
     help="Keep tables healthy: merge, index, clean up; bring rows in from Spark.", no_args_is_help=True

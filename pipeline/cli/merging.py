@@ -138,8 +138,7 @@ def merge(
     config: ConfigFile = None,
     storage_option: StorageOptions = None,
     region: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Merge these regions only; may be repeated."),
+        list[str] | None, typer.Option(metavar="ID", help="Merge these regions only; may be repeated.")
     ] = None,
     newer: Annotated[
         list[str] | None,

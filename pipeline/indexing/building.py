@@ -51,21 +51,14 @@ def shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str, Any] 
     arguments = {"num_partitions": partitions, "ivf_centroids": centroids.centroids}
     if spec.kind.has_codebook:
         codebook = builder.train_pq(
-            centroids,
-            given.get("num_sub_vectors"),
-            sample_rate=rate,
-            max_iters=iterations,
-            num_bits=bits,
+            centroids, given.get("num_sub_vectors"), sample_rate=rate, max_iters=iterations, num_bits=bits
         )
         arguments |= {"pq_codebook": codebook.codebook, "num_sub_vectors": codebook.num_subvectors}
     if spec.type == "IVF_RQ":
         bits = given.get("num_bits", 1)
         element = str(dataset.schema.field(spec.column).type.value_type)
         kind = {"halffloat": "float16", "float": "float32", "double": "float64"}.get(element, element)
-        arguments |= {
-            "rabitq_model": native.build_rq_model(builder.dimension, bits, kind),
-            "num_bits": bits,
-        }
+        arguments |= {"rabitq_model": native.build_rq_model(builder.dimension, bits, kind), "num_bits": bits}
     return arguments
 
 

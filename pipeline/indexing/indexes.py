@@ -184,7 +184,6 @@ class TableIndexes:
 
         Raises:
             NotFoundError: there is no such table.
-            LanceGatewayError: a file can't be read.
         """
         dataset = table.dataset()
         details = read_index_details(table.storage, dataset.version)
@@ -283,11 +282,7 @@ class Training:
 
 
 def recalled(storage: Storage, index: IndexState) -> Training | None:
-    """What is recorded of an index; None where nothing is, or where it was trained since.
-
-    Raises:
-        UnavailableError: storage failed to answer.
-    """
+    """What is recorded of an index; None where nothing is, or where it was trained since."""
     try:
         found = Training(**json.loads(storage.read(_path(index.name))))
     except (FileNotFoundError, ValueError, TypeError, InvalidInputError):
@@ -304,9 +299,6 @@ def record(storage: Storage, before: Training | None, index: IndexState, rows: i
         index: as it is now.
         rows: of the table.
         added: whether rows were added to it.
-
-    Raises:
-        UnavailableError: storage failed to answer.
     """
     now = Training(index.trained_at, rows, int(added))
     if before is not None and before.version == now.version:

@@ -135,7 +135,6 @@ def maintain(
     Raises:
         PreconditionError: an index can't catch up; names it. All others have, and files are put together.
         UnavailableError: others were first, time after time; what was committed stays.
-        LanceGatewayError: a file can't be read.
     """
     policy = policy or IndexPolicy()
     found = needed(TableIndexes.read(table), policy)

@@ -68,17 +68,12 @@ def needs(table: LakeTable, policy: IndexPolicy | None = None) -> tuple[str, ...
 
     Raises:
         NotFoundError: there is no such table.
-        LanceGatewayError: a file can't be read.
     """
     return needed(TableIndexes.read(table), policy or IndexPolicy()).reasons
 
 
 def needed(indexes: TableIndexes, policy: IndexPolicy) -> Needs:
-    """What a table needs.
-
-    Raises:
-        UnavailableError: storage failed to answer.
-    """
+    """What a table needs."""
     storage = indexes.table.storage
     trainings = {one.name: recalled(storage, one) for one in indexes.indexes if one.is_vector}
     found = (_upkeep(one, indexes, policy, trainings.get(one.name)) for one in indexes.indexes)

@@ -65,7 +65,6 @@ class Holding:
         Raises:
             SupersededError: the batch is complete; nothing was written.
             UnavailableError: others keep taking the region away, or storage failed.
-            LanceGatewayError: as `TableWriter.write`.
         """
         for turn in range(1, _TURNS + 1):
             try:

@@ -119,11 +119,7 @@ class IngestStream:
     query: StreamingQuery
 
     def await_end(self, timeout_seconds: int | None = None) -> bool:
-        """Wait until the query ends; False where it still runs by then.
-
-        Raises:
-            LanceGatewayError: why it failed; started again from its checkpoint, it goes on where it was.
-        """
+        """Wait until the query ends; False where it still runs by then."""
         try:
             if timeout_seconds is None:
                 self.query.awaitTermination()

@@ -73,29 +73,18 @@ class BatchMarkers:
         return f"{self.directory}/{batch}.done"
 
     def batches(self) -> tuple[int, ...]:
-        """Batches whose markers are there, ascending.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
+        """Batches whose markers are there, ascending."""
         found = (_NAME.fullmatch(one.name) for one in self.storage.list(self.directory))
         return tuple(sorted(int(one[1]) for one in found if one is not None))
 
     def is_complete(self, batch: int) -> bool:
-        """Whether a batch is complete, or one after it: markers of older ones may have been cleaned up.
-
-        Raises:
-            UnavailableError: storage failed to answer.
-        """
+        """Whether a batch is complete, or one after it: markers of older ones may have been cleaned up."""
         return any(one >= batch for one in self.batches())
 
     def complete(self, batch: int) -> None:
         """Note that all rows of a batch are durable; may be repeated.
 
         Markers that later ones vouch for are removed, so that a long stream leaves few.
-
-        Raises:
-            UnavailableError: storage failed to answer.
         """
         self.storage.put_if_absent(self.path(batch), b"")
         if batch >= _KEPT:
@@ -154,11 +143,7 @@ class RegionsWriter:
                 yield pa.RecordBatch.from_pylist(named, schema=WRITTEN)
 
     def written(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
-        """What was written, by region; nothing where the batch is found to be complete.
-
-        Raises:
-            LanceGatewayError: as `Holding.write`.
-        """
+        """What was written, by region; nothing where the batch is found to be complete."""
         first = next((one for one in batches if one.num_rows), None)
         if first is None:
             return ()

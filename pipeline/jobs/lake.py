@@ -198,7 +198,6 @@ class TableState:
         Raises:
             NotFoundError: there is no such table.
             NoMemWalError: the table has no MemWAL.
-            LanceGatewayError: a file can't be read.
         """
         # Manifests before the base version: this order must not change (ADR 5).
         found = read_latest_manifests(table.storage, list_regions(table.storage), known=known or {})
@@ -221,7 +220,6 @@ class TableState:
 
         Raises:
             RegionMismatchError: those of one are not.
-            LanceGatewayError: a file can't be read.
         """
         storage = self.table.storage
         for region in self.regions.values():

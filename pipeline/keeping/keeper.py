@@ -122,11 +122,7 @@ class KeptTable:
     _known: Mapping[str, RegionManifest] = field(default_factory=dict)
 
     def look(self) -> TableState | None:
-        """The table now, for a round trip or two where nothing has changed; None where it has no MemWAL.
-
-        Raises:
-            LanceGatewayError: it can't be read.
-        """
+        """The table now, for a round trip or two where nothing has changed; None where it has no MemWAL."""
         try:
             state = TableState.read(self.table, known=self._known)
         except NoMemWalError:

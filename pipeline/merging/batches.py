@@ -97,11 +97,7 @@ Weights = Mapping[tuple[str, int], Weight]
 
 
 def weigh(table: LakeTable, pending: Pending) -> Weights:
-    """Weigh pending generations: one listing each.
-
-    Raises:
-        LanceGatewayError: storage failed to answer.
-    """
+    """Weigh pending generations: one listing each."""
     every = [(region_id, one) for region_id, found in pending.items() for one in found]
     weights = table.storage.each(lambda one: _read_weight(table, *one), every)
     return {(region, one.generation): weight for (region, one), weight in zip(every, weights, strict=True)}
@@ -174,7 +170,6 @@ def agree(storage: Storage, region_id: str, first: int, through: int) -> int:
 
     Raises:
         CorruptDataError: the file says something else.
-        UnavailableError: storage failed to answer.
     """
     path = extent_path(region_id, first)
     while not storage.put_if_absent(path, json.dumps({"through": through}).encode()):
@@ -256,9 +251,6 @@ def batches(
         merged: newest generation by region that the base table contains.
         weights: of what is pending.
         policy: how much fits into a batch.
-
-    Raises:
-        LanceGatewayError: storage failed to answer.
     """
     cut = table.storage.each(lambda one: tuple(_cut(table, *one, merged, weights, policy)), pending.items())
     found: list[Batch] = []

@@ -68,7 +68,6 @@ def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> Merged
     Raises:
         MergedMeanwhileError: another merger was faster; nothing is left to do, or less.
         UnavailableError: storage failed, or others change the table all the time; the merge can be repeated.
-        LanceGatewayError: a generation can't be read.
     """
     work = _Work(table, found, manner)
     for attempt in range(_ATTEMPTS):
@@ -182,7 +181,6 @@ class _Work:
 
         Raises:
             MergedMeanwhileError: the progress was recorded by another merger.
-            UnavailableError: storage failed.
         """
         text = str(error)
         if "Stale SSTable" in text:

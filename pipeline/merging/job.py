@@ -86,7 +86,6 @@ def merge(
         NotFoundError: there is no such region.
         PreconditionError: a region has two ids, and which of its rows are newer can't be told.
         UnsupportedError: the table has no key, or one that can't be compared.
-        LanceGatewayError: why it could not be done; what was committed stays.
     """
     began = time.monotonic()
     policy = policy or MergePolicy()

@@ -156,11 +156,7 @@ def _whole_from(log: Sequence[tuple[int, int]], flushed: int) -> tuple[int, int]
 
 
 def copied(table: LakeTable) -> str:
-    """What shows that the table's files were copied, and have the times of that; empty where nothing does.
-
-    Raises:
-        LanceGatewayError: storage failed to answer.
-    """
+    """What shows that the table's files were copied, and have the times of that; empty where nothing does."""
     storage = table.storage
     written = {one.name: one.written for one in storage.list(VERSIONS)}
     for version in table.dataset().versions():

@@ -90,7 +90,6 @@ def winners(prefix: Prefix) -> Winners | None:
 
     Raises:
         UnsupportedError: the table has no key, or one that can't be compared.
-        LanceGatewayError: a generation can't be read.
     """
     try:
         return _winners(LakeTable.at(prefix.uri, prefix.options), prefix)
@@ -146,9 +145,6 @@ def keys_of(table: LakeTable, region_id: str, generation: FlushedGeneration, sch
         region_id: of the region.
         generation: of it.
         schema: key columns named by their field ids, and the tombstone.
-
-    Raises:
-        LanceGatewayError: it can't be read.
     """
     dataset = open_generation(table, region_id, generation)
     stored = {str(field.field_id): field.name for field in fields_of_dataset(dataset)}

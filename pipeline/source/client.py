@@ -131,11 +131,7 @@ class Gateway:
         self.url = url
         self._retries = options.retries
         login = options.login
-        paths = {
-            "tls_ca": login.tls_ca,
-            "tls_certificate": login.tls_certificate,
-            "tls_key": login.tls_key,
-        }
+        paths = {"tls_ca": login.tls_ca, "tls_certificate": login.tls_certificate, "tls_key": login.tls_key}
         try:
             files = read_tls_files(*paths.values())
         except OSError as error:

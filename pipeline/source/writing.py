@@ -11,11 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructField, StructType
 
 from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError

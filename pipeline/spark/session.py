@@ -132,10 +132,6 @@ def opened_session(
     """As `find_session`; a session that was not there before ends with the block, and its JVM is quiet.
 
     What that JVM would write to stderr goes to the file that `LANCE_GATEWAY_SPARK_LOG` names, or nowhere.
-
-    Raises:
-        PreconditionError: as `find_session`.
-        UnavailableError: as `find_session`.
     """
     is_new = not _is_running()
     with quiet_jvm(os.environ.get(LOG, "")) as log:

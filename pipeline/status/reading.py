@@ -131,9 +131,6 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
 
     What is pending is listed, one directory for each generation; of logs, only those of regions with new
     entries are looked at.
-
-    Raises:
-        LanceGatewayError: something can't be read.
     """
     storage = table.storage
     # Manifests before the base version: this order must not change (ADR 5).
