@@ -7,8 +7,6 @@ not touched for less: each version costs every reader a look. A live writer is n
 manifest follows the one written here, with its epoch.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import time

@@ -1,7 +1,5 @@
 """The values in effect, with where each comes from; credentials are left out."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The layers of the configuration: flags over environment over file over defaults."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

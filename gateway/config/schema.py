@@ -3,8 +3,6 @@
 Descriptions are sentences of the reference (`lance-gateway config reference`).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

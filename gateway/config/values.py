@@ -1,7 +1,5 @@
 """Kinds of values that people write in their own way: `30s`, `512MiB`, `a, b`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin

@@ -10,8 +10,6 @@ It is answered like a query with one row, so that every client can send it, but 
 statements that it may be meant for. Planning or preparing it does nothing; executing it does, once.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence

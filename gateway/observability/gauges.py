@@ -1,7 +1,5 @@
 """Prometheus metrics that are looked up when they are asked for: nothing is paid in between."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass

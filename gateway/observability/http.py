@@ -6,8 +6,6 @@
 - `/healthz`: the same in the words of gRPC's health protocol, as JSON
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

@@ -1,7 +1,5 @@
 """Log lines on stderr: text for people, JSON for machines; both name the statement they belong to."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Prometheus metrics that are counted as things happen."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Everybody sees their own statements and sessions; administrators see all of them, and the settings.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 This module is imported only where a collector is configured; without one nothing is paid.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,6 @@ under the same id, and the owner writes it once. If the owner can't be asked any
 by then, the outcome is unknown, and said to be.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import secrets

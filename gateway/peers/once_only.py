@@ -1,7 +1,5 @@
 """Requests that may arrive twice and are done once."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """From the configuration to how a gateway writes, and what it lets other gateways do."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 from collections.abc import Callable, Mapping

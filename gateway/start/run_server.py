@@ -1,7 +1,5 @@
 """`lance-gateway serve`: from a configuration to a server that stops when it is told to."""
 
-from __future__ import annotations
-
 import logging
 import os
 import resource

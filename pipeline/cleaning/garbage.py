@@ -1,7 +1,5 @@
 """What cleaning finds, and what it may remove."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

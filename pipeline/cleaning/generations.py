@@ -13,8 +13,6 @@ its way. It is not
   more, and the rows are in the log.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A table, looked through and cleaned."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby

@@ -22,8 +22,6 @@ newest batch of a stream, and those of jobs that ran once. Markers keep a stragg
 again, for a day.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_left, bisect_right

@@ -4,8 +4,6 @@ Each step leaves what the next run finds: a generation is out of its manifest be
 directory that is gone in part is still not listed, and entries and manifests go one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 

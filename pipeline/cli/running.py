@@ -1,7 +1,5 @@
 """`lance-gateway pipeline run`, `status` and `reference`."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 from typing import Annotated

@@ -5,8 +5,6 @@ other's tables alone. Every key of a section is a field of the policy that it ma
 explains it.
 """
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import os

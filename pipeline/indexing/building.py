@@ -5,8 +5,6 @@ What the segments of a vector index share, trained once: centroids, a codebook, 
 Segments that share them can be merged into one, and one set of partitions serves a search of all rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A table's indexes brought up to date, its files put together, and both looked at afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows that indexes lack, into the indexes, until they have what the table had."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain

@@ -13,8 +13,6 @@ older segment has for it goes on answering, unless Lance writes the whole of a s
 leaves out what is no longer so. Vector indexes are spared that: Lance drops such rows when it searches.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ An attempt of a task claims a region first and looks for the batch's marker then
 marker and writes nothing; what claimed before the marker was there is fenced by whoever writes newer rows.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """What a job that brings rows in is told, and what it did."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from memwal.errors import InvalidInputError

@@ -1,7 +1,5 @@
 """Where the parts of a job run, and how far they are."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed

@@ -1,7 +1,5 @@
 """One look at all tables of a root, and what is due done to each, in order."""
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

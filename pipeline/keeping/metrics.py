@@ -1,7 +1,5 @@
 """What a keeper did, and how its tables are, for Prometheus, and the port that shows it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable

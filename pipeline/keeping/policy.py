@@ -1,7 +1,5 @@
 """How a root is kept healthy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from memwal.errors import InvalidInputError

@@ -4,8 +4,6 @@ Two passes over the newest version: deletes, then upserts that carry the progres
 committed the generations stay pending, and readers take their rows from them.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

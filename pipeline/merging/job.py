@@ -1,7 +1,5 @@
 """All that is pending of a table, merged."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ storage says that their entries were created: each entry is a file of its own, w
 write is acknowledged. Storage's clock gives them, the same for all writers of a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

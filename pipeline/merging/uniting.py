@@ -10,8 +10,6 @@ Until then readers and writers refuse the region. Whatever step a job dies in, t
 first: what was appended is the newer row then.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Collection, Iterator

@@ -3,8 +3,6 @@
 Only key columns and tombstones are read, and only the keys of one prefix are in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

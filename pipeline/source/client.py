@@ -4,8 +4,6 @@ Spark shows the traceback of its Python worker. What a traceback begins with is 
 words become the cause of another error, and stand in front.
 """
 
-from __future__ import annotations
-
 import base64
 import random
 import time

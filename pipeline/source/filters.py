@@ -5,8 +5,6 @@ maybe a few others, which Spark then leaves out by itself: there the two see sig
 differently. Only forms that leave a scan a scan are used, so that it can still be read in parts.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import struct

@@ -5,8 +5,6 @@ Spark repeats, or runs twice, reads the same rows again from the start. Rows tha
 never given again within an attempt: a stream that breaks off fails it.
 """
 
-from __future__ import annotations
-
 import difflib
 import time
 from collections.abc import Callable, Iterable, Iterator

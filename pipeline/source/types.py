@@ -3,8 +3,6 @@
 A value arrives as it is, or the read fails and names the column: nothing is rounded, cut or wrapped.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A table's status, found in few round trips."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

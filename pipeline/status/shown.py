@@ -1,7 +1,5 @@
 """Status for people on a terminal, for programs as JSON, and for Prometheus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, Final, TypeAlias
