@@ -3,10 +3,6 @@
 import typer
 
 from pipeline.cli import indexing, ingesting, merging, running
-from pipeline.cli import indexing as snapshotting
-from pipeline.cli import merging as cleaning
-from pipeline.cli import running as reference
-from pipeline.cli import running as status
 
 app = typer.Typer(
     help="Keep tables healthy: merge, index, clean up; bring rows in from Spark.", no_args_is_help=True
@@ -14,8 +10,8 @@ app = typer.Typer(
 app.command("ingest")(ingesting.ingest)
 app.command("merge")(merging.merge)
 app.command("index")(indexing.index)
-app.command("clean")(cleaning.clean)
-app.command("snapshot")(snapshotting.snapshot)
-app.command("status")(status.status)
+app.command("clean")(merging.clean)
+app.command("snapshot")(indexing.snapshot)
+app.command("status")(running.status)
 app.command("run")(running.run)
-app.command("reference")(reference.reference)
+app.command("reference")(running.reference)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,9 +18,9 @@ from pipeline.cli.options import (
     Tables,
     failing,
     for_each,
+    open_tables,
     opened_runner,
     pairs,
-    storage_options,
 )
 from pipeline.jobs.runners import counted
 
@@ -49,27 +50,17 @@ def snapshot(
     A table whose regions are remembered as they are is left alone.
     """
     with failing():
-        from pipeline.cli.settings import load  # noqa: PLC0415
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415 - keeps --help quick
-        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415 - keeps --help quick
         from pipeline.snapshotting import snapshot as run  # noqa: PLC0415
 
-        settings = load(
-            {
-                "root": root,
-                "storage_options": storage_options(storage_option) or None,
-                "snapshot.max_age": max_age,
-                "snapshot.hint_entries": hint_entries,
-            },
-            config,
-        )
-        lake = Lake.open(settings.root, settings.storage_options)
+        keys = {"snapshot.max_age": max_age, "snapshot.hint_entries": hint_entries}
+        policies, found = open_tables(tables, root, config, storage_option, keys)
 
         def one(table: LakeTable) -> None:
-            report = run(table, settings.policies.snapshot, progress=on_terminal)
+            report = run(table, policies.snapshot, progress=on_terminal)
             typer.echo(json.dumps(_document(report)) if as_json else _line(report))
 
-        for_each(lake.tables(tables or ()), one, are_named=bool(tables))
+        for_each(found, one, are_named=bool(tables))
 
 
 def _document(report: SnapshotReport) -> dict[str, object]:
@@ -155,7 +146,7 @@ def index(
             IndexSpec.parse(one, parameters, replaces=replace, segment_rows=segment_rows)
             for one in builds or ()
         ]
-        found = Lake.open(root, storage_options(storage_option)).tables(tables or ())
+        found = Lake.open(root, pairs("--storage-option", storage_option)).tables(tables or ())
         if specs and not tables:
             raise InvalidInputError(
                 f"--build {specs[0].column}:{specs[0].type}: name the table that it is of"
@@ -164,18 +155,16 @@ def index(
 
             def one(table: LakeTable) -> None:
                 for spec in specs:
-                    _tell_built(build(table, spec, runner=runner, progress=on_terminal), as_json=as_json)
+                    built = build(table, spec, runner=runner, progress=on_terminal)
+                    typer.echo(json.dumps(asdict(built))) if as_json else _tell_built(built)
                 if not specs:
                     report = maintain(table, policy, runner=runner, progress=on_terminal)
-                    _tell_maintained(report, as_json=as_json)
+                    typer.echo(json.dumps(asdict(report))) if as_json else _tell_maintained(report)
 
             for_each(found, one, are_named=bool(tables))
 
 
-def _tell_built(report: BuildReport, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(report)
-        return
+def _tell_built(report: BuildReport) -> None:
     how = f"{report.segments} segments side by side" if report.segments > 1 else "one segment"
     typer.echo(
         f"{report.table}: index {report.index} covers {counted(report.rows, 'row')}, from {how} (version "
@@ -187,10 +176,7 @@ def _tell_built(report: BuildReport, *, as_json: bool) -> None:
         )
 
 
-def _tell_maintained(report: IndexReport, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(report)
-        return
+def _tell_maintained(report: IndexReport) -> None:
     if not report.reasons:
         typer.echo(f"{report.table}: nothing to do")
     else:
@@ -205,10 +191,3 @@ def _tell_maintained(report: IndexReport, *, as_json: bool) -> None:
         typer.echo(f"  put together: {before} became {report.fragments_added:,}")
     for lag in report.lagging:
         typer.echo(f"  still to do: {lag}")
-
-
-def _print_json(report: BuildReport | IndexReport) -> None:
-    import json  # noqa: PLC0415
-    from dataclasses import asdict  # noqa: PLC0415
-
-    typer.echo(json.dumps(asdict(report)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.options import Master, Root, StorageOptions, failing, pairs, storage_options
+from pipeline.cli.options import Master, Root, StorageOptions, failing, pairs
 from pipeline.jobs.runners import counted
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def ingest(
             raise InvalidInputError("--checkpoint and --trigger belong to a stream: give --stream too")
         if stream and checkpoint is None:
             raise InvalidInputError("--stream needs --checkpoint DIR, where Spark keeps how far it is")
-        into = Lake.open(root, storage_options(storage_option)).table(table)
+        into = Lake.open(root, pairs("--storage-option", storage_option)).table(table)
         rows = Source(source, source_format, pairs("--option", option), schema)
         options = IngestOptions(tuple(order_by or ()), deleted_column, flush, tasks)
         with opened_session(master, settings=pairs("--conf", conf)) as spark:

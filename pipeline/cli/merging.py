@@ -16,8 +16,8 @@ from pipeline.cli.options import (
     Tables,
     failing,
     for_each,
+    open_tables,
     opened_runner,
-    storage_options,
 )
 from pipeline.jobs.runners import counted
 
@@ -66,29 +66,20 @@ def clean(
     """
     with failing():
         from pipeline.cleaning import clean as run  # noqa: PLC0415 - keeps --help quick
-        from pipeline.cli.settings import load  # noqa: PLC0415
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415
         from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
 
-        flags = {
-            "root": root,
-            "storage_options": storage_options(storage_option) or None,
+        keys = {
             "clean.grace": grace,
             "clean.older_than": older_than,
             "clean.retain_versions": retain_versions,
             "clean.kinds": ",".join(kind) if kind else None,
         }
-        settings = load(flags, config)
-        found = Lake.open(settings.root, settings.storage_options).tables(tables or ())
+        policies, found = open_tables(tables, root, config, storage_option, keys)
         with opened_runner(master) as runner:
 
             def job(table: LakeTable) -> None:
-                policy = settings.policies.clean
-                report = run(table, policy, delete=delete, runner=runner, progress=on_terminal)
-                if as_json:
-                    typer.echo(json.dumps(_plain(report)))
-                else:
-                    _print(report)
+                report = run(table, policies.clean, delete=delete, runner=runner, progress=on_terminal)
+                typer.echo(json.dumps(_plain(report))) if as_json else _print(report)
 
             for_each(found, job, are_named=bool(tables))
 
@@ -183,38 +174,24 @@ def merge(
     is given: then tables for which none of those given holds are left alone.
     """
     with failing():
-        from pipeline.cli.settings import load  # noqa: PLC0415
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415 - keeps --help quick
         from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
         from pipeline.merging import merge as run  # noqa: PLC0415
 
-        settings = load(
-            {
-                "root": root,
-                "storage_options": storage_options(storage_option) or None,
-                "merge.min_generations": 1 if force else min_generations,
-                "merge.min_rows": min_rows,
-                "merge.min_bytes": min_bytes,
-                "merge.max_lag": max_lag,
-                "merge.batch_rows": batch_rows,
-                "merge.batch_bytes": batch_bytes,
-                "merge.use_key_index": key_index,
-            },
-            config,
-        )
-        found = Lake.open(settings.root, settings.storage_options).tables(tables or ())
-        policy = settings.policies.merge
+        keys = {
+            "merge.min_generations": 1 if force else min_generations,
+            "merge.min_rows": min_rows,
+            "merge.min_bytes": min_bytes,
+            "merge.max_lag": max_lag,
+            "merge.batch_rows": batch_rows,
+            "merge.batch_bytes": batch_bytes,
+            "merge.use_key_index": key_index,
+        }
+        policies, found = open_tables(tables, root, config, storage_option, keys)
         with opened_runner(master) as runner:
 
             def one(table: LakeTable) -> None:
-                report = run(
-                    table,
-                    policy,
-                    regions=region or (),
-                    newer=newer or (),
-                    runner=runner,
-                    progress=on_terminal,
-                )
+                chosen = {"regions": region or (), "newer": newer or ()}
+                report = run(table, policies.merge, runner=runner, progress=on_terminal, **chosen)
                 typer.echo(json.dumps(_facts(report)) if as_json else _line(report))
 
             for_each(found, one, are_named=bool(tables))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -14,6 +14,7 @@ from pipeline.jobs.runners import Runner, Threads
 
 if TYPE_CHECKING:
     from pipeline.jobs.lake import LakeTable
+    from pipeline.keeping import Policies
 
 
 @contextmanager
@@ -115,13 +116,32 @@ StorageOptions: TypeAlias = Annotated[
 ]
 
 
-def storage_options(given: list[str] | None) -> dict[str, str]:
-    """The storage options of a command.
+def open_tables(
+    tables: list[str] | None,
+    root: str | None,
+    config: Path | None,
+    storage_option: list[str] | None,
+    keys: Mapping[str, object] | None = None,
+) -> tuple[Policies, tuple[LakeTable, ...]]:
+    """What the configuration says of jobs, and the tables that a command is about.
+
+    Args:
+        tables: by name; all of them where none is given.
+        root: of the tables; the configuration may name it.
+        config: file of the configuration.
+        storage_option: of the object store.
+        keys: those that flags set, by section and name; None is a flag that was not given.
 
     Raises:
-        InvalidInputError: a pair without "=".
+        InvalidInputError: a value that can't be, or no root.
+        NotFoundError: there is no such root or table.
     """
-    return pairs("--storage-option", given)
+    from pipeline.cli.settings import load  # noqa: PLC0415 - keeps --help quick
+    from pipeline.jobs.lake import Lake  # noqa: PLC0415
+
+    options = pairs("--storage-option", storage_option) or None
+    settings = load({"root": root, "storage_options": options, **(keys or {})}, config)
+    return settings.policies, Lake.open(settings.root, settings.storage_options).tables(tables or ())
 
 
 def pairs(option: str, given: list[str] | None) -> dict[str, str]:

@@ -13,8 +13,9 @@ from pipeline.cli.options import (
     StorageOptions,
     Tables,
     failing,
+    open_tables,
     opened_runner,
-    storage_options,
+    pairs,
 )
 
 
@@ -42,17 +43,13 @@ def status(
     """
     with failing():
         from memwal.errors import InvalidInputError, LanceGatewayError  # noqa: PLC0415
-        from pipeline.cli.settings import load  # noqa: PLC0415
-        from pipeline.jobs.lake import Lake  # noqa: PLC0415 - keeps --help quick
         from pipeline.status import TableStatus, read_status  # noqa: PLC0415
 
         if as_json and prometheus:
             raise InvalidInputError("--json and --prometheus: choose one")
-        flags = {"root": root, "storage_options": storage_options(storage_option) or None}
-        settings = load(flags, config)
         found: list[TableStatus] = []
         failures: dict[str, str] = {}
-        for table in Lake.open(settings.root, settings.storage_options).tables(tables or ()):
+        for table in open_tables(tables, root, config, storage_option)[1]:
             try:
                 found.append(read_status(table))
             except LanceGatewayError as error:
@@ -119,7 +116,7 @@ def run(
         settings = load(
             {
                 "root": root,
-                "storage_options": storage_options(storage_option) or None,
+                "storage_options": pairs("--storage-option", storage_option) or None,
                 "run.interval": interval,
                 "run.delete": delete,
                 "run.master": master,

@@ -86,16 +86,14 @@ class SegmentPart:
     """Fragments whose rows make one segment.
 
     Attributes:
-        uri: of the table.
-        options: of its storage.
+        table: whose rows they are.
         version: of the base table.
         spec: of the index.
         fragments: ids, ascending.
         arguments: as Lance takes them.
     """
 
-    uri: str
-    options: Mapping[str, str]
+    table: LakeTable
     version: int
     spec: IndexSpec
     fragments: tuple[int, ...]
@@ -144,7 +142,7 @@ def build(
 
 def segment_part(part: SegmentPart) -> Any:  # noqa: ANN401 (lance types)
     """Build a segment, which belongs to no version yet; safe to repeat."""
-    dataset = LakeTable.at(part.uri, part.options).dataset(part.version)
+    dataset = part.table.dataset(part.version)
     return dataset.create_index_uncommitted(
         part.spec.column,
         part.spec.type,
@@ -182,10 +180,7 @@ def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress
         create = dataset.create_index if spec.kind.is_vector else dataset.create_scalar_index
         create(spec.column, spec.type, name=spec.name, replace=spec.replaces, **arguments)
         return 1
-    parts = [
-        SegmentPart(table.uri, dict(table.options), indexes.version, spec, group, {**arguments, **model})
-        for group in groups
-    ]
+    parts = [SegmentPart(table, indexes.version, spec, group, {**arguments, **model}) for group in groups]
     segments = []
     with progress(f"build {spec.name} of {table.name}", len(parts)) as advance:
         for segment in runner.run(segment_part, parts, name=f"build {spec.name} of {table.name}"):

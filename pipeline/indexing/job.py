@@ -1,6 +1,6 @@
 """A table's indexes brought up to date, its files put together, and both looked at afterwards."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +18,13 @@ class RewritePart:
     """Fragments that are written anew as others.
 
     Attributes:
-        uri: of the table.
-        options: of its storage.
+        table: whose fragments they are.
         version: of the base table that they belong to.
         number: of the part, in the order of the table's rows.
         task: Lance's `CompactionTask`.
     """
 
-    uri: str
-    options: Mapping[str, str]
+    table: LakeTable
     version: int
     number: int
     task: Any
@@ -64,8 +62,7 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
         dataset = table.dataset()
         plan = Compaction.plan(dataset, options)
         parts = [
-            RewritePart(table.uri, dict(table.options), plan.read_version, number, task)
-            for number, task in enumerate(plan.tasks)
+            RewritePart(table, plan.read_version, number, task) for number, task in enumerate(plan.tasks)
         ]
         if not parts:
             return Compacted()
@@ -83,7 +80,7 @@ def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Pro
 
 def rewrite_part(part: RewritePart) -> tuple[int, Any]:
     """Write the rows of a task to new files, which belong to no version yet; safe to repeat."""
-    return part.number, part.task.execute(LakeTable.at(part.uri, part.options).dataset(part.version))
+    return part.number, part.task.execute(part.table.dataset(part.version))
 
 
 @dataclass(frozen=True, slots=True)

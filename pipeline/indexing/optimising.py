@@ -1,6 +1,6 @@
 """Rows that indexes lack, into the indexes, until they have what the table had."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -17,13 +17,11 @@ class OptimisePart:
     """Indexes of a table that one call of Lance brings up to date.
 
     Attributes:
-        uri: of the table.
-        options: of its storage.
+        table: whose indexes they are.
         upkeep: what is done, the same for all of them but for their names.
     """
 
-    uri: str
-    options: Mapping[str, str]
+    table: LakeTable
     upkeep: tuple[Upkeep, ...]
 
 
@@ -54,7 +52,7 @@ def optimise(
     plain = tuple(one for one in upkeep if not one.fold and not one.retrain)
     groups = [plain] if plain else []
     groups += [(one,) for one in upkeep if one.fold or one.retrain]
-    parts = [OptimisePart(table.uri, dict(table.options), one) for one in groups]
+    parts = [OptimisePart(table, one) for one in groups]
     done: list[Optimised] = []
     with progress(f"index {table.name}", len(upkeep)) as advance:
         for found in runner.run(run_part, parts, name=f"index {table.name}"):
@@ -69,7 +67,7 @@ def run_part(part: OptimisePart) -> tuple[Optimised, ...]:
     Raises:
         UnavailableError: others were first, time after time.
     """
-    table = LakeTable.at(part.uri, part.options)
+    table = part.table
     names = [one.name for one in part.upkeep]
     which = part.upkeep[0]
     call = {"retrain": True} if which.retrain else {"num_indices_to_merge": which.fold}
@@ -83,7 +81,7 @@ def run_part(part: OptimisePart) -> tuple[Optimised, ...]:
         if len(names) == 1:
             return (Optimised(which, str(error)),)
         # One of them stands in the way: each by itself.
-        alone = (run_part(OptimisePart(part.uri, part.options, (one,))) for one in part.upkeep)
+        alone = (run_part(OptimisePart(table, (one,))) for one in part.upkeep)
         return tuple(chain.from_iterable(alone))
     return tuple(map(Optimised, part.upkeep))
 

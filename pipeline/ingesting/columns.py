@@ -225,16 +225,14 @@ class Router:
     """For `DataFrame.mapInArrow`: rows as they came, in part cast, with the number of their region.
 
     Attributes:
-        uri: of the table.
-        options: of its storage.
+        table: where they go.
         columns: how rows fit it.
         output: schema of what comes out.
         numbers: region id -> number, of regions that were there when the job began.
         versions: of the driver.
     """
 
-    uri: str
-    options: Mapping[str, str]
+    table: LakeTable
     columns: Columns
     output: pa.Schema
     numbers: Mapping[str, int]
@@ -249,8 +247,7 @@ class Router:
         """
         with carrying():
             self.versions.check()
-            at = LakeTable.at(self.uri, self.options)
-            table = OpenTable.open(at.name, at.storage)
+            table = OpenTable.open(self.table.name, self.table.storage)
             for batch in batches:
                 if batch.num_rows:
                     yield from self.routed(table, pa.Table.from_batches([batch])).to_batches()

@@ -180,9 +180,9 @@ class _Plan:
             output.append(pa.field(name, arrow))
         fields.append(StructField(REGION, LongType()))
         output.append(pa.field(REGION, pa.int64()))
-        uri, storage, here = self.table.uri, dict(self.table.options), versions()
-        router = Router(uri, storage, self.columns, pa.schema(output), self.numbers, here)
-        writer = RegionsWriter(uri, storage, self.columns, job, batch, self.options, here)
+        here = versions()
+        router = Router(self.table, self.columns, pa.schema(output), self.numbers, here)
+        writer = RegionsWriter(self.table, self.columns, job, batch, self.options, here)
         by_key = [quoted(one) for one in (*self.columns.key, *self.options.order_by)]
         order = [REGION, *(by_key if self.options.keeps_last else ())]
         result = StructType(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -108,8 +108,7 @@ class RegionsWriter:
     """For `DataFrame.mapInArrow`: writes the rows of a partition to their regions.
 
     Attributes:
-        uri: of the table.
-        storage_options: of its storage.
+        table: where they go.
         columns: how rows fit it.
         job: whose batch this is.
         batch: its number.
@@ -117,8 +116,7 @@ class RegionsWriter:
         versions: of the driver.
     """
 
-    uri: str
-    storage_options: Mapping[str, str]
+    table: LakeTable
     columns: Columns
     job: str
     batch: int
@@ -147,8 +145,7 @@ class RegionsWriter:
         first = next((one for one in batches if one.num_rows), None)
         if first is None:
             return ()
-        at = LakeTable.at(self.uri, self.storage_options)
-        markers = BatchMarkers(at.storage, self.job)
+        markers = BatchMarkers(self.table.storage, self.job)
         options = WriteOptions(
             hold_ms=self.options.hold_ms,
             claim_timeout_ms=_CLAIM_TIMEOUT_MS,
@@ -156,7 +153,7 @@ class RegionsWriter:
             max_memtable_bytes=self.options.memtable_bytes,
             idle_close_seconds=0,
         )
-        writer = TableWriter(at.name, at.storage, options)
+        writer = TableWriter(self.table.name, self.table.storage, options)
         counts = _Counts()
         try:
             with holding(writer, lambda: markers.is_complete(self.batch), flush=self.options.flush) as held:

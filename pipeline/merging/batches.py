@@ -278,7 +278,7 @@ def _cut(
         prefix = tuple(one for one in rest if one.generation <= through)
         if prefix[-1].generation != through:
             return  # Another merger has seen a generation that is newer than this look at the table.
-        yield Prefix(table.uri, dict(table.options), region_id, after, prefix)
+        yield Prefix(table, region_id, after, prefix)
         rest, after = rest[len(prefix) :], through
 
 

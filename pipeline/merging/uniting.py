@@ -288,7 +288,7 @@ def _record(table: LakeTable, own: RegionManifest) -> None:
     keys = pa.schema(
         [pa.field(str(fields[one].field_id), fields[one].type) for one in key_columns(base.schema)]
     )
-    prefix = Prefix(table.uri, dict(table.options), own.region_id, merged, pending)
+    prefix = Prefix(table, own.region_id, merged, pending)
     none = (np.zeros(0, np.uint8),) * len(pending)
     nothing = Winners(prefix, none, (0,) * len(pending), 0, keys.empty_table())
     commit(table, [nothing], Manner(in_memory=True, use_key_index=False))

@@ -3,7 +3,7 @@
 Only key columns and tombstones are read, and only the keys of one prefix are in memory.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,15 +29,13 @@ class Prefix:
     """Generations of one region that are merged by one commit: the oldest that are pending.
 
     Attributes:
-        uri: of the table.
-        options: of its storage.
+        table: whose region it is.
         region_id: of the region.
         after: newest generation that the base table contains when the merge begins; 0 for none.
         generations: ascending.
     """
 
-    uri: str
-    options: Mapping[str, str]
+    table: LakeTable
     region_id: str
     after: int
     generations: tuple[FlushedGeneration, ...]
@@ -90,7 +88,7 @@ def winners(prefix: Prefix) -> Winners | None:
         UnsupportedError: the table has no key, or one that can't be compared.
     """
     try:
-        return _winners(LakeTable.at(prefix.uri, prefix.options), prefix)
+        return _winners(prefix.table, prefix)
     except MergedMeanwhileError:
         return None
 
