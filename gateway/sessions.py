@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gateway.protocol.commands import Action, Answer, Call
-from gateway.protocol.expiring_cache import Keeping
-from gateway.protocol.limits import Limits
+from gateway.protocol.limits import Keeping, Limits
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
 from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts

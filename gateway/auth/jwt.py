@@ -1,4 +1,4 @@
-"""JSON Web Tokens of an identity provider (OpenID Connect)."""
+"""JSON Web Tokens of an identity provider (OpenID Connect), and the public keys that sign them."""
 
 import json
 import logging

@@ -139,20 +139,11 @@ class PolicyAccess:
     """
 
     def __init__(self, user: str, roles: Sequence[Role]) -> None:
-        self._user = user
-        self._is_admin = any(role.admin for role in roles)
+        self.user = user
+        # Whether the principal sees and stops the statements of others.
+        self.is_admin = any(role.admin for role in roles)
         self._grants = tuple(grant for role in roles for grant in role.grants)
         self._of = lru_cache(_MAX_TABLES)(self._resolve)
-
-    @property
-    def user(self) -> str:
-        """Name of the principal."""
-        return self._user
-
-    @property
-    def is_admin(self) -> bool:
-        """Whether the principal sees and stops the statements of others."""
-        return self._is_admin
 
     def of(self, table: str) -> TableAccess | None:
         """What is seen of a table or view; None where nothing is, not even that it exists."""
@@ -166,7 +157,7 @@ class PolicyAccess:
         grants = [grant for grant in self._grants if grant.read and grant.covers(table)]
         if not grants:
             return None
-        views = [_View(grant, self._user) for grant in grants]
+        views = [_View(grant, self.user) for grant in grants]
         # Ordered: the text of a mask must be the same each time.
         rows = _union(views)
         restricted = dict.fromkeys(column for view in views for column in view.restricted)

@@ -1,4 +1,4 @@
-"""The user file: names, password hashes, certificates and roles.
+"""The user file (names, password hashes, certificates and roles), and how a password is checked.
 
 ```toml
 [users.alice]
@@ -9,8 +9,6 @@ roles = ["analyst"]
 certificates = ["loader.example.org"]
 roles = ["writer"]
 ```
-
-User names and passwords.
 
 Verifying a password costs tens of milliseconds of CPU and tens of MiB on purpose. So it happens a few at a
 time, and a password that was right is recognised afterwards by a keyed digest, for clients that send it with
@@ -35,11 +33,10 @@ from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import Field
 
-from gateway.auth.credentials import Basic, UnauthenticatedError
+from gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
 from gateway.auth.files import Strict, read_text, read_toml
-from gateway.auth.throttle import Throttle
-from gateway.protocol.expiring_cache import Keeping
 from gateway.protocol.identity import MAX_NAME_LENGTH, Identity, check_name
+from gateway.protocol.limits import Keeping
 from memwal.errors import InvalidInputError, UnavailableError
 
 

@@ -1,12 +1,4 @@
-"""The command line, one family of commands per file.
-
-- `serving`: `lance-gateway serve`
-- `querying`: `lance-gateway sql`
-- `configuring`: `lance-gateway config check | show | reference`
-- `securing`: `lance-gateway user add | remove`, `token create | revoke` and `policy check`
-- `pipeline.cli`: `lance-gateway pipeline ...`
-- `failing`: what a command that fails says
-"""
+"""The command line."""
 
 from importlib.metadata import version
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`lance-gateway config`: what the configuration says, and whether a gateway can start with it."""
+"""`lance-gateway serve`, `sql` and `config`, and what commands share: flags, and what a failure says."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The values in effect, with where each comes from; credentials are left out."""
+"""The values in effect, with where each comes from, and the reference of all keys."""
 
 import inspect
 import re
@@ -9,8 +9,7 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 
 from gateway.config.loader import FILE_VARIABLE, Loaded, fields, is_secret
-from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig
-from gateway.config.values import describe
+from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig, describe
 
 _USER_INFO = re.compile(r"://[^/@\s\"]+@")
 

@@ -1,22 +1,22 @@
-"""Stopping statements: CancelFlightInfo, and CancelQuery for older clients.
+"""Stopping statements: CancelFlightInfo, CancelQuery for older clients, and `KILL QUERY 'id'`.
 
 A client sends back the FlightInfo that it was given, and each of its tickets names its statement. A ticket
 that was not redeemed yet becomes useless; a statement that runs is stopped within about a second.
 CancelFlightInfo's messages travel bare, those of CancelQuery packed in Any.
 
-`KILL QUERY 'id'`: stops a statement, by the id that `system.queries` shows.
-
-It is answered like a query with one row, so that every client can send it, but it does not queue behind the
-statements that it may be meant for. Planning or preparing it does nothing; executing it does, once.
+KILL takes the id that `system.queries` shows. It is answered like a query with one row, so that every client
+can send it, but it does not queue behind the statements that it may be meant for. Planning or preparing it
+does nothing; executing it does, once.
 """
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from types import MappingProxyType
+from typing import TypeAlias, get_args
 
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any
@@ -98,6 +98,8 @@ def parse_kill(sql: str) -> Kill:
     return Kill(sql, found["id"])
 
 
+_Named: TypeAlias = own.PreparedTicket | own.PlanTicket | own.PartTicket | own.WriteTicket
+"""Tickets that name their statement."""
 _CANCELLED = flight_pb2.CANCEL_STATUS_CANCELLED
 _CANCELLING = flight_pb2.CANCEL_STATUS_CANCELLING
 _NOT_CANCELLABLE = flight_pb2.CANCEL_STATUS_NOT_CANCELLABLE
@@ -180,37 +182,15 @@ def statement_id_of(ticket: bytes) -> bytes | None:
         InvalidInputError: the bytes are no ticket.
     """
     packed = decode(Any, ticket, "the ticket")
-    read = _STATEMENT_IDS.get(packed.TypeName())
-    return None if read is None else read(packed.value)
+    kind = _TICKETS.get(packed.TypeName())
+    if kind is None:
+        return None
+    ticket_of_kind = decode(kind, packed.value, "the ticket")
+    if isinstance(ticket_of_kind, sql.TicketStatementQuery):
+        return decode(own.StatementHandle, ticket_of_kind.statement_handle, "the ticket").statement_id
+    return ticket_of_kind.statement_id
 
 
-def _of_statement(data: bytes) -> bytes:
-    ticket = decode(sql.TicketStatementQuery, data, "the ticket")
-    return decode(own.StatementHandle, ticket.statement_handle, "the ticket").statement_id
-
-
-def _of_prepared(data: bytes) -> bytes:
-    return decode(own.PreparedTicket, data, "the ticket").statement_id
-
-
-def _of_part(data: bytes) -> bytes:
-    return decode(own.PartTicket, data, "the ticket").statement_id
-
-
-def _of_write(data: bytes) -> bytes:
-    return decode(own.WriteTicket, data, "the ticket").statement_id
-
-
-def _of_plan(data: bytes) -> bytes:
-    return decode(own.PlanTicket, data, "the ticket").statement_id
-
-
-_STATEMENT_IDS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
-    {
-        sql.TicketStatementQuery.DESCRIPTOR.full_name: _of_statement,
-        own.PreparedTicket.DESCRIPTOR.full_name: _of_prepared,
-        own.PlanTicket.DESCRIPTOR.full_name: _of_plan,
-        own.PartTicket.DESCRIPTOR.full_name: _of_part,
-        own.WriteTicket.DESCRIPTOR.full_name: _of_write,
-    }
+_TICKETS: Mapping[str, type[_Named | sql.TicketStatementQuery]] = MappingProxyType(
+    {kind.DESCRIPTOR.full_name: kind for kind in (sql.TicketStatementQuery, *get_args(_Named))}
 )

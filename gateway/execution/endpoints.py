@@ -30,7 +30,7 @@ from gateway.protocol.commands import (
     encode_settings,
     new_statement_id,
 )
-from gateway.protocol.expiring_cache import Keeping
+from gateway.protocol.limits import Keeping
 from gateway.protocol.sql_types import described
 from gateway.protocol.wire import decode, unpack
 from memwal.errors import InvalidInputError, NotFoundError

@@ -1,9 +1,8 @@
-"""The values that clients bind to prepared statements.
+"""The values that clients bind to prepared statements, as they come, and as they are kept in bounded memory.
 
-What clients send along with DoPut: batches that are read one after another, and checked.
-
-Nothing is read ahead: gRPC holds a client up whose batches are not taken. A batch lies in memory as it came
-from the network, where values begin anywhere; Lance and DataFusion want them at multiples of their width.
+What comes along with DoPut is read batch by batch, and checked. Nothing is read ahead: gRPC holds a client up
+whose batches are not taken. A batch lies in memory as it came from the network, where values begin anywhere;
+Lance and DataFusion want them at multiples of their width.
 """
 
 import threading
@@ -18,7 +17,7 @@ from pyarrow import flight
 from gateway.execution.running_queries import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.expiring_cache import Keeping
+from gateway.protocol.limits import Keeping
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, laid_out

@@ -2,6 +2,7 @@
 
 The JDBC driver tells its tools that names are stored in upper case, whatever a server says of itself. They
 then ask for `MAIN` and `ORDERS`, and are told of `main` and `orders`, unless something has that very name.
+The listing of types is the same for every caller.
 """
 
 import re
@@ -73,6 +74,23 @@ def lowered(command: M) -> M:
     return copy
 
 
+def columns(text: str) -> pa.Schema:
+    """Return the schema of a listing: names and types of Arrow, with "!" behind what is never NULL.
+
+    >>> columns("table_name string!, key_sequence int32").field("table_name").nullable
+    False
+    """
+    fields = []
+    for column in text.split(","):
+        name, kind = column.split()
+        is_list, alias = kind.startswith("list:"), kind.removeprefix("list:").rstrip("!")
+        data_type = pa.type_for_alias(alias)
+        if is_list:
+            data_type = pa.list_(pa.field("item", data_type, nullable=False))
+        fields.append(pa.field(name, data_type, nullable=not kind.endswith("!")))
+    return pa.schema(fields)
+
+
 Row: TypeAlias = tuple[object, ...]
 
 
@@ -131,29 +149,12 @@ class Listings:
         return [answer for listing in self._listings for answer in listing.answers(self._streams)]
 
 
-_TEXTS = pa.list_(pa.field("item", pa.string(), nullable=False))
-_SCHEMA = pa.schema(
-    [
-        pa.field("type_name", pa.string(), nullable=False),
-        pa.field("data_type", pa.int32(), nullable=False),
-        pa.field("column_size", pa.int32()),
-        pa.field("literal_prefix", pa.string()),
-        pa.field("literal_suffix", pa.string()),
-        pa.field("create_params", _TEXTS),
-        pa.field("nullable", pa.int32(), nullable=False),
-        pa.field("case_sensitive", pa.bool_(), nullable=False),
-        pa.field("searchable", pa.int32(), nullable=False),
-        pa.field("unsigned_attribute", pa.bool_()),
-        pa.field("fixed_prec_scale", pa.bool_(), nullable=False),
-        pa.field("auto_increment", pa.bool_()),
-        pa.field("local_type_name", pa.string()),
-        pa.field("minimum_scale", pa.int32()),
-        pa.field("maximum_scale", pa.int32()),
-        pa.field("sql_data_type", pa.int32(), nullable=False),
-        pa.field("datetime_subcode", pa.int32()),
-        pa.field("num_prec_radix", pa.int32()),
-        pa.field("interval_precision", pa.int32()),
-    ]
+_SCHEMA = columns(
+    "type_name string!, data_type int32!, column_size int32, literal_prefix string, literal_suffix string, "
+    "create_params list:string, nullable int32!, case_sensitive bool!, searchable int32!, "
+    "unsigned_attribute bool, fixed_prec_scale bool!, auto_increment bool, local_type_name string, "
+    "minimum_scale int32, maximum_scale int32, sql_data_type int32!, datetime_subcode int32, "
+    "num_prec_radix int32, interval_precision int32"
 )
 _NULLABLE = 1
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics that are looked up when they are asked for: nothing is paid in between."""
+"""Prometheus metrics of what there is, looked up when they are asked for, and of what writers do."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gateway.config.effective_values import settings
 from gateway.config.loader import Loaded
 from gateway.execution.running_queries import Queries, Query
-from gateway.observability.logs import shown_session
+from gateway.observability.statements import shown_session
 from gateway.sessions import Sessions, shown_options
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT

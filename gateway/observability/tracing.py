@@ -22,7 +22,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from execnodes import ExecNode, MetricsSet
 from gateway.auth.calls import RpcObserver
 from gateway.execution.running_queries import Query, QueryObserver, QueryState
-from gateway.observability.logs import current_statement, shortened, shown_session
+from gateway.observability.statements import current_statement, shortened, shown_session
 from planner.access.rights import Access
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
@@ -51,7 +51,7 @@ class Tracing(QueryObserver, RpcObserver):
         exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=_EXPORT_SECONDS)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer(_SERVICE, version(_SERVICE))
-        # By thread: see gateway.observability.logs.
+        # By thread: see gateway.observability.statements.
         self._calls: dict[int, Span] = {}
         self._executions: dict[str, Span] = {}
 

@@ -14,17 +14,17 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import aligned
-from gateway.observability.logs import current_statement
-from gateway.peers.once_only import Once
-from gateway.peers.peer_identity import PEER, PeerToken
+from gateway.observability.statements import current_statement
+from gateway.peers.peer_identity import PEER, Trust
 from gateway.protocol.commands import Answer, Call, Exchange
 from gateway.protocol.wire import decode
 from memwal.errors import (
@@ -40,7 +40,59 @@ from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownEr
 from memwal.writing.options import UnreachableError
 from planner.tables.state.catalog import Catalog
 from protos import forwarding_pb2 as wire
-from protos.flight_sql import bearer, error_text, pack, read_tls_files
+from protos.flight_sql import error_text, pack
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Remembers what became of requests, by their id, for a while; safe to share between threads.
+
+    Nothing is forgotten before its time, however much arrives: a request that came again would be done again.
+
+    Args:
+        seconds: how long an outcome is remembered.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        if seconds <= 0:
+            raise InvalidInputError(f"outcomes are remembered for {seconds} s: choose more than 0")
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._outcomes: OrderedDict[bytes, tuple[float, Future[T]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def do(self, request_id: bytes, work: Callable[[], T], patience: float) -> T:
+        """Do the work of a request, or wait for what another call of the same request makes of it.
+
+        Args:
+            request_id: of the request.
+            work: returns its outcome; what it raises is the outcome, too.
+            patience: seconds to wait for the other call.
+
+        Raises:
+            TimeoutError: the other call takes longer.
+        """
+        with self._lock:
+            now = self._clock()
+            while self._outcomes and next(iter(self._outcomes.values()))[0] < now - self._seconds:
+                self._outcomes.popitem(last=False)
+            known = self._outcomes.get(request_id)
+            mine: Future[T] = Future()
+            if known is None:
+                self._outcomes[request_id] = now, mine
+        if known is not None:
+            return known[1].result(patience)
+        try:
+            mine.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the outcome of whoever asks
+            mine.set_exception(error)
+        return mine.result()
+
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +102,6 @@ _INSTANCE = secrets.token_bytes(16)
 _REMEMBERED_SECONDS = 600.0
 # How long an owner that broke off is asked what became of the rows.
 _RETRY_SECONDS = 5.0
-_CONNECT_MS = 2000
 _PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 1.0
 # What pyarrow puts before gRPC's own words.
@@ -63,50 +114,6 @@ _STATUSES: Mapping[str, type[LanceGatewayError]] = {
     kind.status: kind
     for kind in (InvalidInputError, NotFoundError, UnsupportedError, UnavailableError, PreconditionError)
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """How gateways know each other.
-
-    Args:
-        token: their secret.
-        encrypted: whether rows may travel with TLS only.
-        ca: PEM file of the authorities of their certificates; None trusts those of this machine.
-        certificate: PEM file that is presented to gateways which demand one, with `key`.
-        key: PEM file of its private key.
-    """
-
-    token: PeerToken
-    encrypted: bool = False
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-    _files: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if (self.certificate is None) != (self.key is None):
-            raise InvalidInputError(
-                "the certificate for other gateways and its key belong together: give both"
-            )
-        try:
-            self._files.update(read_tls_files(self.ca, self.certificate, self.key))
-        except OSError as error:
-            raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
-
-    def connect(self, url: str) -> flight.FlightClient:
-        """Returns a client of another gateway; it connects when it is first used."""
-        files = self._files if url.startswith("grpc+tls:") else {}
-        # gRPC gives an address that does not answer so long before it tries the next.
-        options = [
-            ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
-            ("grpc.max_reconnect_backoff_ms", _CONNECT_MS),
-        ]
-        return flight.FlightClient(url, generic_options=options, **files)
-
-    def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
-        """Returns what a call to an address carries, that may take so long."""
-        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.pass_for(url))])
 
 
 class Forwarding:

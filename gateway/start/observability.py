@@ -14,8 +14,7 @@ from gateway.config.schema import ObservabilitySection
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
 from gateway.observability.http import HttpServer, Readiness
-from gateway.observability.logs import QueryLog, WriteAudit
-from gateway.observability.metrics import Metrics
+from gateway.observability.statements import Metrics, QueryLog, WriteAudit
 from gateway.server import GatewayServer
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog

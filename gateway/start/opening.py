@@ -1,4 +1,4 @@
-"""From the configuration to how a gateway writes, and what it lets other gateways do."""
+"""From the configuration to the security of a server, how it writes, and what it lets other gateways do."""
 
 import ipaddress
 import logging
@@ -11,16 +11,16 @@ from argon2 import PasswordHasher
 
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.calls import Security, see_everything
+from gateway.auth.credentials import Throttle
 from gateway.auth.files import WatchedFile, read_text
 from gateway.auth.gateway_tokens import ApiTokens, IssuedTokens, parse_tokens
 from gateway.auth.jwt import JwtVerifier, open_keys
 from gateway.auth.policy import parse_policy
-from gateway.auth.throttle import Throttle
 from gateway.auth.tls import Certificates, tls_arguments
 from gateway.auth.users import HASHER, Passwords, Users, parse_users
 from gateway.config.schema import AuthSection, GatewayConfig, JwtSection, TlsSection, WritesSection
-from gateway.peers.forwarding import Forwarding, Trust
-from gateway.peers.peer_identity import PeerToken
+from gateway.peers.forwarding import Forwarding
+from gateway.peers.peer_identity import PeerToken, Trust
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, PreconditionError
 from memwal.writing import OwnershipPolicy, WriteOptions

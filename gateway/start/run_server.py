@@ -1,5 +1,6 @@
-"""`lance-gateway serve`: from a configuration to a server that stops when it is told to."""
+"""`lance-gateway serve`, and whether it could start: a server that stops when it is told to."""
 
+import dataclasses
 import logging
 import os
 import resource
@@ -10,7 +11,6 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +22,7 @@ from gateway.auth.files import read_text
 from gateway.auth.policy import misfits, parse_policy
 from gateway.config.loader import Loaded, fields
 from gateway.config.schema import GatewayConfig
-from gateway.observability import logs
+from gateway.observability import statements
 from gateway.observability.gauges import WriteEvents
 from gateway.observability.system_tables import SystemSettings
 from gateway.peers.forwarding import ForwardedRows
@@ -84,7 +84,7 @@ def serve(loaded: Loaded) -> None:
             others could reach it without authentication.
     """
     config = loaded.config
-    logs.configure(config.observability.log_format, config.observability.log_level)
+    statements.configure(config.observability.log_format, config.observability.log_level)
     compatibility.check()
     allow_open_files()
     security = open_security(config.tls, config.auth, host=config.server.host)
@@ -127,21 +127,9 @@ def serve(loaded: Loaded) -> None:
 
 def limits_of(config: GatewayConfig) -> Limits:
     """Returns the limits of the server."""
-    limits = config.limits
+    given = {**config.limits.model_dump(), "query_history": config.observability.query_history}
     return Limits(
-        max_concurrent_queries=limits.max_concurrent_queries,
-        max_queued_queries=limits.max_queued_queries,
-        queue_timeout_seconds=limits.queue_timeout,
-        query_timeout_seconds=limits.query_timeout,
-        max_result_rows=limits.max_result_rows,
-        max_result_bytes=limits.max_result_bytes,
-        max_batch_bytes=limits.max_batch_bytes,
-        max_message_bytes=limits.max_message_bytes,
-        max_bound_bytes=limits.max_bound_bytes,
-        max_sessions=limits.max_sessions,
-        session_idle_seconds=limits.session_idle,
-        max_prepared_statements=limits.max_prepared_statements,
-        query_history=config.observability.query_history,
+        **{one.name: given[one.name.removesuffix("_seconds")] for one in dataclasses.fields(Limits)}
     )
 
 
@@ -164,7 +152,9 @@ def _start(
     config = loaded.config
     forwarded = None
     if writing.token is not None:
-        security = replace(security, opens=partial(writing.token.opens, url=config.writes.advertise_url))
+        security = dataclasses.replace(
+            security, opens=partial(writing.token.opens, url=config.writes.advertise_url)
+        )
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     # What a statement does not find in half of the memory, it should not look for.
     query_memory = config.limits.query_memory_bytes or memory_bytes() // 2

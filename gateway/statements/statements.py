@@ -1,9 +1,7 @@
-"""Statements without preparation: CommandStatementQuery and CommandStatementUpdate.
+"""Statements without preparation: queries, updates, and Substrait plans in place of queries.
 
-Substrait plans in place of queries: CommandStatementSubstraitPlan.
-
-What a plan calls a table is a name like any other: it means what it means to the caller, with the caller's
-rows and columns. Plans that are prepared first are `prepared`'s.
+What a Substrait plan calls a table is a name like any other: it means what it means to the caller, with the
+caller's rows and columns.
 """
 
 from collections.abc import Sequence

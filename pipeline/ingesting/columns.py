@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -237,7 +237,6 @@ class Router:
     output: pa.Schema
     numbers: Mapping[str, int]
     versions: Versions
-    _known: dict[str, int] = field(default_factory=dict, compare=False)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Route batches.

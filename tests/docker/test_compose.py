@@ -16,7 +16,7 @@ from gateway.config import load
 from gateway.config.schema import GatewayConfig
 from gateway.execution.running_queries import Queries
 from gateway.observability.gauges import Gauges, WriteGauges, WriteMetrics
-from gateway.observability.metrics import Metrics
+from gateway.observability.statements import Metrics
 from gateway.start.opening import open_writing
 from planner.tables.state.catalog import Catalog
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from gateway.auth.calls import Security
 from gateway.auth.tls import tls_arguments
 from gateway.config.schema import TlsSection
-from gateway.peers.forwarding import ForwardedRows, Forwarding, Trust
-from gateway.peers.peer_identity import PeerToken
+from gateway.peers.forwarding import ForwardedRows, Forwarding
+from gateway.peers.peer_identity import PeerToken, Trust
 from gateway.server import GatewayServer
 from memwal.errors import UnavailableError
 from memwal.writing import OwnershipPolicy, TableWriter, WriteOptions

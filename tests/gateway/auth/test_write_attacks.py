@@ -14,10 +14,10 @@ from argon2 import PasswordHasher
 
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.calls import Security
+from gateway.auth.credentials import Throttle
 from gateway.auth.files import WatchedFile
 from gateway.auth.gateway_tokens import IssuedTokens
 from gateway.auth.policy import parse_policy
-from gateway.auth.throttle import Throttle
 from gateway.auth.users import Passwords, User, parse_users, write_user
 from tests.gateway.conftest import serving
 from tests.support.tables import key_field

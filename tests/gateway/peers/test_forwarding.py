@@ -14,8 +14,8 @@ from pyarrow import flight
 import gateway.peers.forwarding
 from gateway.auth.calls import Security
 from gateway.config.schema import TlsSection
-from gateway.peers.forwarding import ForwardedRows, Forwarding, Trust
-from gateway.peers.peer_identity import PeerToken
+from gateway.peers.forwarding import ForwardedRows, Forwarding
+from gateway.peers.peer_identity import PeerToken, Trust
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes, NotOwnerError, OutcomeUnknownError, OwnershipPolicy
 from memwal.writing.options import UnreachableError

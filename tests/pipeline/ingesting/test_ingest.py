@@ -135,7 +135,7 @@ def test_an_executor_with_another_pylance_writes_nothing(table: LakeTable):
     driver = replace(versions(), pylance="99.0.0")
     for one in (
         replace(task(table, columns), versions=driver),
-        Router(table.uri, {}, columns, rows.schema, {}, driver),
+        Router(table, columns, rows.schema, {}, driver),
     ):
         with pytest.raises(CarriedError) as caught:
             list(one(iter(rows.to_batches())))
