@@ -161,7 +161,8 @@ class GatewayServer(flight.FlightServerBase):
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Returns the name and description of each action."""
-        return self._answer("ListActions", context, self._known_actions)
+        known = [(action.name, action.description) for action in self._actions.values()]
+        return self._answer("ListActions", context, lambda _: known)
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
         """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
@@ -223,9 +224,6 @@ class GatewayServer(flight.FlightServerBase):
         request = decode(entry.message, body, what) if entry.is_bare else _unpack(entry.message, body, what)
         result = entry.run(request, call)
         return iter(() if result is None else (result,))
-
-    def _known_actions(self, _call: Call) -> list[tuple[str, str]]:
-        return [(action.name, action.description) for action in self._actions.values()]
 
     def _answer(
         self,

@@ -176,7 +176,7 @@ class Queries:
             NotFoundError: the ticket was used, or its statement was cancelled.
         """
         query = Query(statement_id.hex(), sql, settings, call)
-        if not self._use(query.id):
+        if not self.withdraw(statement_id):
             raise NotFoundError(
                 f"the ticket of statement {query.id} was used, or the statement was cancelled: a ticket "
                 "is good for one DoGet; send the statement to GetFlightInfo again"
@@ -210,13 +210,10 @@ class Queries:
 
     def withdraw(self, statement_id: bytes) -> bool:
         """Makes a ticket useless; False where it was redeemed already."""
-        return self._use(statement_id.hex())
-
-    def _use(self, statement_id: str) -> bool:
         with self._lock:
-            if statement_id in self._redeemed:
+            if statement_id.hex() in self._redeemed:
                 return False
-            self._redeemed[statement_id] = None
+            self._redeemed[statement_id.hex()] = None
             while len(self._redeemed) > _REMEMBERED_TICKETS:
                 self._redeemed.popitem(last=False)
             return True

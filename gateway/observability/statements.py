@@ -265,7 +265,12 @@ def configure(log_format: LogFormat, level: str) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_with_query)
-    handler.setFormatter(_json() if log_format == "json" else _TextFormatter())
+    fields = ["levelname", "name", "message", "threadName", *_FIELDS]
+    names = {"levelname": "level", "name": "logger", "threadName": "thread"}
+    is_json = log_format == "json"
+    handler.setFormatter(
+        _JsonFormatter(fields, rename_fields=names, timestamp="time") if is_json else _TextFormatter()
+    )
     logging.basicConfig(handlers=[handler], level=level, force=True)
 
 
@@ -364,14 +369,6 @@ def _printable(line: str) -> str:
     """Returns a text as one line that says no more than it shows: parts of it are what somebody sent."""
     return (
         line if line.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
-    )
-
-
-def _json() -> logging.Formatter:
-    return _JsonFormatter(
-        ["levelname", "name", "message", "threadName", *_FIELDS],
-        rename_fields={"levelname": "level", "name": "logger", "threadName": "thread"},
-        timestamp="time",
     )
 
 

@@ -43,7 +43,7 @@ def merged_generations(view: RegionView) -> Iterator[Garbage | Kept]:
 def needed_by_past(view: RegionView, one: FlushedGeneration) -> str | None:
     """The version of the base table that can't be read without a generation; None where each can."""
     known = view.history.first_with(one.generation)
-    if known is None or not _lists(known[0].flushed_generations, one):
+    if known is None or all(other.path != one.path for other in known[0].flushed_generations):
         return None  # No manifest that can be read ever listed it.
     version = view.base.past.needing(view.region_id, one.generation, known[1])
     return None if version is None else version.described
@@ -82,10 +82,6 @@ def take_out(storage: Storage, region_id: str, chosen: frozenset[str]) -> None:
     raise UnavailableError(
         f"region {region_id} in {storage.uri}: others commit manifests all the time; run clean again"
     )
-
-
-def _lists(listed: tuple[FlushedGeneration, ...], one: FlushedGeneration) -> bool:
-    return any(other.path == one.path for other in listed)
 
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}_gen_([1-9][0-9]*)")

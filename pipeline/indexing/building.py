@@ -13,8 +13,9 @@ from typing import Any, Final
 from lance.indices import IndicesBuilder
 from lance.lance import indices as native
 
+from memwal.base.versions import committed
 from memwal.errors import AlreadyExistsError, PreconditionError
-from pipeline.indexing.indexes import Fragment, TableIndexes, committed, record
+from pipeline.indexing.indexes import Fragment, TableIndexes, record
 from pipeline.indexing.optimising import caught_up
 from pipeline.indexing.spec import IndexSpec
 from pipeline.jobs.lake import LakeTable
@@ -122,7 +123,8 @@ def build(
         UnavailableError: others were first, time after time.
     """
     runner = runner or Threads()
-    segments = committed(table, f"build index {spec.name!r}", lambda: _built(table, spec, runner, progress))
+    what = f"table {table.name!r}: can't build index {spec.name!r}"
+    segments = committed(what, lambda: _built(table, spec, runner, progress))
     caught_up(table, (spec.name,), runner, progress)
     after = TableIndexes.read(table)
     index = after.index(spec.name)

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from memwal.base import versions
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
     MemWalIndexDetails,
     merged_generations,
     read_index_details,
 )
-from memwal.base.versions import Outcome
 from memwal.errors import InvalidInputError
 from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable
@@ -67,21 +65,6 @@ class IndexPolicy:
                 raise InvalidInputError(f"{name} is {value}, but must be from 0 to 1")
         if not self.retrain_growth > 1:
             raise InvalidInputError(f"retrain_growth is {self.retrain_growth}, but must be more than 1")
-
-
-def committed(table: LakeTable, what: str, change: Callable[[], Outcome]) -> Outcome:
-    """Do something that ends with a commit; again from its beginning if another commit came first.
-
-    Args:
-        table: that is changed.
-        what: is done, for messages: "build index 'x'".
-        change: opens the newest version of the table, works, and commits.
-
-    Raises:
-        PreconditionError: Lance refuses it; says why.
-        UnavailableError: others were first, time after time.
-    """
-    return versions.committed(f"table {table.name!r}: can't {what}", change)
 
 
 _VECTOR_TYPES = ("IVF", "HNSW", "VECTOR")
@@ -187,7 +170,9 @@ class TableIndexes:
         """
         dataset = table.dataset()
         details = read_index_details(table.storage, dataset.version)
-        fragments = tuple(_fragments(dataset))
+        fragments = tuple(
+            Fragment(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()
+        )
         described = sorted(dataset.describe_indices(), key=lambda one: one.name)
         indexes = tuple(_state(one, fragments, details) for one in described if one.name != MEM_WAL_INDEX)
         return TableIndexes(table, dataset, fragments, indexes, details)
@@ -215,12 +200,6 @@ class TableIndexes:
     def index(self, name: str) -> IndexState | None:
         """The index of a name; None where there is none."""
         return next((one for one in self.indexes if one.name == name), None)
-
-
-def _fragments(dataset: Any) -> list[Fragment]:  # noqa: ANN401 (lance types)
-    return [
-        Fragment(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()
-    ]
 
 
 def _state(

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from memwal.base.index_details import MemWalIndexDetails
+from memwal.base.versions import committed
 from memwal.errors import PreconditionError, UnavailableError
-from pipeline.indexing.indexes import IndexState, TableIndexes, committed
+from pipeline.indexing.indexes import IndexState, TableIndexes
 from pipeline.indexing.planning import Upkeep, catching_up
 from pipeline.jobs.lake import LakeTable
 from pipeline.jobs.runners import Progress, Runner, counted
@@ -76,7 +77,9 @@ def run_part(part: OptimisePart) -> tuple[Optimised, ...]:
         table.dataset().optimize.optimize_indices(index_names=names, **call)
 
     try:
-        committed(table, f"bring indexes {', '.join(map(repr, names))} up to date", change)
+        committed(
+            f"table {table.name!r}: can't bring indexes {', '.join(map(repr, names))} up to date", change
+        )
     except PreconditionError as error:
         if len(names) == 1:
             return (Optimised(which, str(error)),)

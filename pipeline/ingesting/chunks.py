@@ -199,7 +199,7 @@ def last_of_keys(
     for batch in batches:
         if not batch.num_rows:
             continue
-        if held is not None and _differs(held, batch.slice(0, 1), names):
+        if held is not None and any(held.column(name) != batch.column(name).slice(0, 1) for name in names):
             yield held
         is_last = np.zeros(batch.num_rows, np.bool_)
         for name in names:
@@ -215,10 +215,6 @@ def last_of_keys(
             )
     if held is not None:
         yield held
-
-
-def _differs(one: pa.RecordBatch, other: pa.RecordBatch, names: Sequence[str]) -> bool:
-    return any(one.column(name) != other.column(name) for name in names)
 
 
 def _runs(batch: pa.RecordBatch, region: str) -> Iterator[tuple[int, pa.RecordBatch]]:

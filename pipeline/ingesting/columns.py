@@ -279,7 +279,8 @@ class Router:
         except Exception as error:  # a free expression fails as it likes
             at = first_failing(rows.num_rows, lambda start, length: table.routed(rows.slice(start, length)))
             alone = _failure(table, rows.slice(at, 1))
-            if alone is None or (isinstance(error, LanceGatewayError) and not _is_about_values(error)):
+            is_ours = isinstance(error, LanceGatewayError) and error.status != InvalidInputError.status
+            if alone is None or is_ours:
                 raise
             sources = ", ".join(
                 f"{one} = {rows.column(one)[at].as_py()!r}"
@@ -311,10 +312,6 @@ def _failure(table: OpenTable, row: pa.Table) -> Exception | None:
     except Exception as error:  # noqa: BLE001 - as above
         return error
     return None
-
-
-def _is_about_values(error: LanceGatewayError) -> bool:
-    return error.status == InvalidInputError.status
 
 
 def _sources(table: OpenTable) -> list[str]:

@@ -139,11 +139,8 @@ def _read_weight(table: LakeTable, region_id: str, generation: FlushedGeneration
             rows = open_generation(table, region_id, generation).count_rows()
         except LanceGatewayError:
             rows = 0  # Whoever reads it says what is wrong, if it is still to be read by then.
-    return Weight(rows, _bytes(table.storage, generation_directory(region_id, generation.path)))
-
-
-def _bytes(storage: Storage, directory: str) -> int:
-    return sum(one.size for one in storage.list(f"{directory}/{_DATA}"))
+    files = table.storage.list(f"{generation_directory(region_id, generation.path)}/{_DATA}")
+    return Weight(rows, sum(one.size for one in files))
 
 
 def _lag(table: LakeTable, region_id: str, generation: FlushedGeneration) -> float:

@@ -140,7 +140,8 @@ class GatewayReader(DataSourceReader):
             for endpoint in partition.endpoints:
                 yield from _of_endpoint(self.options, endpoint, partition.number)
         elif isinstance(partition, Whole):
-            yield from _whole(self.options, partition.statement)
+            statement = partition.statement
+            yield from _from_any(self.options, 0, lambda gateway: gateway.query(statement))
 
 
 class PushingReader(GatewayReader):
@@ -202,10 +203,6 @@ def _of_endpoint(options: Options, endpoint: Endpoint, start: int) -> Iterator[p
             raise
         # The clocks differ. Nothing was given yet: a ticket is looked at before its rows are.
         yield from _from_any(options, start, renewed)
-
-
-def _whole(options: Options, statement: str) -> Iterator[pa.RecordBatch]:
-    return _from_any(options, 0, lambda gateway: gateway.query(statement))
 
 
 def _from_any(

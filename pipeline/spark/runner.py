@@ -131,11 +131,6 @@ class Parcel:
         return f"lance-gateway-error:{base64.urlsafe_b64encode(packed).decode()}:"
 
 
-def is_retriable(error: LanceGatewayError) -> bool:
-    """Whether Spark may try the task again."""
-    return error.status == UnavailableError.status
-
-
 @contextmanager
 def carrying() -> Iterator[None]:
     """On an executor: let errors of ours fail the task in a way that `told` finds them again.
@@ -173,7 +168,7 @@ class Carried(Generic[Part, Result]):
                 self.versions.check()
                 return self.function(part), None
             except LanceGatewayError as error:
-                if is_retriable(error):
+                if error.status == UnavailableError.status:  # Spark may try it again
                     raise
                 return None, Parcel.of(error)
 
