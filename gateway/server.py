@@ -31,7 +31,7 @@ from gateway.protocol.wire import decode, unpack
 from gateway.sessions import DEFAULTS, Sessions
 from gateway.statements.ingest import Ingestion
 from gateway.statements.prepared_statements import PreparedStatements
-from gateway.statements.statements import Statements, SubstraitPlans
+from gateway.statements.statements import Statements
 from memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
@@ -86,12 +86,11 @@ class GatewayServer(flight.FlightServerBase):
         engine.add_system_tables(SystemQueries(self.queries), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished)
-        endpoints = Endpoints(engine, self.queries, streams)
-        updates = Updates(self.queries, streams)
-        self.prepared = PreparedStatements(engine, self.queries, streams, limits, endpoints, updates)
+        endpoints = Endpoints(engine, streams)
+        updates = Updates(streams)
+        self.prepared = PreparedStatements(engine, streams, endpoints, updates)
         families: list[Family] = [
-            Statements(engine, self.queries, streams, endpoints, updates),
-            SubstraitPlans(engine, streams),
+            Statements(engine, streams, endpoints, updates),
             self.prepared,
             Ingestion(engine, updates),
             endpoints,

@@ -16,7 +16,7 @@ from google.protobuf.any_pb2 import Any
 from pyarrow import flight
 
 from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of, typed
-from gateway.execution.running_queries import Queries, Query
+from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
@@ -51,7 +51,6 @@ class Endpoints:
 
     Args:
         engine: plans and runs the statements.
-        queries: the statements that run.
         streams: sends results.
         clock: seconds since 1970.
     """
@@ -59,13 +58,11 @@ class Endpoints:
     def __init__(
         self,
         engine: QueryEngine,
-        queries: Queries,
         streams: Streams,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
-        self._queries = queries
         self._streams = streams
         self._clock = clock
         self._snapshots: Keeping[SnapshotDescription, TableSnapshot] = Keeping(
@@ -134,7 +131,8 @@ class Endpoints:
         parameters = None
         if len(plan.parameter_schema):
             parameters = typed(decode_parameters(ticket.parameters), plan.parameter_schema)
-        query = self._queries.redeem_part(ticket.statement_id, part.number, ticket.query, settings, call)
+        queries = self._streams.queries
+        query = queries.redeem_part(ticket.statement_id, part.number, ticket.query, settings, call)
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             snapshot = self._snapshots.get(part.snapshot)

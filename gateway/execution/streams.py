@@ -67,10 +67,13 @@ class Streams:
     Args:
         queries: the statements whose results these are.
         on_call_finished: hears of the calls that the streams are part of.
+
+    Attributes:
+        queries: as given.
     """
 
     def __init__(self, queries: Queries, on_call_finished: CallObserver = unobserved) -> None:
-        self._queries = queries
+        self.queries = queries
         self._on_call_finished = on_call_finished
         self._constants: dict[Constant, flight.RecordBatchStream] = {}
         """Streams that can be sent any number of times: one sends all rows of a table in memory."""
@@ -95,9 +98,9 @@ class Streams:
         Raises:
             NotFoundError: the ticket was used, or its statement was cancelled.
         """
-        query = self._queries.redeem(statement_id, plan.sql, settings, call)
+        query = self.queries.redeem(statement_id, plan.sql, settings, call)
         if isinstance(plan, Kill):
-            return self.listing(plan.run(self._queries, call))
+            return self.listing(plan.run(self.queries, call))
         query.is_exempt = plan.reads_only_system
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
@@ -123,7 +126,7 @@ class Streams:
         started = time.perf_counter()
         if known is None:
             return flight.GeneratorStream(schema, self._batches(query, readers, started), _OPTIONS)
-        with self._queries.run(query):
+        with self.queries.run(query):
             self._count(query, known.table.num_rows, known.nbytes)
         stream = self._constants.get(known)
         if stream is None:
@@ -143,15 +146,15 @@ class Streams:
             schema: the same under which they are sent, where there may be none, or it says more.
         """
         self._on_call_finished("DoGet", "OK", 0.0)
-        limit = self._queries.limits.max_batch_bytes
+        limit = self.queries.limits.max_batch_bytes
         parts = (part for batch in rows for part in slices(batch, limit))
         return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts, _OPTIONS)
 
     def _batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
-        limit = self._queries.limits.max_batch_bytes
+        limit = self.queries.limits.max_batch_bytes
         status = "CANCELLED"  # unless it ends otherwise
         try:
-            with self._queries.run(query):
+            with self.queries.run(query):
                 for reader in readers(query):
                     with reader:
                         for batch in reader:
@@ -181,7 +184,7 @@ class Streams:
             query.first_batch_at = datetime.now(UTC)
         query.rows += rows
         query.bytes += nbytes
-        limits = self._queries.limits
+        limits = self.queries.limits
         if 0 < limits.max_result_rows < query.rows:
             raise ResultTooLargeError(
                 f"the result has more than {limits.max_result_rows} rows: add a LIMIT or a condition, or ask "

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of
-from gateway.execution.running_queries import Queries, Query
+from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
@@ -154,13 +154,11 @@ class Updates:
     """Executes what changes something, and hands out what it returned.
 
     Args:
-        queries: the statements that run.
         streams: sends results.
         results: what did not fit into tickets.
     """
 
-    def __init__(self, queries: Queries, streams: Streams, results: Results | None = None) -> None:
-        self._queries = queries
+    def __init__(self, streams: Streams, results: Results | None = None) -> None:
         self._streams = streams
         self._results = results or Results()
 
@@ -192,7 +190,7 @@ class Updates:
         """
         query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
         query.target = target
-        with self._queries.run(query):
+        with self._streams.queries.run(query):
             query.control.check()
             result = step(query)
             query.affected = None if result.affected < 0 else result.affected

@@ -28,7 +28,7 @@ from gateway.execution.parameters import (
     typed,
     typed_parts,
 )
-from gateway.execution.running_queries import Queries, Query
+from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
 from gateway.execution.updates import Updates, executed, not_an_update, not_by_ticket, update_result
 from gateway.protocol.commands import (
@@ -46,7 +46,6 @@ from gateway.protocol.commands import (
     new_statement_id,
     refuse_transaction,
 )
-from gateway.protocol.limits import Limits
 from gateway.protocol.sql_types import described, described_message
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult, first_word
@@ -69,24 +68,14 @@ class PreparedStatements:
 
     Args:
         engine: plans and runs them.
-        queries: the statements that run.
-        streams: sends results.
-        limits: how many statements are kept, and how large a set of parameters may be.
+        streams: sends results; its limits say how many statements are kept, and how large parameters may be.
         endpoints: divides results.
         updates: executes what changes something.
     """
 
-    def __init__(
-        self,
-        engine: QueryEngine,
-        queries: Queries,
-        streams: Streams,
-        limits: Limits,
-        endpoints: Endpoints,
-        updates: Updates,
-    ) -> None:
+    def __init__(self, engine: QueryEngine, streams: Streams, endpoints: Endpoints, updates: Updates) -> None:
+        limits = streams.queries.limits
         self._engine = engine
-        self._queries = queries
         self._streams = streams
         self._endpoints = endpoints
         self._updates = updates
@@ -246,7 +235,7 @@ class PreparedStatements:
         handle = _handle(command.prepared_statement_handle)
         plan = self._query(handle, call)
         if isinstance(plan, Kill):
-            return update_result(plan.run(self._queries, call).num_rows)
+            return update_result(plan.run(self._streams.queries, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise not_an_update(plan.sql)
         settings, write = self._write(handle, plan, call)

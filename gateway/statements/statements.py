@@ -12,7 +12,6 @@ from pyarrow import flight
 
 from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.running_queries import Queries
 from gateway.execution.streams import Streams
 from gateway.execution.updates import Updates, not_an_update, not_by_ticket, update_result
 from gateway.protocol.commands import (
@@ -38,76 +37,22 @@ from protos import gateway_pb2 as own
 from protos.flight_sql import pack
 
 
-class SubstraitPlans:
-    """Checks a plan for GetFlightInfo and runs it for DoGet; the ticket carries the plan."""
-
-    def __init__(self, engine: QueryEngine, streams: Streams) -> None:
-        self._engine = engine
-        self._streams = streams
-
-    def answers(self) -> Sequence[Answer]:
-        """Return what this family answers."""
-        return (
-            Command(sql.CommandStatementSubstraitPlan, self._schema, self._plan),
-            Ticket(own.PlanTicket, self._stream),
-            Upload(sql.CommandStatementSubstraitPlan, self._update),
-        )
-
-    def _schema(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> pa.Schema:
-        return described(self._prepared(command, call))
-
-    def _plan(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> Planned:
-        plan = self._prepared(command, call)
-        ticket = own.PlanTicket(
-            plan=command.plan.plan,
-            settings=encode_settings(call.settings),
-            statement_id=new_statement_id(),
-            schema_digest=plan.digest,
-        )
-        return Planned(described(plan), pack(ticket))
-
-    def _prepared(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PreparedQuery:
-        refuse_transaction(command)
-        return self._engine.prepare_plan(command.plan.plan, call.settings, call.access)
-
-    def _stream(self, ticket: own.PlanTicket, call: Call) -> flight.FlightDataStream:
-        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
-            raise NotFoundError(UNNAMED)
-        settings = decode_settings(ticket.settings)
-        plan = self._engine.prepare_plan(ticket.plan, settings, call.access, promised=ticket.schema_digest)
-        return self._streams.run(plan, ticket.statement_id, settings, call)
-
-    def _update(
-        self,
-        command: sql.CommandStatementSubstraitPlan,
-        _reader: flight.MetadataRecordBatchReader,
-        _call: Call,
-    ) -> bytes | None:
-        refuse_transaction(command)
-        raise UnsupportedError(
-            "a Substrait plan cannot be an update: execute it as a query, and write with SQL or an ingestion"
-        )
-
-
 class Statements:
     """Plans a query for GetFlightInfo and runs it for DoGet; runs at once what changes something.
 
-    The ticket of a query carries the statement itself, so it can be redeemed by any gateway over the same
-    root; the engine keeps plans for a while, so that the usual DoGet does not plan a second time.
+    The ticket of a query carries the statement itself, or the Substrait plan, so it can be redeemed by any
+    gateway over the same root; the engine keeps plans for a while, so that the usual DoGet does not plan a
+    second time.
 
     Args:
         engine: plans and runs them.
-        queries: the statements that run.
         streams: sends results.
         endpoints: divides results.
         updates: executes what changes something.
     """
 
-    def __init__(
-        self, engine: QueryEngine, queries: Queries, streams: Streams, endpoints: Endpoints, updates: Updates
-    ) -> None:
+    def __init__(self, engine: QueryEngine, streams: Streams, endpoints: Endpoints, updates: Updates) -> None:
         self._engine = engine
-        self._queries = queries
         self._streams = streams
         self._endpoints = endpoints
         self._updates = updates
@@ -118,6 +63,9 @@ class Statements:
             Command(sql.CommandStatementQuery, self._schema, self._plan),
             Ticket(sql.TicketStatementQuery, self._stream),
             Upload(sql.CommandStatementUpdate, self._update),
+            Command(sql.CommandStatementSubstraitPlan, self._substrait_schema, self._plan_substrait),
+            Ticket(own.PlanTicket, self._stream_substrait),
+            Upload(sql.CommandStatementSubstraitPlan, self._update_by_substrait),
         )
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
@@ -161,10 +109,45 @@ class Statements:
         refuse_transaction(command)
         plan = prepare(self._engine, command.query, call.settings, call)
         if isinstance(plan, Kill):
-            return update_result(plan.run(self._queries, call).num_rows)
+            return update_result(plan.run(self._streams.queries, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise not_an_update(plan.sql)
         result = self._updates.run(
             plan.sql, plan.target, call.settings, call, lambda query: plan.execute((), query.control)
         )
         return update_result(result.affected)
+
+    def _substrait_schema(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> pa.Schema:
+        return described(self._prepare_substrait(command, call))
+
+    def _plan_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> Planned:
+        plan = self._prepare_substrait(command, call)
+        ticket = own.PlanTicket(
+            plan=command.plan.plan,
+            settings=encode_settings(call.settings),
+            statement_id=new_statement_id(),
+            schema_digest=plan.digest,
+        )
+        return Planned(described(plan), pack(ticket))
+
+    def _prepare_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PreparedQuery:
+        refuse_transaction(command)
+        return self._engine.prepare_plan(command.plan.plan, call.settings, call.access)
+
+    def _stream_substrait(self, ticket: own.PlanTicket, call: Call) -> flight.FlightDataStream:
+        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
+            raise NotFoundError(UNNAMED)
+        settings = decode_settings(ticket.settings)
+        plan = self._engine.prepare_plan(ticket.plan, settings, call.access, promised=ticket.schema_digest)
+        return self._streams.run(plan, ticket.statement_id, settings, call)
+
+    def _update_by_substrait(
+        self,
+        command: sql.CommandStatementSubstraitPlan,
+        _reader: flight.MetadataRecordBatchReader,
+        _call: Call,
+    ) -> bytes | None:
+        refuse_transaction(command)
+        raise UnsupportedError(
+            "a Substrait plan cannot be an update: execute it as a query, and write with SQL or an ingestion"
+        )

@@ -220,7 +220,7 @@ class Later:
     def __init__(self, engine: QueryEngine) -> None:
         self.now = 1_000_000.0
         queries = Queries()
-        self.endpoints = Endpoints(engine, queries, Streams(queries), clock=lambda: self.now)
+        self.endpoints = Endpoints(engine, Streams(queries), clock=lambda: self.now)
         settings = dataclasses.replace(DEFAULT_SETTINGS, endpoints=2)
         self.call = Call(
             "here", ANONYMOUS, FULL_ACCESS, None, settings, lambda _name, _value: None, lambda: False
