@@ -231,14 +231,7 @@ class GatewayServer(flight.FlightServerBase):
         handle: Callable[[Call, *Arguments], T],
         *arguments: *Arguments,
     ) -> T:
-        """Serves a call: finds out who calls, turns errors into answers, and counts the call.
-
-        Args:
-            method: of Flight.
-            context: of the call.
-            handle: serves it.
-            arguments: of `handle`, behind the call.
-        """
+        """Serves a call: finds out who calls, turns errors into answers, and counts the call."""
         started = time.perf_counter()
         try:
             answer = handle(self._call(context), *arguments)

@@ -131,12 +131,7 @@ class _PolicyFile(Strict):
 
 
 class PolicyAccess:
-    """What one principal may see and do.
-
-    Args:
-        user: name of the principal.
-        roles: in the order of the file.
-    """
+    """What one principal may see and do."""
 
     def __init__(self, user: str, roles: Sequence[Role]) -> None:
         self.user = user

@@ -42,12 +42,7 @@ _KILL = re.compile(
 
 @dataclass(frozen=True)
 class Kill:
-    """The statement, understood.
-
-    Args:
-        sql: as given.
-        query_id: that it names.
-    """
+    """The statement, understood."""
 
     sql: str
     query_id: str
@@ -106,11 +101,7 @@ _NOT_CANCELLABLE = flight_pb2.CANCEL_STATUS_NOT_CANCELLABLE
 
 
 class Cancellation:
-    """The two actions that stop a statement.
-
-    Args:
-        queries: the statements of the server.
-    """
+    """The two actions that stop a statement."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries

@@ -47,13 +47,7 @@ _MAX_SNAPSHOTS = 64
 
 
 class Endpoints:
-    """Divides results, and serves their parts.
-
-    Args:
-        engine: plans and runs the statements.
-        streams: sends results.
-        clock: seconds since 1970.
-    """
+    """Divides results, and serves their parts."""
 
     def __init__(
         self,

@@ -151,12 +151,7 @@ def executed(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: Ru
 
 
 class Updates:
-    """Executes what changes something, and hands out what it returned.
-
-    Args:
-        streams: sends results.
-        results: what did not fit into tickets.
-    """
+    """Executes what changes something, and hands out what it returned."""
 
     def __init__(self, streams: Streams, results: Results | None = None) -> None:
         self._streams = streams

@@ -133,12 +133,7 @@ class Listing:
 
 
 class Listings:
-    """A command family that consists of listings.
-
-    Args:
-        streams: sends their results.
-        listings: of the family.
-    """
+    """A command family that consists of listings."""
 
     def __init__(self, streams: Streams, listings: Sequence[Listing]) -> None:
         self._streams = streams

@@ -82,34 +82,18 @@ class WriteMetrics(Collector):
         self._measured: set[str] = set()
         # Before the others: it is asked first, and makes them forget.
         registry.register(self)
-        self._put_seconds = Histogram(
-            "lance_gateway_write_group_duration_seconds",
-            "How long storage took for a group of requests, which are one log entry.",
-            ("table",),
-            buckets=_PUT_SECONDS,
-            registry=registry,
-        )
-        self._group_requests = Histogram(
-            "lance_gateway_write_group_size",
-            "Requests in a group.",
-            ("table",),
-            buckets=_REQUESTS,
-            registry=registry,
-        )
-        self._claim_seconds = Histogram(
-            "lance_gateway_region_claim_duration_seconds",
-            "How long claiming a region took, with the time that its owner was waited for.",
-            ("table",),
-            buckets=_CLAIM_SECONDS,
-            registry=registry,
-        )
-        self._forward_seconds = Histogram(
-            "lance_gateway_forward_duration_seconds",
-            "How long the owner of a region took to write rows that were forwarded to it.",
-            ("table",),
-            buckets=_PUT_SECONDS,
-            registry=registry,
-        )
+
+        def measure(name: str, documentation: str, buckets: Sequence[float]) -> Histogram:
+            name = f"lance_gateway_{name}"
+            return Histogram(name, documentation, ("table",), buckets=buckets, registry=registry)
+
+        what = "How long storage took for a group of requests, which are one log entry."
+        self._put_seconds = measure("write_group_duration_seconds", what, _PUT_SECONDS)
+        self._group_requests = measure("write_group_size", "Requests in a group.", _REQUESTS)
+        what = "How long claiming a region took, with the time that its owner was waited for."
+        self._claim_seconds = measure("region_claim_duration_seconds", what, _CLAIM_SECONDS)
+        what = "How long the owner of a region took to write rows that were forwarded to it."
+        self._forward_seconds = measure("forward_duration_seconds", what, _PUT_SECONDS)
 
     def describe(self) -> Sequence[Metric]:
         """Nothing of its own."""
@@ -153,11 +137,7 @@ class WriteMetrics(Collector):
 
 @dataclass(frozen=True, slots=True)
 class WriteGauges(Collector):
-    """What the writers of a catalog count, by table; a scrape reads no table.
-
-    Args:
-        catalog: of the gateway.
-    """
+    """What the writers of a catalog count, by table; a scrape reads no table."""
 
     catalog: Catalog
 
@@ -194,14 +174,7 @@ def _gauge(name: str, documentation: str) -> GaugeMetricFamily:
 
 @dataclass(frozen=True, slots=True)
 class Gauges(Collector):
-    """The state of a server and its catalog; only what is in memory already, so a scrape reads no table.
-
-    Args:
-        queries: the statements.
-        sessions: of clients.
-        prepared: statements that are kept for clients.
-        catalog: caches, and the tables that were read so far.
-    """
+    """The state of a server and its catalog; only what is in memory already, so a scrape reads no table."""
 
     queries: Queries
     sessions: Sized
@@ -220,24 +193,17 @@ class Gauges(Collector):
 
     def _server(self) -> Iterator[Metric]:
         states = [query.state for query in self.queries.active()]
-        yield GaugeMetricFamily(
-            "lance_gateway_queries_running",
-            "Statements that run now.",
-            value=states.count(QueryState.RUNNING),
-        )
-        yield GaugeMetricFamily(
-            "lance_gateway_queries_queued",
-            "Statements that wait for their turn now.",
-            value=states.count(QueryState.QUEUED),
-        )
-        yield GaugeMetricFamily(
-            "lance_gateway_sessions", "Sessions that are remembered.", value=len(self.sessions)
-        )
-        yield GaugeMetricFamily(
-            "lance_gateway_prepared_statements",
-            "Prepared statements with parameters, which are remembered.",
-            value=len(self.prepared),
-        )
+        for name, documentation, value in (
+            ("queries_running", "Statements that run now.", states.count(QueryState.RUNNING)),
+            ("queries_queued", "Statements that wait for their turn now.", states.count(QueryState.QUEUED)),
+            ("sessions", "Sessions that are remembered.", len(self.sessions)),
+            (
+                "prepared_statements",
+                "Prepared statements with parameters, which are remembered.",
+                len(self.prepared),
+            ),
+        ):
+            yield GaugeMetricFamily(f"lance_gateway_{name}", documentation, value=value)
 
     def _caches(self) -> Iterator[Metric]:
         held = GaugeMetricFamily("lance_gateway_cache_bytes", "Bytes that a cache holds.", labels=("cache",))

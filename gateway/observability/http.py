@@ -30,11 +30,7 @@ _LISTING_SECONDS = 5.0
 
 
 class Readiness:
-    """Ready once the gateway has started, while the root can be listed, until it is told to stop.
-
-    Args:
-        storage: the root.
-    """
+    """Ready once the gateway has started, while the root can be listed, until it is told to stop."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

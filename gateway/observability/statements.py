@@ -59,9 +59,6 @@ class Metrics(Collector, QueryObserver, RpcObserver):
 
     What is counted for every call is counted here, under one lock, and becomes metrics when somebody looks:
     prometheus-client's counters take a lock and a dozen steps each.
-
-    Attributes:
-        registry: all metrics of one gateway.
     """
 
     def __init__(self) -> None:

@@ -28,11 +28,7 @@ _TYPES: Mapping[type, pa.DataType] = MappingProxyType(
 
 
 class SystemQueries:
-    """The statements that wait, run and ran; the newest last.
-
-    Args:
-        queries: of the server.
-    """
+    """The statements that wait, run and ran; the newest last."""
 
     name = "queries"
     schema = pa.schema(
@@ -70,11 +66,7 @@ class SystemQueries:
 
 
 class SystemSessions:
-    """The sessions that are remembered.
-
-    Args:
-        sessions: of the server.
-    """
+    """The sessions that are remembered."""
 
     name = "sessions"
     schema = pa.schema(
@@ -110,11 +102,7 @@ class SystemSessions:
 
 
 class SystemSettings:
-    """The configuration in effect, without credentials; for administrators.
-
-    Args:
-        loaded: the configuration.
-    """
+    """The configuration in effect, without credentials; for administrators."""
 
     name = "settings"
     schema = pa.schema([("name", pa.string()), ("value", pa.string()), ("source", pa.string())])

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import aligned
+from gateway.execution.parameters import aligned, encode_parameters
 from gateway.observability.statements import current_statement
 from gateway.peers.peer_identity import PEER, Trust
 from gateway.protocol.commands import Answer, Call, Exchange
@@ -135,12 +135,6 @@ class Forwarding:
     def forward(self, url: str, table: str, region_id: str, changes: Changes) -> WriteReceipt:
         """Have the owner of a region write rows, durably, and wait until it did.
 
-        Args:
-            url: of the owner.
-            table: name in the catalog.
-            region_id: that all rows belong to.
-            changes: the rows.
-
         Raises:
             UnreachableError: nothing was written: nobody answers there, or takes no rows from this gateway.
             OutcomeUnknownError: the owner went away while it had the rows.
@@ -241,7 +235,7 @@ class _Attempt:
             ready = decode(wire.ForwardReady, _answer(answers), "the first answer of another gateway")
             self.instance = ready.instance
             if changes.upserts is not None and changes.deletes is not None:
-                writer.write_metadata(_ipc(changes.deletes))
+                writer.write_metadata(encode_parameters(changes.deletes))
             writer.write_table(rows)
             self.is_complete = True
             writer.done_writing()
@@ -355,13 +349,6 @@ def _checked(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     for batch in batches:
         batch.validate(full=True)
     return pa.Table.from_batches([aligned(batch) for batch in batches], schema)
-
-
-def _ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def _answer(answers: flight.FlightMetadataReader) -> bytes:

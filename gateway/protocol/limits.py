@@ -101,24 +101,7 @@ class Keeping(Generic[Key, Value]):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a server. Where 0 is allowed it means that there is no such limit.
-
-    Args:
-        max_concurrent_queries: statements that run at the same time; others wait. Those whose clients have
-            stopped reading do not count.
-        max_queued_queries: statements that wait; others are refused.
-        queue_timeout_seconds: how long a statement waits before it is refused.
-        query_timeout_seconds: how long a statement may run, from its start to its last batch; 0 for ever.
-        max_result_rows: rows that one statement may return; 0 for any number.
-        max_result_bytes: bytes that one statement may return; 0 for any number.
-        max_batch_bytes: on the wire; larger batches are sliced.
-        max_message_bytes: of one command, ticket or action, and so of a statement's text.
-        max_bound_bytes: of the parameters that are bound to a statement at once.
-        max_sessions: sessions that are remembered; the one unused longest leaves first.
-        session_idle_seconds: after which a session is forgotten.
-        max_prepared_statements: that are remembered; the one unused longest leaves first.
-        query_history: finished statements that `system.queries` shows.
-    """
+    """The limits of a server, which `gateway.config.schema` explains; 0 is no limit where it is allowed."""
 
     max_concurrent_queries: int = 64
     max_queued_queries: int = 1024

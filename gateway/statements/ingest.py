@@ -113,12 +113,7 @@ def target_of(command: sql.CommandStatementIngest) -> Target:
 
 
 class Ingestion:
-    """The command family with one command.
-
-    Args:
-        engine: makes tables, and writes rows.
-        updates: executes what changes something.
-    """
+    """The command family with one command."""
 
     def __init__(self, engine: QueryEngine, updates: Updates) -> None:
         self._engine = engine

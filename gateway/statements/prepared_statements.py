@@ -64,14 +64,7 @@ _MAX_HANDLE_BYTES = 64 * 1024
 
 
 class PreparedStatements:
-    """The prepared statements of a server.
-
-    Args:
-        engine: plans and runs them.
-        streams: sends results; its limits say how many statements are kept, and how large parameters may be.
-        endpoints: divides results.
-        updates: executes what changes something.
-    """
+    """The prepared statements of a server."""
 
     def __init__(self, engine: QueryEngine, streams: Streams, endpoints: Endpoints, updates: Updates) -> None:
         limits = streams.queries.limits

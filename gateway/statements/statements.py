@@ -43,12 +43,6 @@ class Statements:
     The ticket of a query carries the statement itself, or the Substrait plan, so it can be redeemed by any
     gateway over the same root; the engine keeps plans for a while, so that the usual DoGet does not plan a
     second time.
-
-    Args:
-        engine: plans and runs them.
-        streams: sends results.
-        endpoints: divides results.
-        updates: executes what changes something.
     """
 
     def __init__(self, engine: QueryEngine, streams: Streams, endpoints: Endpoints, updates: Updates) -> None:

@@ -47,14 +47,7 @@ def look(view: RegionView) -> Found:
 
 @dataclass(frozen=True)
 class LookAtRegion:
-    """Looks at regions of a table; may travel to other processes.
-
-    Attributes:
-        table: whose regions they are.
-        base: the base table.
-        policy: what may be removed.
-        now: microseconds since 1970.
-    """
+    """Looks at regions of a table; may travel to other processes."""
 
     table: LakeTable
     base: Base
@@ -73,15 +66,7 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class RemoveFromRegion:
-    """Removes garbage of regions; may travel to other processes, and run again.
-
-    Attributes:
-        table: whose regions they are.
-        base: the base table.
-        policy: what may be removed.
-        now: microseconds since 1970.
-        found: region id -> what was found.
-    """
+    """Removes garbage of regions; may travel to other processes, and run again."""
 
     table: LakeTable
     base: Base

@@ -256,11 +256,6 @@ def old_versions(
 
     Those that another run has removed by now are left out.
 
-    Args:
-        table: whose versions they are.
-        versions: all of them, ascending.
-        expired: those that go.
-
     Raises:
         UnavailableError: one is there and can't be read.
     """

@@ -46,11 +46,6 @@ class Columns:
     def fitting(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> Columns:
         """Match columns by name.
 
-        Args:
-            rows: schema of what comes in.
-            table: what it goes into.
-            options: of the job.
-
         Raises:
             PreconditionError: the table has no key.
             InvalidInputError: a column is unknown, missing, there twice, or of a type that does not fit.
@@ -109,9 +104,6 @@ class Columns:
 
     def check(self, rows: pa.Table) -> None:
         """Make sure that there are values where the table needs them.
-
-        Args:
-            rows: as they come in.
 
         Raises:
             InvalidInputError: names table, column and the row's key.

@@ -108,12 +108,7 @@ def parse_trigger(text: str | None) -> dict[str, object] | None:
 
 @dataclass(frozen=True)
 class IngestStream:
-    """A streaming query that writes to a table.
-
-    Attributes:
-        table: where it writes.
-        query: as Spark has it.
-    """
+    """A streaming query that writes to a table."""
 
     table: LakeTable
     query: StreamingQuery

@@ -27,12 +27,7 @@ _SUFFIX = ".lance"
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table; small, and may be sent to other processes: they open it anew by `uri` and `options`.
-
-    Attributes:
-        name: in the lake.
-        storage: its directory.
-    """
+    """A table; small, and may be sent to other processes: they open it anew by `uri` and `options`."""
 
     name: str
     storage: Storage
@@ -89,11 +84,7 @@ def _opened(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
 
 @dataclass(frozen=True)
 class Lake:
-    """lance-namespace's directory convention: ``<name>.lance`` is a table.
-
-    Attributes:
-        storage: the root directory.
-    """
+    """lance-namespace's directory convention: ``<name>.lance`` is a table."""
 
     storage: Storage
 

@@ -75,11 +75,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Runs parts in threads of this process.
-
-    Attributes:
-        count: how many at a time.
-    """
+    """Runs parts in threads of this process."""
 
     count: int = os.cpu_count() or 1
 

@@ -88,11 +88,7 @@ _SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)
 
 
 class KeeperMetrics:
-    """Observes a keeper.
-
-    Attributes:
-        registry: of all metrics.
-    """
+    """Observes a keeper."""
 
     def __init__(self) -> None:
         # When a series began is of no use to Prometheus, and doubles what it stores.

@@ -104,14 +104,7 @@ def weigh(table: LakeTable, pending: Pending) -> Weights:
 
 
 def due(table: LakeTable, pending: Pending, weights: Weights, policy: MergePolicy) -> str | None:
-    """Why a table is to be merged now; None where it is not.
-
-    Args:
-        table: which one.
-        pending: what it could merge.
-        weights: of that.
-        policy: what decides.
-    """
+    """Why a table is to be merged now; None where it is not."""
     if not pending:
         return None
     if policy.is_unconditional:
@@ -216,12 +209,7 @@ def _read(data: bytes, first: int, source: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one commit merges.
-
-    Attributes:
-        prefixes: of different regions.
-        weight: of all of it.
-    """
+    """What one commit merges."""
 
     prefixes: tuple[Prefix, ...]
     weight: Weight

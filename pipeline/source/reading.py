@@ -39,11 +39,7 @@ class Parts(InputPartition):
 
 @dataclass(frozen=True)
 class Whole(InputPartition):
-    """A statement that can't be divided: whoever reads it runs it, a repeated task anew.
-
-    Attributes:
-        statement: to be run.
-    """
+    """A statement that can't be divided: whoever reads it runs it, a repeated task anew."""
 
     statement: str
 

@@ -22,11 +22,7 @@ from pipeline.source.types import cast, check_given
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task says when it is done.
-
-    Attributes:
-        rows: that the gateway acknowledged.
-    """
+    """What a task says when it is done."""
 
     rows: int
 
@@ -103,11 +99,7 @@ class Target:
 
 
 class _Appending:
-    """What tasks of both writers do.
-
-    Args:
-        target: where rows go.
-    """
+    """What tasks of both writers do."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -147,12 +147,7 @@ def carrying() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Carried(Generic[Part, Result]):
-    """A function for executors: errors that trying again can't mend are a result, others fail the task.
-
-    Attributes:
-        function: what is called.
-        versions: of the driver.
-    """
+    """A function for executors: errors that trying again can't mend are a result, others fail the task."""
 
     function: Callable[[Part], Result]
     versions: Versions
@@ -206,9 +201,6 @@ class OnSpark:
     """A `Runner`: each part is a Spark job of one task, so that results come as they are there.
 
     A part that fails in a way that may pass is tried again by Spark, elsewhere perhaps.
-
-    Attributes:
-        spark: the session.
     """
 
     spark: SparkSession

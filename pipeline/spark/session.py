@@ -27,11 +27,7 @@ _MOST = 2000
 
 @dataclass(frozen=True)
 class JvmLog:
-    """What a JVM wrote to stderr.
-
-    Attributes:
-        file: open, at any place.
-    """
+    """What a JVM wrote to stderr."""
 
     file: IO[bytes]
 

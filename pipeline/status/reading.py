@@ -90,20 +90,12 @@ class TableStatus:
     regions: tuple[RegionStatus, ...] = field(repr=False)
     indexes: tuple[IndexStatus, ...]
 
-    @property
-    def pending_generations(self) -> int:
-        """Of all regions."""
-        return sum(one.pending_generations for one in self.regions)
-
-    @property
-    def pending_rows(self) -> int:
-        """Of all regions."""
-        return sum(one.pending_rows for one in self.regions)
-
-    @property
-    def pending_bytes(self) -> int:
-        """Of all regions."""
-        return sum(one.pending_bytes for one in self.regions)
+    # Of all regions.
+    pending_generations = property(lambda self: self._sum("pending_generations"))
+    pending_rows = property(lambda self: self._sum("pending_rows"))
+    pending_bytes = property(lambda self: self._sum("pending_bytes"))
+    merged_listed = property(lambda self: self._sum("merged_listed"))
+    unflushed_entries = property(lambda self: self._sum("unflushed_entries"))
 
     @property
     def oldest_pending_seconds(self) -> float | None:
@@ -113,15 +105,8 @@ class TableStatus:
             default=None,
         )
 
-    @property
-    def merged_listed(self) -> int:
-        """Of all regions."""
-        return sum(one.merged_listed for one in self.regions)
-
-    @property
-    def unflushed_entries(self) -> int:
-        """Of all regions."""
-        return sum(one.unflushed_entries for one in self.regions)
+    def _sum(self, name: str) -> int:
+        return sum(getattr(one, name) for one in self.regions)
 
 
 def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> TableStatus:

@@ -106,13 +106,7 @@ FORMAT = 1
 
 
 def document(statuses: list[TableStatus], failures: dict[str, str], *, regions: bool) -> dict[str, Any]:
-    """All tables as one JSON object.
-
-    Args:
-        statuses: of the tables that could be read.
-        failures: table -> why it could not be.
-        regions: whether to tell of each region.
-    """
+    """All tables as one JSON object."""
     tables = [_table(one, regions=regions) for one in statuses]
     tables += [{"table": name, "error": reason} for name, reason in failures.items()]
     return {"format": FORMAT, "tables": sorted(tables, key=lambda one: str(one["table"]))}
