@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from pyarrow import flight
 
@@ -151,20 +151,6 @@ class _ObservedCall(CallHeaders):
             observer.on_call_finished(self._method, status_of(exception), seconds)
 
 
-class Outgoing(Protocol):
-    """What a handshake sends messages through."""
-
-    def write(self, message: bytes) -> None:
-        """Sends a message."""
-
-
-class Incoming(Protocol):
-    """What a handshake receives messages from."""
-
-    def read(self) -> bytes:
-        """Waits for a message."""
-
-
 class Handshake(flight.ServerAuthHandler):
     """Answers handshakes: those with credentials in their headers, and older ones.
 
@@ -208,7 +194,7 @@ class Handshake(flight.ServerAuthHandler):
         self._answers[thread] = token.encode()
         return token
 
-    def authenticate(self, outgoing: Outgoing, incoming: Incoming) -> None:
+    def authenticate(self, outgoing: flight.ServerAuthSender, incoming: flight.ServerAuthReader) -> None:
         """Sends the token of the header's credentials, or that of those in the client's message."""
         if self._authenticator is None:
             return
@@ -222,7 +208,7 @@ class Handshake(flight.ServerAuthHandler):
         """Leaves the decision to the handler of the call."""
         return b""
 
-    def _receive(self, incoming: Incoming) -> Basic:
+    def _receive(self, incoming: flight.ServerAuthReader) -> Basic:
         if not self._waiting.acquire(blocking=False):
             raise UnavailableError("too many handshakes wait for their client: try again in a moment")
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import jwt
@@ -198,13 +198,6 @@ ALGORITHMS = frozenset(
 )
 
 
-class KeySource(Protocol):
-    """Where the keys that sign tokens come from."""
-
-    def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """Returns the key of that id, None where it is not known."""
-
-
 class JwtVerifier:
     """Decides whom a token stands for.
 
@@ -226,7 +219,7 @@ class JwtVerifier:
 
     def __init__(
         self,
-        keys: KeySource,
+        keys: KeyFile | KeyUrl,
         issuer: str,
         audience: str | Sequence[str],
         *,

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -12,29 +14,23 @@ from gateway.cli.render import Format
 from gateway.config.loader import Flag
 from memwal.errors import LanceGatewayError
 from pipeline.cli.options import StorageOptions, pairs
+from pipeline.cli.options import failing as failing_job
 
 
-class failing:  # noqa: N801 - reads as a statement
-    """Ends the program with one line on stderr and status 1 when its block fails in a known way."""
+@contextmanager
+def failing() -> Iterator[None]:
+    """End the program with one line on stderr and status 1 when the block fails in a known way."""
+    with failing_job():
+        try:
+            yield
+        except Exception as error:
+            import pyarrow as pa  # noqa: PLC0415 - only needed for its exceptions
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is None or isinstance(error, typer.Exit):
-            return
-        import pyarrow as pa  # noqa: PLC0415 - only needed for its exceptions
-
-        if isinstance(error, LanceGatewayError):
-            text = str(error)
-        elif isinstance(error, pa.ArrowException):
+            if not isinstance(error, pa.ArrowException):
+                raise
             from protos.flight_sql import error_text  # noqa: PLC0415
 
-            text = error_text(error)
-        else:
-            return
-        typer.echo("error: " + " ".join(text.split()), err=True)
-        raise typer.Exit(1) from None
+            raise LanceGatewayError(error_text(error)) from None
 
 
 ConfigFile: TypeAlias = Annotated[

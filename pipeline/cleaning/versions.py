@@ -161,9 +161,6 @@ def past_of(table: LakeTable, kept: Sequence[Version]) -> Past:
     Args:
         table: whose versions they are.
         kept: ascending; the last one is the newest of the table.
-
-    Raises:
-        LanceGatewayError: one can't be read.
     """
     details = table.storage.each(lambda one: read_index_details(table.storage, one.number), kept)
     found = []

@@ -248,9 +248,6 @@ class Keeper:
 
         Args:
             patient: leave tables alone that failed not long ago.
-
-        Raises:
-            LanceGatewayError: the root can't be listed.
         """
         began = self._clock()
         self._find_tables()

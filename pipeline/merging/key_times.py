@@ -77,9 +77,6 @@ def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDe
         table: which one.
         manifest: of the region, the newest.
         details: MemWAL index of the newest base version.
-
-    Raises:
-        LanceGatewayError: the log or a generation can't be read.
     """
     region_id, base = manifest.region_id, table.dataset()
     names = tuple(table.primary_key())

@@ -53,11 +53,7 @@ class Double:
 
 
 def find_doubles(state: TableState) -> tuple[Double, ...]:
-    """Regions whose rows lie under two ids, or may come to.
-
-    Raises:
-        LanceGatewayError: a log can't be read.
-    """
+    """Regions whose rows lie under two ids, or may come to."""
     manifests = [one.manifest for one in state.regions.values()]
     found = []
     for own, lancedb in doubles(state.details.region_specs, manifests):
@@ -76,7 +72,6 @@ def unite(state: TableState, newer: Collection[str] = ()) -> int:
     Raises:
         PreconditionError: which of two rows is newer can't be told.
         UnavailableError: storage failed, or others write all the time; it can be repeated.
-        LanceGatewayError: a region can't be read or written.
     """
     table, found = state.table, find_doubles(state)
     if not found or not table.primary_key():
@@ -141,7 +136,6 @@ def _chosen(
 
     Raises:
         PreconditionError: which are can't be told.
-        LanceGatewayError: a region can't be read.
     """
     if lancedb is None:
         return {}
