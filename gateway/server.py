@@ -221,6 +221,7 @@ class GatewayServer(flight.FlightServerBase):
         body, what = action.body.to_pybytes(), f"the body of {action.type}"
         _check_size(body, what, self._max_message_bytes)
         request = decode(entry.message, body, what) if entry.is_bare else _unpack(entry.message, body, what)
+        _refuse_transaction(request)
         result = entry.run(request, call)
         return iter(() if result is None else (result,))
 
@@ -319,10 +320,12 @@ class _Registry(Generic[Entry]):
         try:
             packed = AnyMessage.FromString(data)
             entry = self._by_type[packed.type_url.rpartition("/")[2]]
-            return entry, entry.message.FromString(packed.value)
+            message = entry.message.FromString(packed.value)
         except (DecodeError, KeyError):
             error = self._refusal(data)
             raise (error if self._unknown is None else self._unknown(str(error))) from None
+        _refuse_transaction(message)
+        return entry, message
 
     def _refusal(self, data: bytes) -> LanceGatewayError:
         """Return what is wrong with bytes that no entry answers."""
@@ -337,6 +340,16 @@ class _Registry(Generic[Entry]):
             return InvalidInputError(f"{self._what} is empty; it must be a Flight SQL message packed in Any")
         known = ", ".join(sorted(self._by_type))
         return UnsupportedError(f"the gateway does not answer {self._what} {name}; it answers {known}")
+
+
+def _refuse_transaction(request: Message) -> None:
+    """Let a request pass that belongs to no transaction, of those that may belong to one."""
+    field = request.DESCRIPTOR.fields_by_name.get("transaction_id")
+    if field is not None and field.has_presence and request.HasField("transaction_id"):
+        raise UnsupportedError(
+            f"{request.DESCRIPTOR.name} names a transaction, and the gateway has none: each statement stands "
+            "alone; connect with autocommit, and send no transaction_id"
+        )
 
 
 def _check_size(data: bytes, what: str, max_bytes: int) -> None:

@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from pyarrow import flight
 
@@ -151,6 +151,13 @@ class _ObservedCall(CallHeaders):
             observer.on_call_finished(self._method, status_of(exception), seconds)
 
 
+class _Messages(Protocol):
+    """What a handshake sends messages through, or receives them from."""
+
+    def write(self, message: bytes) -> None: ...
+    def read(self) -> bytes: ...
+
+
 class Handshake(flight.ServerAuthHandler):
     """Answers handshakes: those with credentials in their headers, and older ones.
 
@@ -194,7 +201,7 @@ class Handshake(flight.ServerAuthHandler):
         self._answers[thread] = token.encode()
         return token
 
-    def authenticate(self, outgoing: flight.ServerAuthSender, incoming: flight.ServerAuthReader) -> None:
+    def authenticate(self, outgoing: _Messages, incoming: _Messages) -> None:
         """Sends the token of the header's credentials, or that of those in the client's message."""
         if self._authenticator is None:
             return
@@ -208,7 +215,7 @@ class Handshake(flight.ServerAuthHandler):
         """Leaves the decision to the handler of the call."""
         return b""
 
-    def _receive(self, incoming: flight.ServerAuthReader) -> Basic:
+    def _receive(self, incoming: _Messages) -> Basic:
         if not self._waiting.acquire(blocking=False):
             raise UnavailableError("too many handshakes wait for their client: try again in a moment")
         try:

@@ -13,7 +13,7 @@ from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
-from planner.bridge.run_control import RunControl, TableRead
+from planner.bridge.run_control import RunControl, RunningScan, TableRead
 from planner.engine import SessionSettings
 
 # How often running statements are looked at: whether their client is there, whether their time is up.
@@ -62,6 +62,7 @@ class Query:
         error: what its client was told, None where it did not fail.
         control: stops it, and tells what it reads while it runs.
         reads: what each table reference came down to, once it has ended.
+        scans: the same as they ran, for those who hear of its end.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Query:
         self.error: str | None = None
         self.control = RunControl()
         self.reads: tuple[TableRead, ...] = ()
+        self.scans: tuple[RunningScan, ...] = ()
         self.deadline: float | None = None
         """Seconds of the monotonic clock."""
         self.sending_since: float | None = None
@@ -111,7 +113,7 @@ class Query:
         self.queue_seconds = _seconds(self.created_at, self.started_at)
         self.run_seconds = _seconds(self.started_at, self.finished_at)
         self.first_batch_seconds = _seconds(self.started_at, self.first_batch_at)
-        self.reads = self.control.reads
+        self.reads, self.scans = self.control.end()
         self.error = error
         self.state = state
 
@@ -291,7 +293,7 @@ class Queries:
                 for hear in self._on_finished:
                     hear(query)
             finally:
-                query.control.release()
+                query.scans = ()  # which hold snapshots
 
     def _enter(self, query: Query) -> None:
         limits = self.limits
@@ -300,6 +302,8 @@ class Queries:
                 self._take_slot(query)
             if self._stopping is not None:
                 raise self._stopping
+        if query.control.error is not None:
+            raise query.control.error
         query.started_at = datetime.now(UTC)
         query.state = QueryState.RUNNING
         seconds = limits.query_timeout_seconds

@@ -186,7 +186,6 @@ class Updates:
         query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
         query.target = target
         with self._streams.queries.run(query):
-            query.control.check()
             result = step(query)
             query.affected = None if result.affected < 0 else result.affected
         if not result.is_durable:

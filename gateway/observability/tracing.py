@@ -139,7 +139,7 @@ class Tracing(QueryObserver, RpcObserver):
             span.set_status(Status(StatusCode.ERROR, query.error or query.state.value))
         metrics = query.control.metrics
         if metrics is not None:
-            for scan in query.control.scans:
+            for scan in query.scans:
                 # A scan that never ran has no tree yet, and need not get one now.
                 tree = scan.decided_tree
                 if tree is not None:

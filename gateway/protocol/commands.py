@@ -223,16 +223,3 @@ def _refusal(name: str, message: type[Message], what: str) -> Action[Message]:
         )
 
     return Action(name, f"Refused: there are no {what}s.", message, run)
-
-
-def refuse_transaction(request: Message) -> None:
-    """Lets a request pass that belongs to no transaction.
-
-    Raises:
-        UnsupportedError: the request names a transaction.
-    """
-    if request.HasField("transaction_id"):
-        raise UnsupportedError(
-            f"{request.DESCRIPTOR.name} names a transaction, and the gateway has none: each statement stands "
-            "alone; connect with autocommit, and send no transaction_id"
-        )

@@ -17,7 +17,7 @@ from pyarrow import flight
 from gateway.execution.parameters import schema_of, uploaded
 from gateway.execution.running_queries import Query
 from gateway.execution.updates import Updates, update_result
-from gateway.protocol.commands import Answer, Call, Upload, refuse_transaction
+from gateway.protocol.commands import Answer, Call, Upload
 from memwal.creating import key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from planner.bridge.plain_types import conform, plain_type
@@ -93,7 +93,8 @@ def target_of(command: sql.CommandStatementIngest) -> Target:
     for what, value, known in (("catalog", command.catalog, CATALOG), ("schema", command.schema, SCHEMA)):
         if value not in ("", known):
             raise NotFoundError(f"{what} {value!r} takes no tables: there is {known!r}")
-    table_options(command.options)
+    if command.options:
+        table_options(command.options)
     definition = command.table_definition_options
     mode = _MODES.get(definition.if_exists)
     if mode is None or definition.if_not_exist not in (
@@ -126,7 +127,6 @@ class Ingestion:
     def _accept(
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
-        refuse_transaction(command)
         target = target_of(command)
         schema = columns_of(schema_of(reader, call))
 

@@ -44,7 +44,6 @@ from gateway.protocol.commands import (
     decode_settings,
     encode_settings,
     new_statement_id,
-    refuse_transaction,
 )
 from gateway.protocol.sql_types import described, described_message
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
@@ -109,12 +108,10 @@ class PreparedStatements:
         )
 
     def _create(self, request: sql.ActionCreatePreparedStatementRequest, call: Call) -> bytes:
-        refuse_transaction(request)
         query = prepare(self._engine, request.query, call.settings, call)
         return self._created(own.PreparedHandle(query=request.query), query, call)
 
     def _create_from_plan(self, request: sql.ActionCreatePreparedSubstraitPlanRequest, call: Call) -> bytes:
-        refuse_transaction(request)
         query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
         return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
 

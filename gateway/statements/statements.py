@@ -26,7 +26,6 @@ from gateway.protocol.commands import (
     decode_settings,
     encode_settings,
     new_statement_id,
-    refuse_transaction,
 )
 from gateway.protocol.sql_types import described
 from gateway.statements.prepared_statements import prepare
@@ -63,11 +62,9 @@ class Statements:
         )
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
-        refuse_transaction(command)
         return described(prepare(self._engine, command.query, call.settings, call))
 
     def _plan(self, command: sql.CommandStatementQuery, call: Call) -> Planned:
-        refuse_transaction(command)
         plan = prepare(self._engine, command.query, call.settings, call)
         if isinstance(plan, PreparedQuery):
             divided = self._endpoints.divided(command.query, plan, call.settings, call)
@@ -100,7 +97,6 @@ class Statements:
     def _update(
         self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes | None:
-        refuse_transaction(command)
         plan = prepare(self._engine, command.query, call.settings, call)
         if isinstance(plan, Kill):
             return update_result(plan.run(self._streams.queries, call).num_rows)
@@ -125,7 +121,6 @@ class Statements:
         return Planned(described(plan), pack(ticket))
 
     def _prepare_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PreparedQuery:
-        refuse_transaction(command)
         return self._engine.prepare_plan(command.plan.plan, call.settings, call.access)
 
     def _stream_substrait(self, ticket: own.PlanTicket, call: Call) -> flight.FlightDataStream:
@@ -137,11 +132,10 @@ class Statements:
 
     def _update_by_substrait(
         self,
-        command: sql.CommandStatementSubstraitPlan,
+        _command: sql.CommandStatementSubstraitPlan,
         _reader: flight.MetadataRecordBatchReader,
         _call: Call,
     ) -> bytes | None:
-        refuse_transaction(command)
         raise UnsupportedError(
             "a Substrait plan cannot be an update: execute it as a query, and write with SQL or an ingestion"
         )

@@ -78,10 +78,12 @@ class RunControl:
         """What was read so far."""
         return tuple(read for scan in self.scans if (read := scan.read) is not None)
 
-    def release(self) -> None:
-        """The execution is over: let go of the snapshots it read, and of what an error's traceback holds."""
+    def end(self) -> tuple[tuple[TableRead, ...], tuple[RunningScan, ...]]:
+        """Let go of snapshots, and of what an error's traceback holds; return what was read, and by what."""
+        ended = self.reads, self.scans
         self.runs = []
         self.error = None
+        return ended
 
     @property
     def scans(self) -> tuple[RunningScan, ...]:
@@ -166,8 +168,15 @@ class RunControl:
 
     def undisturbed_each(self, open_steps: Callable[[], Iterator[T]]) -> Iterator[T]:
         """Yield what an iterator of our own gives up to its first None: each of its steps is undisturbed."""
-        steps = self.undisturbed(open_steps)
-        while (made := self.undisturbed(lambda: next(steps, None))) is not None:
+        steps: Iterator[T] | None = None
+
+        def step() -> T | None:
+            nonlocal steps
+            if steps is None:
+                steps = open_steps()
+            return next(steps, None)
+
+        while (made := self.undisturbed(step)) is not None:
             yield made
 
     def wait_for_each(self, held: list[Iterator[T]]) -> Iterator[T]:
