@@ -118,6 +118,16 @@ class Query:
         self.state = state
 
 
+# Which statement a thread serves. A call is served by one thread of gRPC from its first byte to its last.
+# Python did not start that thread, and forgets its thread-local values between two visits: hence a map by id.
+_serving: dict[int, Query] = {}
+
+
+def current_statement() -> Query | None:
+    """Return the statement that the calling thread serves, if it serves one."""
+    return _serving.get(threading.get_ident())
+
+
 class QueryObserver:
     """Hears of every statement, in the thread that runs it; subclasses say of what."""
 
@@ -262,11 +272,13 @@ class Queries:
         Raises:
             UnavailableError: too many statements wait, or it waited too long.
         """
-        state, error = QueryState.FAILED, None
+        state, error, thread = QueryState.FAILED, None, 0
         with self._lock:
             self._active[query.id] = query
         try:
             self._enter(query)
+            thread = threading.get_ident()
+            _serving[thread] = query
             try:
                 for hear in self._on_started:
                     hear(query)
@@ -294,6 +306,9 @@ class Queries:
                     hear(query)
             finally:
                 query.scans = ()  # which hold snapshots
+                # A stream that nobody read to its end may be dropped by another thread.
+                if _serving.get(thread) is query:
+                    del _serving[thread]
 
     def _enter(self, query: Query) -> None:
         limits = self.limits

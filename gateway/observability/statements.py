@@ -2,7 +2,6 @@
 
 import logging
 import sys
-import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from prometheus_client.utils import floatToGoString
 from pythonjsonlogger.json import JsonFormatter
 
 from gateway.auth.calls import RpcObserver
-from gateway.execution.running_queries import Query, QueryObserver, QueryState
+from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
 from planner.bridge.run_control import SEARCH_KINDS
 
 _RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -183,31 +182,6 @@ def _counter(
 audit_logger = logging.getLogger("gateway.audit")
 
 
-# Which statement a thread serves. A call is served by one thread of gRPC from its first byte to its last.
-# Python did not start that thread, and forgets its thread-local values between two visits: hence maps by id.
-_serving: dict[int, Query] = {}
-_threads: dict[str, int] = {}
-
-
-def enter_statement(query: Query) -> None:
-    """The calling thread begins to serve a statement."""
-    thread = threading.get_ident()
-    _serving[thread] = query
-    _threads[query.id] = thread
-
-
-def leave_statement(query: Query) -> None:
-    """A statement has ended; a stream that nobody read to its end may be dropped by another thread."""
-    thread = _threads.pop(query.id, None)
-    if thread is not None and _serving.get(thread) is query:
-        del _serving[thread]
-
-
-def current_statement() -> Query | None:
-    """Returns the statement that the calling thread serves, if it serves one."""
-    return _serving.get(threading.get_ident())
-
-
 def shown_session(session_id: str | None) -> str | None:
     """Returns what tells a session apart; all of its id would let whoever reads it take the session over."""
     return None if session_id is None else session_id[:8]
@@ -289,20 +263,13 @@ class QueryLog(QueryObserver):
         self._logged = logged
         self._slow_seconds = slow_seconds
 
-    def on_started(self, query: Query) -> None:
-        """Lines that this thread logs from now on name the statement."""
-        enter_statement(query)
-
     def on_finished(self, query: Query) -> None:
         """Logs what became of it."""
-        try:
-            seconds = query.run_seconds
-            slow = 0 < self._slow_seconds <= seconds
-            failed = query.state is not QueryState.FINISHED
-            if self._logged == "all" or (self._logged == "slow" and (slow or failed)):
-                self._write(query, seconds, slow=slow, failed=failed)
-        finally:
-            leave_statement(query)
+        seconds = query.run_seconds
+        slow = 0 < self._slow_seconds <= seconds
+        failed = query.state is not QueryState.FINISHED
+        if self._logged == "all" or (self._logged == "slow" and (slow or failed)):
+            self._write(query, seconds, slow=slow, failed=failed)
 
     def _write(self, query: Query, seconds: float, *, slow: bool, failed: bool) -> None:
         level = logging.WARNING if slow else logging.INFO

@@ -21,8 +21,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from execnodes import ExecNode, MetricsSet
 from gateway.auth.calls import RpcObserver
-from gateway.execution.running_queries import Query, QueryObserver, QueryState
-from gateway.observability.statements import current_statement, shortened, shown_session
+from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
+from gateway.observability.statements import shortened, shown_session
 from planner.access.rights import Access
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog

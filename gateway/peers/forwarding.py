@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import aligned, encode_parameters
-from gateway.observability.statements import current_statement
+from gateway.execution.running_queries import current_statement
 from gateway.peers.peer_identity import PEER, Trust
 from gateway.protocol.commands import Answer, Call, Exchange
 from gateway.protocol.wire import decode

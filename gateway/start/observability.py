@@ -92,7 +92,6 @@ class Observability:
     def query_observers(self) -> Sequence[QueryObserver]:
         """Returns those who hear of statements."""
         traces = () if self._tracing is None else (self._tracing,)
-        # The log goes first: from then on all lines name the statement.
         return (self._log, self._audit, self.metrics, *traces)
 
     def rpc_observers(self) -> Mapping[flight.FlightMethod, Sequence[RpcObserver]]:
