@@ -138,11 +138,7 @@ class Session:
 
 
 class Sessions:
-    """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession.
-
-    Args:
-        limits: how many are remembered, and for how long.
-    """
+    """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession."""
 
     def __init__(self, limits: Limits) -> None:
         self._kept: Keeping[str, Session] = Keeping(limits.max_sessions, limits.session_idle_seconds)

@@ -104,6 +104,17 @@ class GatewayClient:
         """Runs a statement, one that changes something too, and returns the stream of its result."""
         return self._fetch(sql.CommandStatementQuery(query=statement))
 
+    def execute(self, statement: str) -> int:
+        """Runs a statement that changes something.
+
+        Returns:
+            How many rows it inserted, updated or deleted; 0 for statements that change no rows.
+        """
+        answer = self._connection.update(sql.CommandStatementUpdate(query=statement), self._options)
+        if answer is None:
+            raise LanceGatewayError("the server did not say what the statement did")
+        return decode(sql.DoPutUpdateResult, answer, "the answer to the update").record_count
+
     def set_options(self, options: Mapping[str, str]) -> None:
         """Sets session options for the queries that follow.
 

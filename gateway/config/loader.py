@@ -61,11 +61,7 @@ class Loaded:
 
 
 class ConfigError(InvalidInputError):
-    """The configuration can't be used.
-
-    Args:
-        problems: one sentence each.
-    """
+    """The configuration can't be used: problems, one sentence each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))

@@ -141,12 +141,14 @@ def test_other_formats_say_nothing_of_what_was_changed(writing: Shell) -> None:
     assert _said(writing) == ""
 
 
-def test_the_client_counts(writing: Shell) -> None:
+def test_the_client_executes_and_counts(writing: Shell) -> None:
     client = writing.client
-    assert client.query("CREATE TABLE notes (id BIGINT PRIMARY KEY)").affected == -1
-    assert client.query("INSERT INTO notes VALUES (1), (2)").affected == 2
+    assert client.execute("CREATE TABLE notes (id BIGINT PRIMARY KEY)") == 0
+    assert client.execute("INSERT INTO notes VALUES (1), (2)") == 2
     assert client.query("SELECT count(*) AS n FROM notes").read_all().to_pydict() == {"n": [2]}
     assert client.query("INSERT INTO notes VALUES (3)").affected == 1
+    with pytest.raises(pa.ArrowInvalid, match="execute it as a query"):
+        client.execute("SELECT 1")
 
 
 def test_commands_list_tables_and_columns(shell: Shell) -> None:
