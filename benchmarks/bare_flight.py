@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from benchmarks.flight_client import statement
-from gateway.protocol.wire import pack
 from protos import flight_sql_pb2 as sql
+from protos.flight_sql import pack
 
 
 class BareFlightServer(flight.FlightServerBase):  # type: ignore[misc]

@@ -1,48 +1,46 @@
 """The Flight SQL server: each RPC decodes its message, finds the family that answers it, and passes it on."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple
 
 import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError, Message
 from pyarrow import flight
 
-from gateway.auth.security import OpenSecurity, Security
+from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObserver, Security
 from gateway.execution.cancellation import Cancellation
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.running_queries import Queries, QueryObserver
 from gateway.execution.streams import CallObserver, Streams, unobserved
 from gateway.execution.updates import Updates
-from gateway.metadata.keys import Keys
+from gateway.metadata.listings import XdbcTypes
 from gateway.metadata.sql_info import SqlInfo
-from gateway.metadata.tables import Metadata
-from gateway.metadata.xdbc_types import XdbcTypes
+from gateway.metadata.tables import Keys, Metadata
 from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
-from gateway.peers.peer_identity import PEER
-from gateway.protocol.commands import (
-    Action,
-    Call,
-    Command,
-    Exchange,
-    Ticket,
-    Transactions,
-    Upload,
-)
+from gateway.peers.peer_identity import NO_ACCESS, PEER
+from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Transactions, Upload
 from gateway.protocol.errors import answer_to, status_of
+from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
-from gateway.protocol.middleware import CALLS, NO_PARTS, CallMiddlewareFactory, JoinedMiddleware, joined
-from gateway.protocol.wire import Registry, read_body
-from gateway.sessions import DEFAULTS, SessionMiddleware, SessionMiddlewareFactory, Sessions
+from gateway.protocol.wire import decode, unpack
+from gateway.sessions import DEFAULTS, Sessions
 from gateway.statements.ingest import Ingestion
 from gateway.statements.prepared_statements import PreparedStatements
 from gateway.statements.statements import Statements
-from gateway.statements.substrait import SubstraitPlans
-from memwal.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
+from memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnsupportedError,
+)
 from planner.engine import QueryEngine
 
-_SESSION = "session"
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
@@ -58,7 +56,7 @@ class GatewayServer(flight.FlightServerBase):
         limits: how much is done at once, remembered and sent.
         observers: hear of every statement.
         on_call_finished: hears of every call but handshakes, its stream included.
-        middleware: looks at every call, besides what security and sessions need.
+        rpc_observers: hear of calls while their headers are read, by method.
         forwarded: takes rows from other gateways; None where they send none.
 
     Attributes:
@@ -77,65 +75,51 @@ class GatewayServer(flight.FlightServerBase):
         limits: Limits | None = None,
         observers: Sequence[QueryObserver] = (),
         on_call_finished: CallObserver = unobserved,
-        middleware: Mapping[str, CallMiddlewareFactory] = MappingProxyType({}),
+        rpc_observers: Mapping[flight.FlightMethod, Sequence[RpcObserver]] = MappingProxyType({}),
         forwarded: ForwardedRows | None = None,
     ) -> None:
         limits = limits or Limits()
         self._max_message_bytes = max_bytes = limits.max_message_bytes
-        self._security = security or OpenSecurity()
+        self._security = security or Security()
         self.queries = Queries(limits, observers)
         self.sessions = Sessions(limits)
         engine.add_system_tables(SystemQueries(self.queries), SystemSessions(self.sessions))
         self._on_call_finished = on_call_finished
         streams = Streams(self.queries, on_call_finished)
-        endpoints = Endpoints(engine, self.queries, streams)
-        updates = Updates(self.queries, streams)
-        statements = Statements(engine, self.queries, streams, endpoints, updates)
-        plans = SubstraitPlans(engine, self.queries, streams)
-        self.prepared = prepared = PreparedStatements(
-            engine, self.queries, streams, limits, endpoints, updates
-        )
-        families = (
-            statements,
-            plans,
-            prepared,
+        endpoints = Endpoints(engine, streams)
+        updates = Updates(streams)
+        self.prepared = PreparedStatements(engine, streams, endpoints, updates)
+        families: list[Family] = [
+            Statements(engine, streams, endpoints, updates),
+            self.prepared,
+            Ingestion(engine, updates),
+            endpoints,
+            updates,
             Metadata(engine, streams),
             Keys(engine, streams),
             XdbcTypes(streams),
             SqlInfo(streams, writes=engine.catalog.writing is not None),
+            self.sessions,
+            Transactions(),
+            Cancellation(self.queries),
+        ]
+        if forwarded is not None:
+            families.append(forwarded)
+        answers = [answer for family in families for answer in family.answers()]
+        self._commands = _Registry("command", [one for one in answers if isinstance(one, Command)], max_bytes)
+        self._tickets = _Registry(
+            "ticket", [one for one in answers if isinstance(one, Ticket)], max_bytes, unknown=NotFoundError
         )
-        self._commands: Registry[Command[Any]] = Registry(
-            "command", [command for family in families for command in family.commands()], max_bytes
+        self._uploads = _Registry(
+            "DoPut command", [one for one in answers if isinstance(one, Upload | Exchange)], max_bytes
         )
-        self._tickets: Registry[Ticket[Any]] = Registry(
-            "ticket",
-            [ticket for family in (*families, endpoints, updates) for ticket in family.tickets()],
-            max_bytes,
-            unknown=NotFoundError,
-        )
-        exchanges = () if forwarded is None else forwarded.exchanges()
-        self._uploads: Registry[Upload[Any] | Exchange[Any]] = Registry(
-            "DoPut command",
-            [
-                *statements.uploads(),
-                *plans.uploads(),
-                *prepared.uploads(),
-                *Ingestion(engine, updates).uploads(),
-                *exchanges,
-            ],
-            max_bytes,
-        )
-        acting = (prepared, endpoints, self.sessions, Transactions(), Cancellation(self.queries))
-        self._actions: dict[str, Action[Any]] = {
-            action.name: action for family in acting for action in family.actions()
-        }
+        self._actions = {one.name: one for one in answers if isinstance(one, Action)}
+        calls = CallMiddleware(self._security, rpc_observers)
         address = f"[{host}]" if ":" in host else host
         super().__init__(
             f"grpc{'+tls' if self._security.tls else ''}://{address}:{port}",
-            auth_handler=self._security.auth_handler,
-            middleware=joined(
-                {**self._security.middleware(), _SESSION: SessionMiddlewareFactory(), **middleware}
-            ),
+            auth_handler=calls.auth_handler,
+            middleware={calls.name: calls},
             **self._security.tls,
         )
 
@@ -176,7 +160,8 @@ class GatewayServer(flight.FlightServerBase):
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Returns the name and description of each action."""
-        return self._answer("ListActions", context, self._known_actions)
+        known = [(action.name, action.description) for action in self._actions.values()]
+        return self._answer("ListActions", context, lambda _: known)
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
         """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
@@ -233,18 +218,12 @@ class GatewayServer(flight.FlightServerBase):
             raise UnsupportedError(
                 f"the gateway has no action {action.type!r}; it has " + ", ".join(sorted(self._actions))
             )
-        request = read_body(
-            entry.message,
-            action.body.to_pybytes(),
-            f"the body of {action.type}",
-            self._max_message_bytes,
-            is_bare=entry.is_bare,
-        )
-        body = entry.run(request, call)
-        return iter(() if body is None else (body,))
-
-    def _known_actions(self, _call: Call) -> list[tuple[str, str]]:
-        return [(action.name, action.description) for action in self._actions.values()]
+        body, what = action.body.to_pybytes(), f"the body of {action.type}"
+        _check_size(body, what, self._max_message_bytes)
+        request = decode(entry.message, body, what) if entry.is_bare else _unpack(entry.message, body, what)
+        _refuse_transaction(request)
+        result = entry.run(request, call)
+        return iter(() if result is None else (result,))
 
     def _answer(
         self,
@@ -253,14 +232,7 @@ class GatewayServer(flight.FlightServerBase):
         handle: Callable[[Call, *Arguments], T],
         *arguments: *Arguments,
     ) -> T:
-        """Serves a call: finds out who calls, turns errors into answers, and counts the call.
-
-        Args:
-            method: of Flight.
-            context: of the call.
-            handle: serves it.
-            arguments: of `handle`, behind the call.
-        """
+        """Serves a call: finds out who calls, turns errors into answers, and counts the call."""
         started = time.perf_counter()
         try:
             answer = handle(self._call(context), *arguments)
@@ -274,22 +246,117 @@ class GatewayServer(flight.FlightServerBase):
         return answer
 
     def _call(self, context: flight.ServerCallContext) -> Call:
-        looked: JoinedMiddleware | None = context.get_middleware(CALLS)
-        middleware = NO_PARTS if looked is None else looked.parts
-        identity = self._security.identify(context, middleware)
-        session: SessionMiddleware | None = middleware.get(_SESSION)
+        headers: CallHeaders = context.get_middleware(CallMiddleware.name) or NO_HEADERS
+        security, session = self._security, headers.session
+        if headers.is_peer:
+            identity, access = PEER, NO_ACCESS
+        else:
+            identity = ANONYMOUS
+            if security.authenticator is not None:
+                identity = security.authenticator.identify(
+                    headers.credentials, context.peer(), context.peer_identity()
+                )
+            access = security.access(identity)
         session_id, settings = None, DEFAULTS
         if session is not None:
             session_id = session.session_id
             settings = session.settings(self.sessions.settings(session_id, identity.name))
         return Call(
-            context.peer(),
-            identity,
-            self._security.access(identity),
-            session_id,
-            settings,
-            context.add_header,
-            context.is_cancelled,
+            context.peer(), identity, access, session_id, settings, context.add_header, context.is_cancelled
+        )
+
+
+def _unpack(kind: type[Message], data: bytes, what: str) -> Message:
+    with suppress(DecodeError):
+        packed = AnyMessage.FromString(data)
+        if packed.type_url.rpartition("/")[2] == kind.DESCRIPTOR.full_name:
+            return kind.FromString(packed.value)
+    return unpack(kind, data, what)  # which says what is wrong
+
+
+class _Entry(Protocol):
+    @property
+    def message(self) -> type[Message]: ...
+
+
+Entry = TypeVar("Entry", bound=_Entry)
+
+
+class _Registry(Generic[Entry]):
+    """Which entry answers which message. Never changes after construction.
+
+    Args:
+        what: how a message is called in error texts ("command", "ticket", ...).
+        entries: at most one for each message type.
+        max_bytes: that a message may have.
+        unknown: what is raised for bytes that no entry answers; by default it depends on what they are.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        entries: Iterable[Entry],
+        max_bytes: int,
+        unknown: type[LanceGatewayError] | None = None,
+    ) -> None:
+        self._unknown = unknown
+        self._what = f"the {what}"
+        self._max_bytes = max_bytes
+        self._by_type: dict[str, Entry] = {}
+        for entry in entries:
+            name = entry.message.DESCRIPTOR.full_name
+            if name in self._by_type:
+                raise InvalidInputError(f"two families answer the {what} {name}: register one")
+            self._by_type[name] = entry
+
+    def find(self, data: bytes) -> tuple[Entry, Any]:
+        """Return the entry that answers `data` (a message packed in google.protobuf.Any) and the message.
+
+        Raises:
+            InvalidInputError: the bytes are not a packed message, or too many.
+            UnsupportedError: no entry answers messages of that type.
+        """
+        _check_size(data, self._what, self._max_bytes)
+        try:
+            packed = AnyMessage.FromString(data)
+            entry = self._by_type[packed.type_url.rpartition("/")[2]]
+            message = entry.message.FromString(packed.value)
+        except (DecodeError, KeyError):
+            error = self._refusal(data)
+            raise (error if self._unknown is None else self._unknown(str(error))) from None
+        _refuse_transaction(message)
+        return entry, message
+
+    def _refusal(self, data: bytes) -> LanceGatewayError:
+        """Return what is wrong with bytes that no entry answers."""
+        try:
+            packed = decode(AnyMessage, data, self._what)
+            name = packed.TypeName()
+            if name in self._by_type:
+                decode(self._by_type[name].message, packed.value, self._what)
+        except InvalidInputError as error:
+            return error
+        if not name:
+            return InvalidInputError(f"{self._what} is empty; it must be a Flight SQL message packed in Any")
+        known = ", ".join(sorted(self._by_type))
+        return UnsupportedError(f"the gateway does not answer {self._what} {name}; it answers {known}")
+
+
+def _refuse_transaction(request: Message) -> None:
+    """Let a request pass that belongs to no transaction, of those that may belong to one."""
+    field = request.DESCRIPTOR.fields_by_name.get("transaction_id")
+    if field is not None and field.has_presence and request.HasField("transaction_id"):
+        raise UnsupportedError(
+            f"{request.DESCRIPTOR.name} names a transaction, and the gateway has none: each statement stands "
+            "alone; connect with autocommit, and send no transaction_id"
+        )
+
+
+def _check_size(data: bytes, what: str, max_bytes: int) -> None:
+    if len(data) > max_bytes:
+        raise InvalidInputError(
+            f"{what} has {len(data)} bytes, more than the {max_bytes} that are allowed: send less, or ask "
+            "the operator to raise max_message_bytes"
         )
 
 

@@ -18,12 +18,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from pyarrow import flight
-
-from gateway.protocol.commands import Action, Call
-from gateway.protocol.expiring_cache import Keeping
-from gateway.protocol.limits import Limits
-from gateway.protocol.middleware import CallMiddlewareFactory
+from gateway.protocol.commands import Action, Answer, Call
+from gateway.protocol.limits import Keeping, Limits
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
 from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
@@ -78,13 +74,15 @@ _OPTIONS: Mapping[str, Callable[[object], str | int | bool | Shortcuts]] = Mappi
 )
 # Header that chooses an option -> the option; JDBC's driver sends the name alone.
 _HEADERS = {f"{prefix}{name}": name for prefix in ("", "x-lance-gateway-") for name in _OPTIONS}
-_TELLING = frozenset({"cookie", *_HEADERS})
+TELLING_HEADERS = frozenset({"cookie", *_HEADERS})
+"""Names of headers that say something of a session, beside the user agent."""
 # What the JDBC driver calls itself; so do other clients in Java, which read the same types.
 _JDBC_AGENTS = ("grpc-java", "JDBC")
 
 
-class SessionMiddleware(flight.ServerMiddleware):
-    """Tells the handlers of a call which session its cookie names, and what its headers choose.
+@dataclass(frozen=True, slots=True)
+class SessionHeaders:
+    """What the headers of a call say of its session.
 
     Args:
         session_id: of the cookie, None where there is none.
@@ -92,10 +90,9 @@ class SessionMiddleware(flight.ServerMiddleware):
         is_jdbc: whether the client seems to be the JDBC driver.
     """
 
-    def __init__(self, session_id: str | None, chosen: Mapping[str, str], *, is_jdbc: bool) -> None:
-        self.session_id = session_id
-        self._chosen = chosen
-        self._is_jdbc = is_jdbc
+    session_id: str | None
+    chosen: Mapping[str, str]
+    is_jdbc: bool
 
     def settings(self, settings: SessionSettings) -> SessionSettings:
         """Returns the settings of a session as this call changes them.
@@ -103,31 +100,23 @@ class SessionMiddleware(flight.ServerMiddleware):
         Raises:
             InvalidInputError: a header has a value that its option cannot have.
         """
-        changes: dict[str, Any] = {name: _OPTIONS[name](value) for name, value in self._chosen.items()}
-        if self._is_jdbc and changes.get("types", settings.types) == "auto":
+        changes: dict[str, Any] = {name: _OPTIONS[name](value) for name, value in self.chosen.items()}
+        if self.is_jdbc and changes.get("types", settings.types) == "auto":
             changes["types"] = "jdbc"
         return dataclasses.replace(settings, **changes) if changes else settings
 
 
-class SessionMiddlewareFactory(CallMiddlewareFactory):
-    """Reads the cookie, the options and the user agent of every call."""
-
-    def start_call(
-        self,
-        info: flight.CallInfo,  # noqa: ARG002 - every call alike
-        headers: Mapping[str, Sequence[str]],
-    ) -> flight.ServerMiddleware | None:
-        """Returns the middleware of this call; None where its headers say nothing."""
-        is_jdbc = _is_jdbc(*headers.get("user-agent", ()))
-        if not is_jdbc and _TELLING.isdisjoint(headers):
-            return None
-        session_id = _session_of(headers.get("cookie", ()))
-        chosen = {_HEADERS[header]: headers[header][-1] for header in headers.keys() & _HEADERS.keys()}
-        return SessionMiddleware(session_id, chosen, is_jdbc=is_jdbc)
+def read_session(headers: Mapping[str, Sequence[str]]) -> SessionHeaders:
+    """Reads the cookie, the options and the user agent of a call."""
+    chosen = {_HEADERS[header]: headers[header][-1] for header in headers.keys() & _HEADERS.keys()}
+    return SessionHeaders(
+        _session_of(headers.get("cookie", ())), chosen, is_jdbc(*headers.get("user-agent", ()))
+    )
 
 
 @lru_cache(maxsize=64)
-def _is_jdbc(*agents: str) -> bool:
+def is_jdbc(*agents: str) -> bool:
+    """Whether the user agent of a call seems to be the JDBC driver."""
     return any(mark in agent for agent in agents for mark in _JDBC_AGENTS)
 
 
@@ -149,11 +138,7 @@ class Session:
 
 
 class Sessions:
-    """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession.
-
-    Args:
-        limits: how many are remembered, and for how long.
-    """
+    """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession."""
 
     def __init__(self, limits: Limits) -> None:
         self._kept: Keeping[str, Session] = Keeping(limits.max_sessions, limits.session_idle_seconds)
@@ -182,8 +167,8 @@ class Sessions:
             )
         return session.settings
 
-    def actions(self) -> tuple[Action[Any], ...]:
-        """Returns the actions of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (
             Action(
                 "SetSessionOptions",

@@ -1,24 +1,10 @@
 """What keeps tables under MemWAL healthy, and what brings rows in and out of them in parallel.
 
-Jobs, a package each
-
-- `ingesting`: rows of Spark into regions, each exactly once in effect.
-- `merging`: flushed generations into the base table; the specification's MemTable merger.
-- `indexing`: indexes of the base table built and kept up to date, small files put together.
-- `snapshotting`: regions remembered in the base table; the specification's MemWAL index builder.
-- `cleaning`: what nobody needs any more; the specification's garbage collector.
-- `status`: what waits for the others. `keeping`: all of them, whenever their policy says so.
-
-Reading in Spark
-
-- `source`: the data source `lance_gateway`, through the gateway's endpoints or by the executors themselves.
-
-What jobs share
-
-- `jobs`: the tables under a root, one consistent look at a table, runners, and progress.
-- `spark`: the runner of Spark, and how to start it.
-
-`cli` has one command per job, and their settings.
+Jobs are `ingesting` (rows of Spark into regions, each exactly once in effect), `merging` (the MemTable merger
+of the specification), `indexing`, `snapshotting` (its MemWAL index builder) and `cleaning` (its garbage
+collector). `keeping` runs them whenever their policy says so; `status` tells what waits for them. `source` is
+Spark's data source `lance_gateway`. Whatever reads or writes a table raises a `LanceGatewayError` where that
+fails.
 """
 
 import memwal  # noqa: F401 - says what Lance logs, before Lance is imported

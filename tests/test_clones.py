@@ -18,7 +18,7 @@ from memwal.writing import WriteOptions
 from pipeline.cleaning import CleanPolicy, Kind, clean
 from pipeline.jobs.lake import LakeTable
 from pipeline.merging import merge
-from pipeline.merging.extents import agree
+from pipeline.merging.batches import agree
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
 from planner.writes.dml.statement.prepared_write import WriteResult

@@ -2,12 +2,11 @@
 
 import logging
 
-from gateway.auth.credentials import Basic, Bearer, Credentials, UnauthenticatedError
-from gateway.auth.passwords import Passwords
-from gateway.auth.throttle import Throttle, address_of
+from gateway.auth.credentials import Basic, Bearer, Credentials, Throttle, UnauthenticatedError, address_of
+from gateway.auth.gateway_tokens import ApiTokens, IssuedTokens
+from gateway.auth.jwt import JwtVerifier, looks_like_jwt
 from gateway.auth.tls import Certificates
-from gateway.auth.tokens.gateway_tokens import ApiTokens, IssuedTokens
-from gateway.auth.tokens.jwt import JwtVerifier, looks_like_jwt
+from gateway.auth.users import Passwords
 from gateway.protocol.identity import Identity
 
 logger = logging.getLogger(__name__)

@@ -1,12 +1,17 @@
-"""What a caller presents, read from the headers of a call."""
+"""What a caller presents, read from the headers of a call, and how often somebody may fail."""
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+import ipaddress
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from memwal.errors import LanceGatewayError
+from cachetools import LRUCache
+
+from memwal.errors import InvalidInputError, LanceGatewayError
 
 
 class UnauthenticatedError(LanceGatewayError):
@@ -93,3 +98,88 @@ def _read_basic(encoded: str) -> Basic:
             "the Basic credentials cannot be read: they must be the base64 of user:password, in UTF-8"
         )
     return Basic(name, password)
+
+
+_MAX_REMEMBERED = 10_000
+# Whoever has one IPv6 address has all of its network.
+_IPV6_PREFIX = 64
+
+
+class Throttle:
+    """Refuses attempts after too many failures, for a while.
+
+    A leaky bucket for each subject: it holds `max_failures`, and empties evenly within `window` seconds.
+    Only failures fill it, so that many successful logins at once do no harm. The subjects that failed longest
+    ago are forgotten first.
+
+    Args:
+        what: the subjects are called in messages ("user", "address").
+        max_failures: failures before the first refusal.
+        window: seconds after which a full bucket is empty again.
+        clock: seconds, never going back.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        max_failures: int,
+        window: float,
+        *,
+        capacity: int = _MAX_REMEMBERED,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if max_failures < 1 or window <= 0:
+            raise InvalidInputError(
+                f"{max_failures} failures in {window} s: allow at least 1 in a time above 0"
+            )
+        self._what = what
+        self._max_failures = max_failures
+        self._rate = max_failures / window
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._levels: LRUCache[Hashable, tuple[float, float]] = LRUCache(capacity)
+
+    def check(self, subject: Hashable) -> None:
+        """Lets an attempt pass.
+
+        Raises:
+            UnauthenticatedError: the subject failed too often; the text says how long to wait.
+        """
+        with self._lock:
+            excess = self._level(subject) - self._max_failures + 1
+        if excess > 0:
+            seconds = max(1, round(excess / self._rate))
+            raise UnauthenticatedError(
+                f"too many failed attempts by this {self._what}: wait {seconds} s and try again"
+            )
+
+    def failed(self, subject: Hashable) -> None:
+        """Remembers a failure."""
+        with self._lock:
+            level = min(self._level(subject) + 1, self._max_failures)
+            self._levels[subject] = (level, self._clock())
+
+    def _level(self, subject: Hashable) -> float:
+        level, since = self._levels.get(subject, (0.0, 0.0))
+        return max(0.0, level - (self._clock() - since) * self._rate)
+
+
+def address_of(peer: str) -> str:
+    """Returns what a throttle counts for a peer as gRPC writes it.
+
+    >>> address_of("ipv4:127.0.0.1:34567"), address_of("ipv6:%5B2001:db8::7%5D:443")
+    ('127.0.0.1', '2001:db8::/64')
+    """
+    kind, _, rest = peer.partition(":")
+    if kind not in {"ipv4", "ipv6"}:
+        return kind
+    host = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))

@@ -11,8 +11,6 @@ from gateway.auth.users import Users
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, PreconditionError
 
-PLAINTEXT: Mapping[str, Any] = MappingProxyType({})
-
 
 def tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -> Mapping[str, Any]:
     """Returns the arguments that turn TLS of a Flight server on.

@@ -1,19 +1,11 @@
-"""The command line, one family of commands per file.
-
-- `serving`: `lance-gateway serve`
-- `querying`: `lance-gateway sql`
-- `configuring`: `lance-gateway config check | show | reference`
-- `securing`: `lance-gateway user add | remove`, `token create | revoke` and `policy check`
-- `pipeline.cli`: `lance-gateway pipeline ...`
-- `failing`: what a command that fails says
-"""
+"""The command line."""
 
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from gateway.cli import config, security, serve, sql
+from gateway.cli import commands, security
 from pipeline.cli import app as pipeline_app
 
 app = typer.Typer(
@@ -41,9 +33,9 @@ def _options(
     pass
 
 
-app.command("serve")(serve.serve)
-app.command("sql")(sql.sql)
-app.add_typer(config.app, name="config")
+app.command("serve")(commands.serve)
+app.command("sql")(commands.sql)
+app.add_typer(commands.app, name="config")
 app.add_typer(security.users, name="user")
 app.add_typer(security.tokens, name="token")
 app.add_typer(security.policies, name="policy")

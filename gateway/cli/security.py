@@ -8,8 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from gateway.cli.failures import failing
-from gateway.cli.flags import flags_of
+from gateway.cli.commands import failing, flags_of
 from pipeline.cli.options import StorageOptions
 
 users = typer.Typer(help="Users and their passwords.", no_args_is_help=True)
@@ -44,8 +43,12 @@ def add_user(
 ) -> None:
     """Add a user; the password is asked for, or read from stdin. Running gateways notice."""
     with failing():
-        from gateway.auth.passwords import hash_password  # noqa: PLC0415 - keeps --help quick
-        from gateway.auth.users import User, find_user, write_user  # noqa: PLC0415
+        from gateway.auth.users import (  # noqa: PLC0415
+            User,
+            find_user,
+            hash_password,
+            write_user,
+        )
 
         known = find_user(file, name) if replace else None
         hashed = None if no_password else hash_password(_new_password())
@@ -57,10 +60,7 @@ def add_user(
 
 
 @users.command("remove")
-def remove_user(
-    name: Annotated[str, typer.Argument(help="Name of the user.")],
-    file: _UserFile,
-) -> None:
+def remove_user(name: Annotated[str, typer.Argument(help="Name of the user.")], file: _UserFile) -> None:
     """Remove a user; tokens that were issued to the user end."""
     with failing():
         from gateway.auth.users import remove_user as remove  # noqa: PLC0415
@@ -81,20 +81,17 @@ def create_token(
 ) -> None:
     """Create a token and print it: only its SHA-256 digest is kept. Running gateways notice."""
     with failing():
-        from gateway.auth.tokens.gateway_tokens import create_token as create  # noqa: PLC0415
+        from gateway.auth.gateway_tokens import create_token as create  # noqa: PLC0415
 
         expires = None if expires_in is None else _after(expires_in)
         typer.echo(create(file, name, user or name, frozenset(role or ()), expires))
 
 
 @tokens.command("revoke")
-def revoke_token(
-    name: Annotated[str, typer.Argument(help="Name of the token.")],
-    file: _TokenFile,
-) -> None:
+def revoke_token(name: Annotated[str, typer.Argument(help="Name of the token.")], file: _TokenFile) -> None:
     """Revoke a token: take it out of the file."""
     with failing():
-        from gateway.auth.tokens.gateway_tokens import revoke_token as revoke  # noqa: PLC0415
+        from gateway.auth.gateway_tokens import revoke_token as revoke  # noqa: PLC0415
 
         revoke(file, name)
         typer.echo(f"token {name!r} is no longer in {file}")
@@ -111,11 +108,11 @@ def check_policy(
     """Check a policy file; every problem is one line."""
     with failing():
         from gateway.auth.files import read_text  # noqa: PLC0415
-        from gateway.auth.policies.policy import parse_policy  # noqa: PLC0415
+        from gateway.auth.policy import parse_policy  # noqa: PLC0415
 
         policy = parse_policy(read_text(file), str(file))
         if root is not None:
-            from gateway.auth.policies.policy_check import misfits  # noqa: PLC0415 - loads pylance and DataFusion
+            from gateway.auth.policy import misfits  # noqa: PLC0415 - loads pylance and DataFusion
             from gateway.config.loader import load  # noqa: PLC0415
             from planner.tables.state.catalog import Catalog  # noqa: PLC0415
 

@@ -190,10 +190,6 @@ def _quit(_shell: Shell) -> None:
     raise Quit
 
 
-def _help(shell: Shell) -> None:
-    shell.output.write(HELP + "\n")
-
-
 def _switch_timing(shell: Shell) -> None:
     shell.timing = not shell.timing
     shell.output.write(f"Timing is {'on' if shell.timing else 'off'}.\n")
@@ -202,10 +198,6 @@ def _switch_timing(shell: Shell) -> None:
 def _list(shell: Shell, *kinds: str) -> None:
     rows = shell.client.tables(*(kinds or ("TABLE", "VIEW")))
     shell.show(pa.table({"name": rows.column("table_name"), "type": rows.column("table_type")}))
-
-
-def _list_tables(shell: Shell) -> None:
-    _list(shell, "TABLE")
 
 
 def _list_system_tables(shell: Shell) -> None:
@@ -230,23 +222,19 @@ def _show_options(shell: Shell) -> None:
     shell.show(pa.table({"option": list(options), "value": list(options.values())}))
 
 
-def _set_option(shell: Shell, name: str, value: str) -> None:
-    shell.client.set_options({name: value})
-
-
 # The command and how many words follow it -> what runs it.
-_COMMANDS: Mapping[tuple[str, int], Callable[..., None]] = MappingProxyType(
+_COMMANDS: Mapping[tuple[str, int], Callable[..., object]] = MappingProxyType(
     {
         ("\\q", 0): _quit,
-        ("help", 0): _help,
-        ("\\?", 0): _help,
+        ("help", 0): lambda shell: shell.output.write(HELP + "\n"),
+        ("\\?", 0): lambda shell: shell.output.write(HELP + "\n"),
         ("\\timing", 0): _switch_timing,
         ("\\d", 0): _list,
-        ("\\dt", 0): _list_tables,
+        ("\\dt", 0): lambda shell: _list(shell, "TABLE"),
         ("\\dS", 0): _list_system_tables,
         ("\\d", 1): _describe,
         ("\\set", 0): _show_options,
-        ("\\set", 2): _set_option,
+        ("\\set", 2): lambda shell, name, value: shell.client.set_options({name: value}),
     }
 )
 

@@ -1,7 +1,5 @@
 """The layers of the configuration: flags over environment over file over defaults."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re
@@ -16,8 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError, TomlConfigSettingsSource
 
-from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig
-from gateway.config.values import describe
+from gateway.config.schema import ENV_DELIMITER, ENV_PREFIX, GatewayConfig, describe
 from memwal.errors import InvalidInputError
 
 FILE_VARIABLE = f"{ENV_PREFIX}CONFIG"
@@ -64,11 +61,7 @@ class Loaded:
 
 
 class ConfigError(InvalidInputError):
-    """The configuration can't be used.
-
-    Args:
-        problems: one sentence each.
-    """
+    """The configuration can't be used: problems, one sentence each."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))

@@ -1,17 +1,86 @@
-"""Every key of the configuration, with its default and what it means.
+"""Every key of the configuration, with its default, what it means and how people write its values.
 
 Descriptions are sentences of the reference (`lance-gateway config reference`).
 """
 
-from __future__ import annotations
-
 import re
-from typing import Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from annotated_types import Ge, Gt, Le
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from gateway.config.values import File, HttpPort, Names, Port, Seconds, Size
+from memwal.quantities import parse_seconds, parse_size
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a value is, in words: part of a type's annotation, for messages and the reference."""
+
+    text: str
+
+
+def _split(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _port(value: object) -> object:
+    text = str(value).strip().lower()
+    return int(text) if text.isdecimal() else text
+
+
+def _path(value: object) -> object:
+    # An empty path means "none": compose files and charts set variables that may be empty.
+    return None if value == "" else value
+
+
+Seconds: TypeAlias = Annotated[
+    float,
+    BeforeValidator(parse_seconds),
+    Field(ge=0, allow_inf_nan=False),
+    Kind("a duration such as 30s, 5m or 250ms"),
+]
+Size: TypeAlias = Annotated[
+    int, BeforeValidator(parse_size), Field(ge=0), Kind("a size such as 64MiB, or bytes")
+]
+Port: TypeAlias = Annotated[int, Field(ge=0, le=65535), Kind("a port up to 65535; 0 is any free one")]
+HttpPort: TypeAlias = Annotated[
+    Literal["auto", "off"] | Annotated[int, Field(ge=0, le=65535)],
+    BeforeValidator(_port),
+    Kind("a port up to 65535, auto or off"),
+]
+Names: TypeAlias = Annotated[
+    tuple[str, ...], NoDecode, BeforeValidator(_split), Kind("a list; in a variable, separated by commas")
+]
+File: TypeAlias = Annotated[Path | None, BeforeValidator(_path), Kind("a path")]
+
+
+def describe(field: FieldInfo) -> str:
+    """Says what a key takes."""
+    bounds: dict[type, Any] = {type(part): part for part in field.metadata}
+    named: Kind | None = bounds.get(Kind)
+    if named is not None:
+        return named.text + (", not 0" if Gt in bounds else "")
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(map(str, get_args(annotation)))
+    if get_origin(annotation) is dict:
+        return "a table of texts"
+    if annotation is bool:
+        return "true or false"
+    if annotation is str:
+        return "a text"
+    least, most = bounds.get(Ge), bounds.get(Le)
+    noun = "a whole number" if annotation is int else "a number"
+    if least is not None and most is not None:
+        return f"{noun} from {least.ge:g} to {most.le:g}"
+    return noun if least is None else f"{noun}, at least {least.ge:g}"
+
 
 ENV_PREFIX = "LANCE_GATEWAY_"
 ENV_DELIMITER = "__"
@@ -28,8 +97,7 @@ class Section(BaseModel):
         # Which pydantic takes for 1: a limit of one second, or of one session.
         numeric = cls.model_fields[info.field_name or ""].annotation in {int, float}
         if numeric and isinstance(value, bool):
-            msg = "it is no number"
-            raise ValueError(msg)
+            raise ValueError("it is no number")
         return value
 
 
@@ -58,8 +126,7 @@ class TlsSection(Section):
     @classmethod
     def _belongs_to_a_certificate(cls, value: File, info: ValidationInfo) -> File:
         if value is not None and info.data.get("certificate_file") is None:
-            msg = "tls.certificate_file is not set"
-            raise ValueError(msg)
+            raise ValueError("tls.certificate_file is not set")
         return value
 
 
@@ -93,8 +160,7 @@ class AuthSection(Section):
         default=None, description="TOML file of grants, row filters and masks per role."
     )
     certificates: bool = Field(
-        default=False,
-        description="Take the user from the client's certificate; needs `tls.client_ca_file`.",
+        default=False, description="Take the user from the client's certificate; needs `tls.client_ca_file`."
     )
     token_lifetime: Seconds = Field(
         default=12 * 3600.0, gt=0, description="How long a token issued for a password lasts."
@@ -224,27 +290,23 @@ class WritesSection(Section):
             return value
         found = re.fullmatch(r"grpc(\+tls)?://(\[[0-9a-fA-F:]+\]|[^/:@\s]+):(\d+)", value)
         if found is None or not 0 < int(found[3]) <= 65535:
-            msg = "it is no address such as grpc+tls://gateway-1:31337"
-            raise ValueError(msg)
+            raise ValueError("it is no address such as grpc+tls://gateway-1:31337")
         if found[2] in ("0.0.0.0", "[::]"):  # noqa: S104 - refused
-            msg = "no gateway can be reached there: name this machine"
-            raise ValueError(msg)
+            raise ValueError("no gateway can be reached there: name this machine")
         return value
 
     @field_validator("peer_token")
     @classmethod
     def _is_long(cls, value: str) -> str:
         if value and (len(value) < 16 or not value.isascii() or not value.isprintable() or " " in value):
-            msg = "it must be 16 or more ASCII characters without spaces (openssl rand -hex 32)"
-            raise ValueError(msg)
+            raise ValueError("it must be 16 or more ASCII characters without spaces (openssl rand -hex 32)")
         return value
 
     @field_validator("peer_token_file")
     @classmethod
     def _one_of_both(cls, value: File, info: ValidationInfo) -> File:
         if value is not None and info.data.get("peer_token"):
-            msg = "writes.peer_token is set, too: choose one"
-            raise ValueError(msg)
+            raise ValueError("writes.peer_token is set, too: choose one")
         return value
 
 
@@ -284,8 +346,7 @@ class ObservabilitySection(Section):
     @classmethod
     def _is_url(cls, value: str) -> str:
         if value and not value.startswith(("http://", "https://")):
-            msg = "it is no URL such as http://collector:4318"
-            raise ValueError(msg)
+            raise ValueError("it is no URL such as http://collector:4318")
         return value
 
     @field_validator("log_level", mode="before")

@@ -1,36 +1,35 @@
-"""Stopping statements: CancelFlightInfo, and CancelQuery for older clients.
+"""Stopping statements: CancelFlightInfo, CancelQuery for older clients, and `KILL QUERY 'id'`.
 
 A client sends back the FlightInfo that it was given, and each of its tickets names its statement. A ticket
 that was not redeemed yet becomes useless; a statement that runs is stopped within about a second.
 CancelFlightInfo's messages travel bare, those of CancelQuery packed in Any.
 
-`KILL QUERY 'id'`: stops a statement, by the id that `system.queries` shows.
-
-It is answered like a query with one row, so that every client can send it, but it does not queue behind the
-statements that it may be meant for. Planning or preparing it does nothing; executing it does, once.
+KILL takes the id that `system.queries` shows. It is answered like a query with one row, so that every client
+can send it, but it does not queue behind the statements that it may be meant for. Planning or preparing it
+does nothing; executing it does, once.
 """
-
-from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from types import MappingProxyType
+from typing import TypeAlias, get_args
 
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 
 from gateway.execution.running_queries import Queries, QueryState
-from gateway.protocol.commands import Action, Call
+from gateway.protocol.commands import Action, Answer, Call
 from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.wire import decode, pack
+from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
+from protos.flight_sql import pack
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +42,7 @@ _KILL = re.compile(
 
 @dataclass(frozen=True)
 class Kill:
-    """The statement, understood.
-
-    Args:
-        sql: as given.
-        query_id: that it names.
-    """
+    """The statement, understood."""
 
     sql: str
     query_id: str
@@ -99,25 +93,21 @@ def parse_kill(sql: str) -> Kill:
     return Kill(sql, found["id"])
 
 
+_Named: TypeAlias = own.PreparedTicket | own.PlanTicket | own.PartTicket | own.WriteTicket
+"""Tickets that name their statement."""
 _CANCELLED = flight_pb2.CANCEL_STATUS_CANCELLED
 _CANCELLING = flight_pb2.CANCEL_STATUS_CANCELLING
 _NOT_CANCELLABLE = flight_pb2.CANCEL_STATUS_NOT_CANCELLABLE
 
 
 class Cancellation:
-    """The two actions that stop a statement.
-
-    Args:
-        queries: the statements of the server.
-    """
+    """The two actions that stop a statement."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
-    def actions(
-        self,
-    ) -> tuple[Action[flight_pb2.CancelFlightInfoRequest], Action[sql.ActionCancelQueryRequest]]:
-        """Returns the actions of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (
             Action(
                 "CancelFlightInfo",
@@ -183,37 +173,15 @@ def statement_id_of(ticket: bytes) -> bytes | None:
         InvalidInputError: the bytes are no ticket.
     """
     packed = decode(Any, ticket, "the ticket")
-    read = _STATEMENT_IDS.get(packed.TypeName())
-    return None if read is None else read(packed.value)
+    kind = _TICKETS.get(packed.TypeName())
+    if kind is None:
+        return None
+    ticket_of_kind = decode(kind, packed.value, "the ticket")
+    if isinstance(ticket_of_kind, sql.TicketStatementQuery):
+        return decode(own.StatementHandle, ticket_of_kind.statement_handle, "the ticket").statement_id
+    return ticket_of_kind.statement_id
 
 
-def _of_statement(data: bytes) -> bytes:
-    ticket = decode(sql.TicketStatementQuery, data, "the ticket")
-    return decode(own.StatementHandle, ticket.statement_handle, "the ticket").statement_id
-
-
-def _of_prepared(data: bytes) -> bytes:
-    return decode(own.PreparedTicket, data, "the ticket").statement_id
-
-
-def _of_part(data: bytes) -> bytes:
-    return decode(own.PartTicket, data, "the ticket").statement_id
-
-
-def _of_write(data: bytes) -> bytes:
-    return decode(own.WriteTicket, data, "the ticket").statement_id
-
-
-def _of_plan(data: bytes) -> bytes:
-    return decode(own.PlanTicket, data, "the ticket").statement_id
-
-
-_STATEMENT_IDS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
-    {
-        sql.TicketStatementQuery.DESCRIPTOR.full_name: _of_statement,
-        own.PreparedTicket.DESCRIPTOR.full_name: _of_prepared,
-        own.PlanTicket.DESCRIPTOR.full_name: _of_plan,
-        own.PartTicket.DESCRIPTOR.full_name: _of_part,
-        own.WriteTicket.DESCRIPTOR.full_name: _of_write,
-    }
+_TICKETS: Mapping[str, type[_Named | sql.TicketStatementQuery]] = MappingProxyType(
+    {kind.DESCRIPTOR.full_name: kind for kind in (sql.TicketStatementQuery, *get_args(_Named))}
 )

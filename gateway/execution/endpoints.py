@@ -8,7 +8,7 @@ kept open for a while, which is quicker, and spares short-lived tails of the log
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -16,19 +16,30 @@ from google.protobuf.any_pb2 import Any
 from pyarrow import flight
 
 from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of, typed
-from gateway.execution.running_queries import Queries, Query
+from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
-from gateway.protocol.commands import Action, Call, Planned, Ticket
-from gateway.protocol.expiring_cache import Keeping
+from gateway.protocol.commands import (
+    STATEMENT_ID_BYTES,
+    UNNAMED,
+    Action,
+    Answer,
+    Call,
+    Planned,
+    Ticket,
+    decode_settings,
+    encode_settings,
+    new_statement_id,
+)
+from gateway.protocol.limits import Keeping
 from gateway.protocol.sql_types import described
-from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, new_statement_id
-from gateway.protocol.wire import decode, pack, unpack
+from gateway.protocol.wire import decode, unpack
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.plans.scan_parts import ScanPart
 from planner.tables.sources.snapshot import SnapshotDescription, TableSnapshot
 from protos import flight_pb2
 from protos import gateway_pb2 as own
+from protos.flight_sql import pack
 
 ENDPOINT_SECONDS = 600.0
 """How long the tickets of parts can be redeemed, and again after each renewal."""
@@ -36,38 +47,26 @@ _MAX_SNAPSHOTS = 64
 
 
 class Endpoints:
-    """Divides results, and serves their parts.
-
-    Args:
-        engine: plans and runs the statements.
-        queries: the statements that run.
-        streams: sends results.
-        clock: seconds since 1970.
-    """
+    """Divides results, and serves their parts."""
 
     def __init__(
         self,
         engine: QueryEngine,
-        queries: Queries,
         streams: Streams,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
-        self._queries = queries
         self._streams = streams
         self._clock = clock
         self._snapshots: Keeping[SnapshotDescription, TableSnapshot] = Keeping(
             _MAX_SNAPSHOTS, ENDPOINT_SECONDS
         )
 
-    def tickets(self) -> tuple[Ticket[own.PartTicket], ...]:
-        """Returns the tickets of this family."""
-        return (Ticket(own.PartTicket, self._stream),)
-
-    def actions(self) -> tuple[Action[flight_pb2.RenewFlightEndpointRequest], ...]:
-        """Returns the actions of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (
+            Ticket(own.PartTicket, self._stream),
             Action(
                 "RenewFlightEndpoint",
                 "Let the ticket of an endpoint be good for longer.",
@@ -126,7 +125,8 @@ class Endpoints:
         parameters = None
         if len(plan.parameter_schema):
             parameters = typed(decode_parameters(ticket.parameters), plan.parameter_schema)
-        query = self._queries.redeem_part(ticket.statement_id, part.number, ticket.query, settings, call)
+        queries = self._streams.queries
+        query = queries.redeem_part(ticket.statement_id, part.number, ticket.query, settings, call)
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
             snapshot = self._snapshots.get(part.snapshot)
@@ -155,7 +155,8 @@ class Endpoints:
         return endpoint.SerializeToString()
 
     def _check(self, ticket: own.PartTicket) -> None:
-        check_statement_id(ticket.statement_id)
+        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
+            raise NotFoundError(UNNAMED)
         late = self._clock() - ticket.expires_at / 1000
         if late >= 0:
             raise NotFoundError(

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from gateway.protocol.commands import Call
-from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError, ResultTooLargeError
+from gateway.protocol.errors import QueryCancelledError, QueryTimeoutError
 from gateway.protocol.limits import Limits
 from memwal.errors import LanceGatewayError, NotFoundError, UnavailableError
-from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl, RunningScan, TableRead
 from planner.engine import SessionSettings
 
 # How often running statements are looked at: whether their client is there, whether their time is up.
@@ -60,7 +60,9 @@ class Query:
         affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
         bytes: that were sent, uncompressed.
         error: what its client was told, None where it did not fail.
-        control: stops it, and tells what it reads.
+        control: stops it, and tells what it reads while it runs.
+        reads: what each table reference came down to, once it has ended.
+        scans: the same as they ran, for those who hear of its end.
     """
 
     def __init__(
@@ -85,6 +87,8 @@ class Query:
         self.bytes = 0
         self.error: str | None = None
         self.control = RunControl()
+        self.reads: tuple[TableRead, ...] = ()
+        self.scans: tuple[RunningScan, ...] = ()
         self.deadline: float | None = None
         """Seconds of the monotonic clock."""
         self.sending_since: float | None = None
@@ -109,8 +113,19 @@ class Query:
         self.queue_seconds = _seconds(self.created_at, self.started_at)
         self.run_seconds = _seconds(self.started_at, self.finished_at)
         self.first_batch_seconds = _seconds(self.started_at, self.first_batch_at)
+        self.reads, self.scans = self.control.end()
         self.error = error
         self.state = state
+
+
+# Which statement a thread serves. A call is served by one thread of gRPC from its first byte to its last.
+# Python did not start that thread, and forgets its thread-local values between two visits: hence a map by id.
+_serving: dict[int, Query] = {}
+
+
+def current_statement() -> Query | None:
+    """Return the statement that the calling thread serves, if it serves one."""
+    return _serving.get(threading.get_ident())
 
 
 class QueryObserver:
@@ -173,7 +188,7 @@ class Queries:
             NotFoundError: the ticket was used, or its statement was cancelled.
         """
         query = Query(statement_id.hex(), sql, settings, call)
-        if not self._use(query.id):
+        if not self.withdraw(statement_id):
             raise NotFoundError(
                 f"the ticket of statement {query.id} was used, or the statement was cancelled: a ticket "
                 "is good for one DoGet; send the statement to GetFlightInfo again"
@@ -207,13 +222,10 @@ class Queries:
 
     def withdraw(self, statement_id: bytes) -> bool:
         """Makes a ticket useless; False where it was redeemed already."""
-        return self._use(statement_id.hex())
-
-    def _use(self, statement_id: str) -> bool:
         with self._lock:
-            if statement_id in self._redeemed:
+            if statement_id.hex() in self._redeemed:
                 return False
-            self._redeemed[statement_id] = None
+            self._redeemed[statement_id.hex()] = None
             while len(self._redeemed) > _REMEMBERED_TICKETS:
                 self._redeemed.popitem(last=False)
             return True
@@ -259,13 +271,14 @@ class Queries:
 
         Raises:
             UnavailableError: too many statements wait, or it waited too long.
-            LanceGatewayError: it was stopped.
         """
-        state, error = QueryState.FAILED, None
+        state, error, thread = QueryState.FAILED, None, 0
         with self._lock:
             self._active[query.id] = query
         try:
             self._enter(query)
+            thread = threading.get_ident()
+            _serving[thread] = query
             try:
                 for hear in self._on_started:
                     hear(query)
@@ -292,34 +305,10 @@ class Queries:
                 for hear in self._on_finished:
                     hear(query)
             finally:
-                query.control.release()
-
-    def sent(self, query: Query, rows: int, nbytes: int) -> None:
-        """Count a batch.
-
-        Args:
-            query: whose it is.
-            rows: of the batch.
-            nbytes: of the batch, uncompressed.
-
-        Raises:
-            ResultTooLargeError: the result is larger than it may be.
-        """
-        if query.first_batch_at is None:
-            query.first_batch_at = datetime.now(UTC)
-        query.rows += rows
-        query.bytes += nbytes
-        limits = self.limits
-        if 0 < limits.max_result_rows < query.rows:
-            raise ResultTooLargeError(
-                f"the result has more than {limits.max_result_rows} rows: add a LIMIT or a condition, or ask "
-                "the operator to raise max_result_rows"
-            )
-        if 0 < limits.max_result_bytes < query.bytes:
-            raise ResultTooLargeError(
-                f"the result has more than {limits.max_result_bytes} bytes: select fewer columns or rows, or "
-                "ask the operator to raise max_result_bytes"
-            )
+                query.scans = ()  # which hold snapshots
+                # A stream that nobody read to its end may be dropped by another thread.
+                if _serving.get(thread) is query:
+                    del _serving[thread]
 
     def _enter(self, query: Query) -> None:
         limits = self.limits
@@ -328,6 +317,8 @@ class Queries:
                 self._take_slot(query)
             if self._stopping is not None:
                 raise self._stopping
+        if query.control.error is not None:
+            raise query.control.error
         query.started_at = datetime.now(UTC)
         query.state = QueryState.RUNNING
         seconds = limits.query_timeout_seconds

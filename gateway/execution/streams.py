@@ -8,14 +8,19 @@ as its client has gone.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow import flight
 
+from gateway.execution.cancellation import Kill
+from gateway.execution.parameters import rows_of
 from gateway.execution.running_queries import Queries, Query
-from gateway.protocol.errors import answering, status_of
-from planner.engine import Constant
+from gateway.protocol.commands import Call
+from gateway.protocol.errors import ResultTooLargeError, answer_to, status_of
+from gateway.protocol.sql_types import described
+from planner.engine import Constant, PreparedQuery, SessionSettings
 
 Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
 """Starts a statement: readers whose batches follow one another in one stream."""
@@ -62,20 +67,50 @@ class Streams:
     Args:
         queries: the statements whose results these are.
         on_call_finished: hears of the calls that the streams are part of.
+
+    Attributes:
+        queries: as given.
     """
 
     def __init__(self, queries: Queries, on_call_finished: CallObserver = unobserved) -> None:
-        self._queries = queries
+        self.queries = queries
         self._on_call_finished = on_call_finished
         self._constants: dict[Constant, flight.RecordBatchStream] = {}
         """Streams that can be sent any number of times: one sends all rows of a table in memory."""
 
-    def send(
+    def run(
         self,
-        schema: pa.Schema,
-        query: Query,
-        readers: Readers,
-        known: Constant | None = None,
+        plan: PreparedQuery | Kill,
+        statement_id: bytes,
+        settings: SessionSettings,
+        call: Call,
+        parameters: pa.Table | None = None,
+    ) -> flight.FlightDataStream:
+        """Redeem the ticket of a query, and return the stream of its results.
+
+        Args:
+            plan: the query; KILL is run at once.
+            statement_id: 16 bytes, of the ticket.
+            settings: of the session that asked.
+            call: that brings the ticket.
+            parameters: one row for each execution, whose results follow one another; None for one without.
+
+        Raises:
+            NotFoundError: the ticket was used, or its statement was cancelled.
+        """
+        query = self.queries.redeem(statement_id, plan.sql, settings, call)
+        if isinstance(plan, Kill):
+            return self.listing(plan.run(self.queries, call))
+        query.is_exempt = plan.reads_only_system
+
+        def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
+            for row in ((),) if parameters is None else rows_of(parameters):
+                yield plan.execute(row, settings, query.control)
+
+        return self.send(described(plan), query, readers, plan.constant)
+
+    def send(
+        self, schema: pa.Schema, query: Query, readers: Readers, known: Constant | None = None
     ) -> flight.FlightDataStream:
         """Returns the stream of a statement, which starts when its first batch is wanted.
 
@@ -91,8 +126,8 @@ class Streams:
         started = time.perf_counter()
         if known is None:
             return flight.GeneratorStream(schema, self._batches(query, readers, started), _OPTIONS)
-        with self._queries.run(query):
-            self._queries.sent(query, known.table.num_rows, known.nbytes)
+        with self.queries.run(query):
+            self._count(query, known.table.num_rows, known.nbytes)
         stream = self._constants.get(known)
         if stream is None:
             rows = pa.Table.from_batches(known.table.to_batches(), schema)
@@ -111,27 +146,52 @@ class Streams:
             schema: the same under which they are sent, where there may be none, or it says more.
         """
         self._on_call_finished("DoGet", "OK", 0.0)
-        limit = self._queries.limits.max_batch_bytes
+        limit = self.queries.limits.max_batch_bytes
         parts = (part for batch in rows for part in slices(batch, limit))
         return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts, _OPTIONS)
 
     def _batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
-        limit = self._queries.limits.max_batch_bytes
+        limit = self.queries.limits.max_batch_bytes
         status = "CANCELLED"  # unless it ends otherwise
         try:
-            with answering("DoGet"), self._queries.run(query):
+            with self.queries.run(query):
                 for reader in readers(query):
                     with reader:
                         for batch in reader:
-                            query.control.check()
-                            self._queries.sent(query, batch.num_rows, batch.nbytes)
+                            self._count(query, batch.num_rows, batch.nbytes)
                             for part in slices(batch, limit):
                                 query.sending_since = time.monotonic()
                                 yield part
                                 query.sending_since = None
             status = "OK"
-        except Exception as error:
-            status = status_of(error)
-            raise
+        except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
+            told = answer_to(error, "DoGet")
+            if isinstance(told, Exception):
+                status = status_of(told)
+            raise told from None
         finally:
             self._on_call_finished("DoGet", status, time.perf_counter() - started)
+
+    def _count(self, query: Query, rows: int, nbytes: int) -> None:
+        """Count a batch, of so many bytes uncompressed; refuse it where the statement was stopped.
+
+        Raises:
+            ResultTooLargeError: the result is larger than it may be.
+        """
+        if query.control.error is not None:
+            raise query.control.error
+        if query.first_batch_at is None:
+            query.first_batch_at = datetime.now(UTC)
+        query.rows += rows
+        query.bytes += nbytes
+        limits = self.queries.limits
+        if 0 < limits.max_result_rows < query.rows:
+            raise ResultTooLargeError(
+                f"the result has more than {limits.max_result_rows} rows: add a LIMIT or a condition, or ask "
+                "the operator to raise max_result_rows"
+            )
+        if 0 < limits.max_result_bytes < query.bytes:
+            raise ResultTooLargeError(
+                f"the result has more than {limits.max_result_bytes} bytes: select fewer columns or rows, or "
+                "ask the operator to raise max_result_bytes"
+            )

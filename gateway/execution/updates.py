@@ -10,7 +10,7 @@ in `system.queries`, and can be stopped until it begins to write.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,17 +18,24 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of
-from gateway.execution.running_queries import Queries, Query
+from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
-from gateway.protocol.commands import Call, Planned, Ticket
+from gateway.protocol.commands import (
+    STATEMENT_ID_BYTES,
+    UNNAMED,
+    Answer,
+    Call,
+    Planned,
+    Ticket,
+    new_statement_id,
+)
 from gateway.protocol.sql_types import described
-from gateway.protocol.tickets import check_statement_id, new_statement_id
-from gateway.protocol.wire import pack
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedWrite, SessionSettings, WriteResult
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
+from protos.flight_sql import pack
 
 DURABLE_HEADER = "x-lance-gateway-durable"
 """Says "false" where what was acknowledged may still be lost with the gateway's process."""
@@ -144,21 +151,14 @@ def executed(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: Ru
 
 
 class Updates:
-    """Executes what changes something, and hands out what it returned.
+    """Executes what changes something, and hands out what it returned."""
 
-    Args:
-        queries: the statements that run.
-        streams: sends results.
-        results: what did not fit into tickets.
-    """
-
-    def __init__(self, queries: Queries, streams: Streams, results: Results | None = None) -> None:
-        self._queries = queries
+    def __init__(self, streams: Streams, results: Results | None = None) -> None:
         self._streams = streams
         self._results = results or Results()
 
-    def tickets(self) -> tuple[Ticket[own.WriteTicket], ...]:
-        """Returns the tickets of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (Ticket(own.WriteTicket, self._stream),)
 
     def run(
@@ -185,8 +185,7 @@ class Updates:
         """
         query = Query((statement_id or new_statement_id()).hex(), statement, settings, call)
         query.target = target
-        with self._queries.run(query):
-            query.control.check()
+        with self._streams.queries.run(query):
             result = step(query)
             query.affected = None if result.affected < 0 else result.affected
         if not result.is_durable:
@@ -194,11 +193,7 @@ class Updates:
         return result
 
     def planned(
-        self,
-        write: PreparedWrite,
-        settings: SessionSettings,
-        call: Call,
-        parameters: pa.Table | None = None,
+        self, write: PreparedWrite, settings: SessionSettings, call: Call, parameters: pa.Table | None = None
     ) -> Planned:
         """Executes a statement that came like a query; returns where to fetch what it returned.
 
@@ -235,7 +230,8 @@ class Updates:
         return Planned(schema, pack(ticket), (), expires_at, records)
 
     def _stream(self, ticket: own.WriteTicket, call: Call) -> flight.FlightDataStream:
-        check_statement_id(ticket.statement_id)
+        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
+            raise NotFoundError(UNNAMED)
         try:
             schema = pa.ipc.read_schema(pa.py_buffer(ticket.schema))
         except (pa.ArrowException, OSError) as error:

@@ -2,6 +2,7 @@
 
 The JDBC driver tells its tools that names are stored in upper case, whatever a server says of itself. They
 then ask for `MAIN` and `ORDERS`, and are told of `main` and `orders`, unless something has that very name.
+The listing of types is the same for every caller.
 """
 
 import re
@@ -14,8 +15,10 @@ from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.execution.streams import Streams
-from gateway.protocol.commands import Call, Command, Planned, Ticket
-from gateway.protocol.wire import pack
+from gateway.protocol.commands import Answer, Call, Command, Planned, Ticket
+from gateway.protocol.sql_types import ALL_TYPES, SqlType
+from protos import flight_sql_pb2 as sql
+from protos.flight_sql import pack
 
 M = TypeVar("M", bound=Message)
 
@@ -71,6 +74,23 @@ def lowered(command: M) -> M:
     return copy
 
 
+def columns(text: str) -> pa.Schema:
+    """Return the schema of a listing: names and types of Arrow, with "!" behind what is never NULL.
+
+    >>> columns("table_name string!, key_sequence int32").field("table_name").nullable
+    False
+    """
+    fields = []
+    for column in text.split(","):
+        name, kind = column.split()
+        is_list, alias = kind.startswith("list:"), kind.removeprefix("list:").rstrip("!")
+        data_type = pa.type_for_alias(alias)
+        if is_list:
+            data_type = pa.list_(pa.field("item", data_type, nullable=False))
+        fields.append(pa.field(name, data_type, nullable=not kind.endswith("!")))
+    return pa.schema(fields)
+
+
 Row: TypeAlias = tuple[object, ...]
 
 
@@ -88,21 +108,20 @@ class Listing:
     schema: Callable[[Any], pa.Schema]
     rows: Callable[[Any, Call], Sequence[Row]]
 
-    def command(self) -> Command[Any]:
-        """Returns what answers GetSchema and GetFlightInfo."""
-        return Command(
-            self.message,
-            lambda message, _call: self.schema(message),
-            lambda message, _call: Planned(self.schema(message), pack(message)),
-        )
-
-    def ticket(self, streams: Streams) -> Ticket[Any]:
-        """Returns what answers DoGet."""
+    def answers(self, streams: Streams) -> Sequence[Answer]:
+        """Return what answers GetSchema and GetFlightInfo, and what answers DoGet."""
 
         def stream(message: Message, call: Call) -> flight.FlightDataStream:
             return streams.listing(self._batch(message, call))
 
-        return Ticket(self.message, stream)
+        return (
+            Command(
+                self.message,
+                lambda message, _call: self.schema(message),
+                lambda message, _call: Planned(self.schema(message), pack(message)),
+            ),
+            Ticket(self.message, stream),
+        )
 
     def _batch(self, message: Message, call: Call) -> pa.RecordBatch:
         schema = self.schema(message)
@@ -114,21 +133,63 @@ class Listing:
 
 
 class Listings:
-    """A command family that consists of listings.
-
-    Args:
-        streams: sends their results.
-        listings: of the family.
-    """
+    """A command family that consists of listings."""
 
     def __init__(self, streams: Streams, listings: Sequence[Listing]) -> None:
         self._streams = streams
         self._listings = tuple(listings)
 
-    def commands(self) -> tuple[Command[Any], ...]:
-        """Returns the descriptor commands of this family."""
-        return tuple(listing.command() for listing in self._listings)
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
+        return [answer for listing in self._listings for answer in listing.answers(self._streams)]
 
-    def tickets(self) -> tuple[Ticket[Any], ...]:
-        """Returns the tickets of this family."""
-        return tuple(listing.ticket(self._streams) for listing in self._listings)
+
+_SCHEMA = columns(
+    "type_name string!, data_type int32!, column_size int32, literal_prefix string, literal_suffix string, "
+    "create_params list:string, nullable int32!, case_sensitive bool!, searchable int32!, "
+    "unsigned_attribute bool, fixed_prec_scale bool!, auto_increment bool, local_type_name string, "
+    "minimum_scale int32, maximum_scale int32, sql_data_type int32!, datetime_subcode int32, "
+    "num_prec_radix int32, interval_precision int32"
+)
+_NULLABLE = 1
+
+
+class XdbcTypes(Listings):
+    """The family with one listing; the same for every caller."""
+
+    def __init__(self, streams: Streams) -> None:
+        super().__init__(streams, [Listing(sql.CommandGetXdbcTypeInfo, lambda _: _SCHEMA, _rows)])
+
+
+def _rows(command: sql.CommandGetXdbcTypeInfo, _call: Call) -> list[Row]:
+    return [
+        _row(kind)
+        for kind in ALL_TYPES
+        if not command.HasField("data_type") or command.data_type == kind.number
+    ]
+
+
+def _row(kind: SqlType) -> Row:
+    smallest, largest = (None, None) if kind.scales is None else kind.scales
+    return (
+        kind.name,
+        kind.number,
+        kind.column_size,
+        kind.prefix,
+        kind.suffix,
+        kind.parameters,
+        _NULLABLE,
+        kind.is_text,
+        kind.searchable,
+        kind.unsigned,
+        kind.is_fixed,
+        # No column of any type fills itself; to other types than numbers the question does not apply.
+        None if kind.radix is None else False,
+        None,
+        smallest,
+        largest,
+        kind.sql_data_type,
+        kind.subcode,
+        kind.radix,
+        kind.interval_precision,
+    )

@@ -6,7 +6,7 @@ have a value: drivers stumble over codes they do not know. A code without a valu
 since newer drivers ask for newer codes along with the ones that they need.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import TypeAlias
@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.streams import Streams
-from gateway.protocol.commands import Call, Command, Planned, Ticket
-from gateway.protocol.wire import pack
+from gateway.protocol.commands import Answer, Call, Command, Planned, Ticket
 from gateway.statements.prepared_statements import IDLE_SECONDS
 from planner.binding.substrait import substrait_version
 from planner.tables.state.catalog import MAX_NAME_BYTES
 from protos import flight_sql_pb2 as sql
+from protos.flight_sql import pack
 
 Value: TypeAlias = str | bool | int | tuple[str, ...] | Mapping[int, tuple[int, ...]]
 
@@ -247,13 +247,12 @@ class SqlInfo:
         self._streams = streams
         self._values = values(writes=writes)
 
-    def commands(self) -> tuple[Command[sql.CommandGetSqlInfo], ...]:
-        """Returns the descriptor commands of this family."""
-        return (Command(sql.CommandGetSqlInfo, lambda _message, _call: SCHEMA, self._plan),)
-
-    def tickets(self) -> tuple[Ticket[sql.CommandGetSqlInfo], ...]:
-        """Returns the tickets of this family: the command itself serves as one."""
-        return (Ticket(sql.CommandGetSqlInfo, self._stream),)
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
+        return (
+            Command(sql.CommandGetSqlInfo, lambda _message, _call: SCHEMA, self._plan),
+            Ticket(sql.CommandGetSqlInfo, self._stream),
+        )
 
     def _plan(self, command: sql.CommandGetSqlInfo, _call: Call) -> Planned:
         return Planned(SCHEMA, pack(command))

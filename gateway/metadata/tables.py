@@ -1,7 +1,7 @@
-"""What there is to query: catalogs, schemas, tables and views, table types.
+"""What there is to query: catalogs, schemas, tables and views, table types, and keys.
 
 A caller sees the tables that a grant shows, and of each the columns that are not hidden. `information_schema`
-lists the same.
+lists the same. Lance does not enforce primary keys, and has no foreign ones.
 """
 
 import logging
@@ -12,10 +12,10 @@ from functools import partial
 import pyarrow as pa
 
 from gateway.execution.streams import Streams
-from gateway.metadata.listings import Listing, Listings, Row, is_matched, is_named
+from gateway.metadata.listings import Listing, Listings, Row, columns, is_matched, is_named
 from gateway.protocol.commands import Call
 from gateway.protocol.sql_types import described_table, remarks_of
-from memwal.errors import LanceGatewayError
+from memwal.errors import LanceGatewayError, NotFoundError
 from planner.access.visible_catalog import SYSTEM_SCHEMA, VisibleCatalog
 from planner.bridge.plain_types import INFORMATION_SCHEMA, TypeSet, information_schema_tables, plain_schema
 from planner.engine import QueryEngine
@@ -23,26 +23,53 @@ from planner.sql.tokens import quote
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from protos import flight_sql_pb2 as sql
 
+_PRIMARY_KEYS = columns(
+    "catalog_name string, db_schema_name string, table_name string!, column_name string!, key_name string, "
+    "key_sequence int32!"
+)
+_FOREIGN_KEYS = columns(
+    "pk_catalog_name string, pk_db_schema_name string, pk_table_name string!, pk_column_name string!, "
+    "fk_catalog_name string, fk_db_schema_name string, fk_table_name string!, fk_column_name string!, "
+    "key_sequence int32!, fk_key_name string, pk_key_name string, update_rule uint8!, delete_rule uint8!"
+)
+_ABOUT_FOREIGN_KEYS = (sql.CommandGetExportedKeys, sql.CommandGetImportedKeys, sql.CommandGetCrossReference)
+
+
+class Keys(Listings):
+    """The key commands over the engine's catalog."""
+
+    def __init__(self, engine: QueryEngine, streams: Streams) -> None:
+        self._engine = engine
+        foreign = [
+            Listing(message, lambda _: _FOREIGN_KEYS, lambda _command, _call: ())
+            for message in _ABOUT_FOREIGN_KEYS
+        ]
+        primary = Listing(sql.CommandGetPrimaryKeys, lambda _: _PRIMARY_KEYS, self._primary_keys)
+        super().__init__(streams, [primary, *foreign])
+
+    def _primary_keys(self, command: sql.CommandGetPrimaryKeys, call: Call) -> list[Row]:
+        if not is_named(command, "catalog", CATALOG) or not is_named(command, "db_schema", SCHEMA):
+            return []
+        try:
+            key = self._engine.visible(call.access).table(command.table).primary_key
+        except NotFoundError:
+            return []
+        return [
+            (CATALOG, SCHEMA, command.table, column, None, place) for place, column in enumerate(key, start=1)
+        ]
+
+
 logger = logging.getLogger(__name__)
 
 SYSTEM_TABLE = "SYSTEM TABLE"
 TABLE = "TABLE"
 VIEW = "VIEW"
 
-_CATALOGS = pa.schema([pa.field("catalog_name", pa.string(), nullable=False)])
-_DB_SCHEMAS = pa.schema(
-    [pa.field("catalog_name", pa.string()), pa.field("db_schema_name", pa.string(), nullable=False)]
-)
-_TABLES = pa.schema(
-    [
-        pa.field("catalog_name", pa.string()),
-        pa.field("db_schema_name", pa.string()),
-        pa.field("table_name", pa.string(), nullable=False),
-        pa.field("table_type", pa.string(), nullable=False),
-    ]
-)
+_CATALOGS = columns("catalog_name string!")
+_DB_SCHEMAS = columns("catalog_name string, db_schema_name string!")
+_TABLES = columns("catalog_name string, db_schema_name string, table_name string!, table_type string!")
 _TABLES_WITH_SCHEMA = _TABLES.append(pa.field("table_schema", pa.binary(), nullable=False))
-_TABLE_TYPES = pa.schema([pa.field("table_type", pa.string(), nullable=False)])
+_TABLE_TYPES = columns("table_type string!")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +141,12 @@ class Metadata(Listings):
                 yield _Relation(name, SYSTEM_TABLE, partial(_itself, catalog.system_table(name).schema))
             return
         for name in catalog.table_names():
-            columns = partial(self._table_columns, catalog, name)
-            yield _Relation(name, TABLE, columns, partial(self._takes_rows, catalog, name))
+            yield _Relation(
+                name,
+                TABLE,
+                partial(self._table_columns, catalog, name),
+                partial(self._takes_rows, catalog, name),
+            )
         for name in catalog.view_names():
             yield _Relation(name, VIEW, partial(self._view_schema, name, call))
 

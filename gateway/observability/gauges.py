@@ -1,29 +1,180 @@
-"""Prometheus metrics that are looked up when they are asked for: nothing is paid in between."""
-
-from __future__ import annotations
+"""Prometheus metrics of what there is, looked up when they are asked for, and of what writers do."""
 
 import time
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gateway.execution.running_queries import Queries, QueryState
+from memwal.writing.observing import RegionStats, WriteObserver
 from planner.tables.state.catalog import Catalog
+
+_PUT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_CLAIM_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_REQUESTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+# Metric -> field of the statistics, what it means.
+_COUNTERS = (
+    ("written_rows", "rows", "Rows and keys that were written to regions."),
+    ("written_bytes", "bytes", "Bytes of rows and keys that were written to regions."),
+    ("write_groups", "groups", "Log entries that were written; each may hold the rows of several requests."),
+    ("write_requests", "group_requests", "Requests whose rows were written in such groups."),
+    ("region_claims", "claims", "How often regions were claimed."),
+    ("region_fences", "fences", "How often regions were lost to another writer."),
+    ("forwards", "forwards", "Requests that the owner of a region was asked to write."),
+    ("writes_in_doubt", "in_doubt", "Writes that failed without telling whether the rows arrived."),
+    ("lost_rows", "failed_later", "Rows that were acknowledged before they were durable, and then lost."),
+    ("flushes", "flushes", "How often a region was flushed and let go."),
+)
+_GAUGES = (
+    ("write_queue_bytes", "queued_bytes", "Bytes of rows that wait for their region's writer."),
+    ("write_queue_requests", "queued_requests", "Requests that wait for their region's writer."),
+    ("unflushed_written_rows", "unflushed_rows", "Rows of open regions that are not in a generation yet."),
+    ("unflushed_written_bytes", "unflushed_bytes", "Bytes of the same."),
+)
+
+
+class WriteEvents:
+    """Passes what writers tell on to those who listen; a gateway has writers before it has listeners."""
+
+    def __init__(self) -> None:
+        self._listeners: tuple[WriteObserver, ...] = ()
+
+    def listen(self, *listeners: WriteObserver) -> None:
+        """From now on they hear of everything."""
+        self._listeners = (*self._listeners, *listeners)
+
+    def on_group(
+        self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
+    ) -> None:
+        """A group was written."""
+        for one in self._listeners:
+            one.on_group(table, region_id, requests, rows, nbytes, seconds)
+
+    def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
+        """A region was claimed."""
+        for one in self._listeners:
+            one.on_claim(table, region_id, epoch, seconds)
+
+    def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
+        """A region was lost."""
+        for one in self._listeners:
+            one.on_fenced(table, region_id, epoch)
+
+    def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
+        """Rows were forwarded."""
+        for one in self._listeners:
+            one.on_forward(table, region_id, url, rows, seconds)
+
+
+class WriteMetrics(Collector):
+    """Measures how long things take and how large groups are; what is merely counted, writers count.
+
+    Args:
+        registry: shows it.
+        tables: names those that there are; what was measured of others is forgotten.
+    """
+
+    def __init__(self, registry: CollectorRegistry, tables: Callable[[], Iterable[str]]) -> None:
+        self._tables = tables
+        self._measured: set[str] = set()
+        # Before the others: it is asked first, and makes them forget.
+        registry.register(self)
+
+        def measure(name: str, documentation: str, buckets: Sequence[float]) -> Histogram:
+            name = f"lance_gateway_{name}"
+            return Histogram(name, documentation, ("table",), buckets=buckets, registry=registry)
+
+        what = "How long storage took for a group of requests, which are one log entry."
+        self._put_seconds = measure("write_group_duration_seconds", what, _PUT_SECONDS)
+        self._group_requests = measure("write_group_size", "Requests in a group.", _REQUESTS)
+        what = "How long claiming a region took, with the time that its owner was waited for."
+        self._claim_seconds = measure("region_claim_duration_seconds", what, _CLAIM_SECONDS)
+        what = "How long the owner of a region took to write rows that were forwarded to it."
+        self._forward_seconds = measure("forward_duration_seconds", what, _PUT_SECONDS)
+
+    def describe(self) -> Sequence[Metric]:
+        """Nothing of its own."""
+        return ()
+
+    def collect(self) -> Sequence[Metric]:
+        """Forgets tables that are gone: names come and go, and each would cost dozens of series."""
+        for gone in self._measured.difference(self._tables()):
+            self._measured.discard(gone)
+            for one in (self._put_seconds, self._group_requests, self._claim_seconds, self._forward_seconds):
+                one.remove(gone)
+        return ()
+
+    def on_group(
+        self,
+        table: str,
+        region_id: str,  # noqa: ARG002
+        requests: int,
+        rows: int,  # noqa: ARG002
+        nbytes: int,  # noqa: ARG002
+        seconds: float,
+    ) -> None:
+        """Measures a group."""
+        self._measured.add(table)
+        self._put_seconds.labels(table).observe(seconds)
+        self._group_requests.labels(table).observe(requests)
+
+    def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:  # noqa: ARG002
+        """Measures a claim."""
+        self._measured.add(table)
+        self._claim_seconds.labels(table).observe(seconds)
+
+    def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
+        """The writer counts it."""
+
+    def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:  # noqa: ARG002
+        """Measures a forward."""
+        self._measured.add(table)
+        self._forward_seconds.labels(table).observe(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteGauges(Collector):
+    """What the writers of a catalog count, by table; a scrape reads no table."""
+
+    catalog: Catalog
+
+    def collect(self) -> Iterator[Metric]:
+        """Looks everything up."""
+        tables = [(name, tuple(stats)) for name, stats in region_stats(self.catalog)]
+        owned = _gauge("owned_regions", "Regions that this gateway owns.")
+        for name, stats in tables:
+            owned.add_metric((name,), sum(one.is_open for one in stats))
+        yield owned
+        for metric, field, documentation in _COUNTERS:
+            counter = CounterMetricFamily(f"lance_gateway_{metric}", documentation, labels=("table",))
+            for name, stats in tables:
+                counter.add_metric((name,), sum(getattr(one, field) for one in stats))
+            yield counter
+        for metric, field, documentation in _GAUGES:
+            gauge = _gauge(metric, documentation)
+            for name, stats in tables:
+                gauge.add_metric((name,), sum(getattr(one, field) for one in stats))
+            yield gauge
+
+
+def region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]]:
+    """Yields the tables that were written, with what their writers tell of each region."""
+    for table in catalog.opened():
+        writer = table.opened_writer
+        if writer is not None:
+            yield table.name, writer.stats()
+
+
+def _gauge(name: str, documentation: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"lance_gateway_{name}", documentation, labels=("table",))
 
 
 @dataclass(frozen=True, slots=True)
 class Gauges(Collector):
-    """The state of a server and its catalog; only what is in memory already, so a scrape reads no table.
-
-    Args:
-        queries: the statements.
-        sessions: of clients.
-        prepared: statements that are kept for clients.
-        catalog: caches, and the tables that were read so far.
-    """
+    """The state of a server and its catalog; only what is in memory already, so a scrape reads no table."""
 
     queries: Queries
     sessions: Sized
@@ -42,24 +193,17 @@ class Gauges(Collector):
 
     def _server(self) -> Iterator[Metric]:
         states = [query.state for query in self.queries.active()]
-        yield GaugeMetricFamily(
-            "lance_gateway_queries_running",
-            "Statements that run now.",
-            value=states.count(QueryState.RUNNING),
-        )
-        yield GaugeMetricFamily(
-            "lance_gateway_queries_queued",
-            "Statements that wait for their turn now.",
-            value=states.count(QueryState.QUEUED),
-        )
-        yield GaugeMetricFamily(
-            "lance_gateway_sessions", "Sessions that are remembered.", value=len(self.sessions)
-        )
-        yield GaugeMetricFamily(
-            "lance_gateway_prepared_statements",
-            "Prepared statements with parameters, which are remembered.",
-            value=len(self.prepared),
-        )
+        for name, documentation, value in (
+            ("queries_running", "Statements that run now.", states.count(QueryState.RUNNING)),
+            ("queries_queued", "Statements that wait for their turn now.", states.count(QueryState.QUEUED)),
+            ("sessions", "Sessions that are remembered.", len(self.sessions)),
+            (
+                "prepared_statements",
+                "Prepared statements with parameters, which are remembered.",
+                len(self.prepared),
+            ),
+        ):
+            yield GaugeMetricFamily(f"lance_gateway_{name}", documentation, value=value)
 
     def _caches(self) -> Iterator[Metric]:
         held = GaugeMetricFamily("lance_gateway_cache_bytes", "Bytes that a cache holds.", labels=("cache",))

@@ -3,8 +3,6 @@
 Everybody sees their own statements and sessions; administrators see all of them, and the settings.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -16,7 +14,7 @@ import pyarrow as pa
 from gateway.config.effective_values import settings
 from gateway.config.loader import Loaded
 from gateway.execution.running_queries import Queries, Query
-from gateway.observability.logs import shown_session
+from gateway.observability.statements import shown_session
 from gateway.sessions import Sessions, shown_options
 from planner.access.rights import Access
 from planner.access.visible_catalog import MOMENT
@@ -30,11 +28,7 @@ _TYPES: Mapping[type, pa.DataType] = MappingProxyType(
 
 
 class SystemQueries:
-    """The statements that wait, run and ran; the newest last.
-
-    Args:
-        queries: of the server.
-    """
+    """The statements that wait, run and ran; the newest last."""
 
     name = "queries"
     schema = pa.schema(
@@ -72,11 +66,7 @@ class SystemQueries:
 
 
 class SystemSessions:
-    """The sessions that are remembered.
-
-    Args:
-        sessions: of the server.
-    """
+    """The sessions that are remembered."""
 
     name = "sessions"
     schema = pa.schema(
@@ -112,11 +102,7 @@ class SystemSessions:
 
 
 class SystemSettings:
-    """The configuration in effect, without credentials; for administrators.
-
-    Args:
-        loaded: the configuration.
-    """
+    """The configuration in effect, without credentials; for administrators."""
 
     name = "settings"
     schema = pa.schema([("name", pa.string()), ("value", pa.string()), ("source", pa.string())])
@@ -130,7 +116,7 @@ class SystemSettings:
 
 
 def _row(query: Query, access: Access) -> dict[str, Any]:
-    reads = query.control.reads
+    reads = query.reads or query.control.reads
     started, ended = query.started_at, query.finished_at or datetime.now(UTC)
     # Which regions a policy excludes is not for those whom it restricts.
     told = [one for one in reads if access.is_admin or not one.is_restricted]

@@ -3,8 +3,6 @@
 This module is imported only where a collector is configured; without one nothing is paid.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +20,9 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from execnodes import ExecNode, MetricsSet
-from gateway.execution.running_queries import Query, QueryObserver, QueryState
-from gateway.observability.logs import current_statement, shortened, shown_session
-from gateway.observability.rpcs import RpcObserver
+from gateway.auth.calls import RpcObserver
+from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
+from gateway.observability.statements import shortened, shown_session
 from planner.engine import PreparedQuery, QueryEngine
 from planner.plans.query_planner import PreparedFor
 from planner.tables.state.catalog import Catalog
@@ -53,7 +51,7 @@ class Tracing(QueryObserver, RpcObserver):
         exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=_EXPORT_SECONDS)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer(_SERVICE, version(_SERVICE))
-        # By thread: see gateway.observability.logs.
+        # By thread: see gateway.observability.statements.
         self._calls: dict[int, Span] = {}
         self._executions: dict[str, Span] = {}
 
@@ -68,11 +66,7 @@ class Tracing(QueryObserver, RpcObserver):
             method,
             _W3C.extract(carrier) if carrier else otel_context.Context(),
             SpanKind.SERVER,
-            {
-                "rpc.system": "grpc",
-                "rpc.service": _RPC_SERVICE,
-                "rpc.method": method,
-            },
+            {"rpc.system": "grpc", "rpc.service": _RPC_SERVICE, "rpc.method": method},
         )
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:  # noqa: ARG002
@@ -124,7 +118,7 @@ class Tracing(QueryObserver, RpcObserver):
         span = self._executions.pop(query.id, None)
         if span is None:
             return
-        reads = query.control.reads
+        reads = query.reads
         span.set_attributes(
             {
                 "lance_gateway.state": query.state.value,
@@ -145,7 +139,7 @@ class Tracing(QueryObserver, RpcObserver):
             span.set_status(Status(StatusCode.ERROR, query.error or query.state.value))
         metrics = query.control.metrics
         if metrics is not None:
-            for scan in query.control.scans:
+            for scan in query.scans:
                 # A scan that never ran has no tree yet, and need not get one now.
                 tree = scan.decided_tree
                 if tree is not None:

@@ -9,26 +9,24 @@ under the same id, and the owner writes it once. If the owner can't be asked any
 by then, the outcome is unknown, and said to be.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import aligned
-from gateway.observability.logs import current_statement
-from gateway.peers.once_only import Once
-from gateway.peers.peer_identity import PEER, PeerToken
-from gateway.protocol.commands import Call, Exchange
-from gateway.protocol.wire import decode, pack
+from gateway.execution.parameters import aligned, encode_parameters
+from gateway.execution.running_queries import current_statement
+from gateway.peers.peer_identity import PEER, Trust
+from gateway.protocol.commands import Answer, Call, Exchange
+from gateway.protocol.wire import decode
 from memwal.errors import (
     InvalidInputError,
     LanceGatewayError,
@@ -42,7 +40,59 @@ from memwal.writing import Changes, FencedError, NotOwnerError, OutcomeUnknownEr
 from memwal.writing.options import UnreachableError
 from planner.tables.state.catalog import Catalog
 from protos import forwarding_pb2 as wire
-from protos.flight_sql import bearer, error_text, read_tls_files
+from protos.flight_sql import error_text, pack
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Remembers what became of requests, by their id, for a while; safe to share between threads.
+
+    Nothing is forgotten before its time, however much arrives: a request that came again would be done again.
+
+    Args:
+        seconds: how long an outcome is remembered.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        if seconds <= 0:
+            raise InvalidInputError(f"outcomes are remembered for {seconds} s: choose more than 0")
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._outcomes: OrderedDict[bytes, tuple[float, Future[T]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def do(self, request_id: bytes, work: Callable[[], T], patience: float) -> T:
+        """Do the work of a request, or wait for what another call of the same request makes of it.
+
+        Args:
+            request_id: of the request.
+            work: returns its outcome; what it raises is the outcome, too.
+            patience: seconds to wait for the other call.
+
+        Raises:
+            TimeoutError: the other call takes longer.
+        """
+        with self._lock:
+            now = self._clock()
+            while self._outcomes and next(iter(self._outcomes.values()))[0] < now - self._seconds:
+                self._outcomes.popitem(last=False)
+            known = self._outcomes.get(request_id)
+            mine: Future[T] = Future()
+            if known is None:
+                self._outcomes[request_id] = now, mine
+        if known is not None:
+            return known[1].result(patience)
+        try:
+            mine.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the outcome of whoever asks
+            mine.set_exception(error)
+        return mine.result()
+
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +102,6 @@ _INSTANCE = secrets.token_bytes(16)
 _REMEMBERED_SECONDS = 600.0
 # How long an owner that broke off is asked what became of the rows.
 _RETRY_SECONDS = 5.0
-_CONNECT_MS = 2000
 _PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 1.0
 # What pyarrow puts before gRPC's own words.
@@ -65,50 +114,6 @@ _STATUSES: Mapping[str, type[LanceGatewayError]] = {
     kind.status: kind
     for kind in (InvalidInputError, NotFoundError, UnsupportedError, UnavailableError, PreconditionError)
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """How gateways know each other.
-
-    Args:
-        token: their secret.
-        encrypted: whether rows may travel with TLS only.
-        ca: PEM file of the authorities of their certificates; None trusts those of this machine.
-        certificate: PEM file that is presented to gateways which demand one, with `key`.
-        key: PEM file of its private key.
-    """
-
-    token: PeerToken
-    encrypted: bool = False
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-    _files: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if (self.certificate is None) != (self.key is None):
-            raise InvalidInputError(
-                "the certificate for other gateways and its key belong together: give both"
-            )
-        try:
-            self._files.update(read_tls_files(self.ca, self.certificate, self.key))
-        except OSError as error:
-            raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
-
-    def connect(self, url: str) -> flight.FlightClient:
-        """Returns a client of another gateway; it connects when it is first used."""
-        files = self._files if url.startswith("grpc+tls:") else {}
-        # gRPC gives an address that does not answer so long before it tries the next.
-        options = [
-            ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
-            ("grpc.max_reconnect_backoff_ms", _CONNECT_MS),
-        ]
-        return flight.FlightClient(url, generic_options=options, **files)
-
-    def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
-        """Returns what a call to an address carries, that may take so long."""
-        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.pass_for(url))])
 
 
 class Forwarding:
@@ -129,12 +134,6 @@ class Forwarding:
 
     def forward(self, url: str, table: str, region_id: str, changes: Changes) -> WriteReceipt:
         """Have the owner of a region write rows, durably, and wait until it did.
-
-        Args:
-            url: of the owner.
-            table: name in the catalog.
-            region_id: that all rows belong to.
-            changes: the rows.
 
         Raises:
             UnreachableError: nothing was written: nobody answers there, or takes no rows from this gateway.
@@ -236,7 +235,7 @@ class _Attempt:
             ready = decode(wire.ForwardReady, _answer(answers), "the first answer of another gateway")
             self.instance = ready.instance
             if changes.upserts is not None and changes.deletes is not None:
-                writer.write_metadata(_ipc(changes.deletes))
+                writer.write_metadata(encode_parameters(changes.deletes))
             writer.write_table(rows)
             self.is_complete = True
             writer.done_writing()
@@ -256,17 +255,14 @@ class ForwardedRows:
     """
 
     def __init__(
-        self,
-        catalog: Catalog,
-        patience_seconds: float = 30.0,
-        once: Once[WriteReceipt] | None = None,
+        self, catalog: Catalog, patience_seconds: float = 30.0, once: Once[WriteReceipt] | None = None
     ) -> None:
         self._catalog = catalog
         self._patience_seconds = patience_seconds
         self._once = once or Once(_REMEMBERED_SECONDS)
 
-    def exchanges(self) -> tuple[Exchange[wire.ForwardChanges], ...]:
-        """Returns the DoPut commands of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (Exchange(wire.ForwardChanges, self._accept),)
 
     def _accept(
@@ -353,13 +349,6 @@ def _checked(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     for batch in batches:
         batch.validate(full=True)
     return pa.Table.from_batches([aligned(batch) for batch in batches], schema)
-
-
-def _ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def _answer(answers: flight.FlightMetadataReader) -> bytes:

@@ -10,25 +10,23 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 from pyarrow import flight
 
-from gateway.auth.credentials import Bearer, UnauthenticatedError, read_credentials
-from gateway.auth.security import CallMiddleware, Security
+from gateway.auth.credentials import Bearer
 from gateway.protocol.identity import Identity
-from gateway.protocol.middleware import CallMiddlewareFactory
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access, TableAccess
+from protos.flight_sql import bearer, read_tls_files
 
 PEER = Identity("peer gateway", frozenset(), "peer")
 MIN_TOKEN_LENGTH = 16
 # Clocks of gateways may differ by half of it.
 _PASS_SECONDS = 300
+_CONNECT_MS = 2000
 _PASS = re.compile(r"peer\.([0-9]{1,12})\.[0-9a-f]{64}")
-_PEERS = "peers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +65,50 @@ class PeerToken:
         return f"peer.{expires}.{signature.hexdigest()}"
 
 
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How gateways know each other.
+
+    Args:
+        token: their secret.
+        encrypted: whether rows may travel with TLS only.
+        ca: PEM file of the authorities of their certificates; None trusts those of this machine.
+        certificate: PEM file that is presented to gateways which demand one, with `key`.
+        key: PEM file of its private key.
+    """
+
+    token: PeerToken
+    encrypted: bool = False
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    _files: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidInputError(
+                "the certificate for other gateways and its key belong together: give both"
+            )
+        try:
+            self._files.update(read_tls_files(self.ca, self.certificate, self.key))
+        except OSError as error:
+            raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
+
+    def connect(self, url: str) -> flight.FlightClient:
+        """Returns a client of another gateway; it connects when it is first used."""
+        files = self._files if url.startswith("grpc+tls:") else {}
+        # gRPC gives an address that does not answer so long before it tries the next.
+        options = [
+            ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
+            ("grpc.max_reconnect_backoff_ms", _CONNECT_MS),
+        ]
+        return flight.FlightClient(url, generic_options=options, **files)
+
+    def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
+        """Returns what a call to an address carries, that may take so long."""
+        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.pass_for(url))])
+
+
 @dataclass(frozen=True, eq=False)
 class NoAccess:
     """Sees no table and writes none by statements."""
@@ -83,66 +125,4 @@ class NoAccess:
         return False
 
 
-_NO_ACCESS: Access = NoAccess()
-
-
-class PeerSecurity:
-    """Lets other gateways in, besides those whom another security lets in.
-
-    Args:
-        others: decides about all other callers.
-        token: of the gateways.
-        url: where they reach this one.
-    """
-
-    def __init__(self, others: Security, token: PeerToken, url: str) -> None:
-        self._others = others
-        self._middleware = _PeerMiddlewareFactory(token, url)
-
-    @property
-    def auth_handler(self) -> flight.ServerAuthHandler | None:
-        """What answers handshakes; gateways shake no hands."""
-        return self._others.auth_handler
-
-    @property
-    def tls(self) -> Mapping[str, Any]:
-        """As of the others."""
-        return self._others.tls
-
-    def middleware(self) -> Mapping[str, CallMiddlewareFactory]:
-        """That of the others, and what recognises gateways."""
-        return {**self._others.middleware(), _PEERS: self._middleware}
-
-    def identify(self, context: flight.ServerCallContext, middleware: CallMiddleware) -> Identity:
-        """Returns who makes a call.
-
-        Raises:
-            UnauthenticatedError: nobody that is known.
-            UnavailableError: it cannot be decided now.
-        """
-        return PEER if _PEERS in middleware else self._others.identify(context, middleware)
-
-    def access(self, identity: Identity) -> Access:
-        """Returns what a principal may see; gateways see nothing."""
-        return _NO_ACCESS if identity == PEER else self._others.access(identity)
-
-
-class _PeerMiddlewareFactory(CallMiddlewareFactory):
-    methods = frozenset({flight.FlightMethod.DO_PUT})
-
-    def __init__(self, token: PeerToken, url: str) -> None:
-        super().__init__()
-        self._token = token
-        self._url = url
-
-    def start_call(
-        self,
-        info: flight.CallInfo,  # noqa: ARG002 - the signature is Flight's
-        headers: Mapping[str, Sequence[str | bytes]],
-    ) -> flight.ServerMiddleware | None:
-        try:
-            credentials = read_credentials(headers)
-        except UnauthenticatedError:
-            # The others say what is wrong with them.
-            return None
-        return flight.ServerMiddleware() if self._token.opens(credentials, self._url) else None
+NO_ACCESS: Access = NoAccess()

@@ -1,28 +1,95 @@
-"""How a Flight SQL command family presents itself to the server.
+"""How a Flight SQL command family presents itself to the server, and what travels through clients unread.
 
 A family is an object that lists the messages it answers; the server looks a message's type up in a mapping
 built once from these lists.
 
-Transactions and savepoints: there are none, and whoever asks is told so.
+A ticket carries the statement and the settings of the session that asked, so it means the same whichever
+connection redeems it, and whichever gateway over the same root. Who redeems it decides what is seen.
 
-Each statement reads one state of its tables, and what it writes is there when it is answered. Pretending
-would promise that several statements see the same state, or that what they wrote can be taken back.
+There are no transactions and savepoints, and whoever asks is told so. Each statement reads one state of its
+tables, and what it writes is there when it is answered. Pretending would promise that several statements see
+the same state, or that what they wrote can be taken back.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from functools import lru_cache, partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 from google.protobuf.message import Message
 from pyarrow import flight
 
 from gateway.protocol.identity import Identity
-from memwal.errors import UnsupportedError
+from gateway.protocol.wire import decode
+from memwal.errors import InvalidInputError, UnsupportedError
 from planner.access.rights import Access
 from planner.engine import SessionSettings
+from planner.scans.settings import ALL_SHORTCUTS, ClientTypes, without_shortcuts
+from planner.tables.sources.snapshot import Consistency
 from protos import flight_sql_pb2 as sql
+from protos import gateway_pb2 as own
+
+# Most sessions choose nothing, or what others chose.
+_REMEMBERED = 256
+# What is remembered is named by bytes that clients send.
+_MAX_BYTES = 1024
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def encode_settings(settings: SessionSettings) -> bytes:
+    """Returns the message that stands for `settings`, serialized."""
+    message = own.SessionSettings(
+        catalog=settings.catalog,
+        schema=settings.schema,
+        consistency=settings.consistency,
+        max_staleness_ms=settings.max_staleness_ms,
+        region_pruning=settings.region_pruning,
+        dialect=settings.dialect,
+        endpoints=settings.endpoints,
+        query_timeout_ms=settings.query_timeout_ms,
+        types=settings.types,
+        relaxed_writes=not settings.durable_writes,
+        shortcuts_off=sorted(ALL_SHORTCUTS - settings.shortcuts),
+    )
+    return message.SerializeToString()
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def decode_settings(data: bytes) -> SessionSettings:
+    """Returns the settings that a serialized message stands for.
+
+    Raises:
+        InvalidInputError: there is no such message, or it asks for what does not exist.
+    """
+    if len(data) > _MAX_BYTES:
+        raise InvalidInputError(f"the settings of the ticket have {len(data)} bytes: send it back unchanged")
+    message = decode(own.SessionSettings, data, "the settings of the ticket")
+    return SessionSettings(
+        catalog=message.catalog,
+        schema=message.schema,
+        consistency=cast("Consistency", message.consistency),
+        max_staleness_ms=message.max_staleness_ms,
+        region_pruning=message.region_pruning,
+        dialect=message.dialect,
+        endpoints=message.endpoints,
+        query_timeout_ms=message.query_timeout_ms,
+        types=cast("ClientTypes", message.types),
+        durable_writes=not message.relaxed_writes,
+        shortcuts=without_shortcuts(frozenset(message.shortcuts_off)),
+    )
+
+
+STATEMENT_ID_BYTES = 16
+new_statement_id = partial(os.urandom, STATEMENT_ID_BYTES)
+"""Returns a name for one execution of a statement, 16 bytes that nobody can guess."""
+
+
+UNNAMED = "the ticket names no statement: send the statement to GetFlightInfo"
+"""Says that a ticket names no execution: no gateway gave it out."""
+
 
 M = TypeVar("M", bound=Message)
 
@@ -121,6 +188,17 @@ class Action(Generic[M]):
     is_bare: bool = False
 
 
+Answer: TypeAlias = Command[Any] | Ticket[Any] | Upload[Any] | Exchange[Any] | Action[Any]
+"""What a family answers: one kind of message."""
+
+
+class Family(Protocol):
+    """Answers some of the messages of clients."""
+
+    def answers(self) -> Sequence[Answer]:
+        """Return an entry for each message; no other family answers it."""
+
+
 _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
     ("BeginTransaction", sql.ActionBeginTransactionRequest, "transaction"),
     ("EndTransaction", sql.ActionEndTransactionRequest, "transaction"),
@@ -132,8 +210,8 @@ _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
 class Transactions:
     """The four actions about transactions, refused."""
 
-    def actions(self) -> tuple[Action[Message], ...]:
-        """Returns the actions of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return tuple(_refusal(name, message, what) for name, message, what in _ACTIONS)
 
 

@@ -1,31 +1,107 @@
-"""How much a server does at once, remembers and sends."""
+"""How much a server does at once, remembers and sends, and where it remembers what comes between calls."""
 
 import dataclasses
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from memwal.errors import InvalidInputError
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Keeping(Generic[Key, Value]):
+    """Keeps up to `capacity` values; the one unused longest leaves first, idle ones after a time.
+
+    Safe for use by several threads.
+
+    Args:
+        capacity: the largest number of values.
+        idle_seconds: a value that nobody asked for during this time is forgotten.
+        clock: seconds, never going back.
+    """
+
+    def __init__(
+        self, capacity: int, idle_seconds: float, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if capacity < 1 or idle_seconds <= 0:
+            raise InvalidInputError(
+                f"capacity {capacity} and idle time {idle_seconds} s: both must be positive"
+            )
+        self._capacity = capacity
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Ordered by time of last use, oldest first.
+        self._entries: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._expire(self._clock())
+            return len(self._entries)
+
+    def put(self, key: Key, value: Value) -> None:
+        """Stores `value`, replacing what the key had."""
+        with self._lock:
+            now = self._clock()
+            self._entries[key] = (now, value)
+            self._entries.move_to_end(key)
+            self._expire(now)
+            while len(self._entries) > self._capacity:
+                self._entries.popitem(last=False)
+
+    def replace(self, key: Key, value: Value) -> bool:
+        """Stores `value` if the key still has one, which counts as its use; tells whether it had."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            if key not in self._entries:
+                return False
+            self._entries[key] = (now, value)
+            self._entries.move_to_end(key)
+            return True
+
+    def get(self, key: Key) -> Value | None:
+        """Returns the value and counts as its use, or None when it is not (or no longer) kept."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries[key] = (now, entry[1])
+            self._entries.move_to_end(key)
+            return entry[1]
+
+    def pop(self, key: Key) -> Value | None:
+        """Forgets the value and returns it, or None when it was not kept."""
+        with self._lock:
+            self._expire(self._clock())
+            entry = self._entries.pop(key, None)
+            return None if entry is None else entry[1]
+
+    def entries(self) -> list[tuple[Key, float, Value]]:
+        """Returns each key, the seconds since its value was last used, and the value; asking is no use."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            return [(key, now - used, value) for key, (used, value) in self._entries.items()]
+
+    def _expire(self, now: float) -> None:
+        while self._entries:
+            used, _ = next(iter(self._entries.values()))
+            if now - used <= self._idle_seconds:
+                return
+            self._entries.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a server. Where 0 is allowed it means that there is no such limit.
-
-    Args:
-        max_concurrent_queries: statements that run at the same time; others wait. Those whose clients have
-            stopped reading do not count.
-        max_queued_queries: statements that wait; others are refused.
-        queue_timeout_seconds: how long a statement waits before it is refused.
-        query_timeout_seconds: how long a statement may run, from its start to its last batch; 0 for ever.
-        max_result_rows: rows that one statement may return; 0 for any number.
-        max_result_bytes: bytes that one statement may return; 0 for any number.
-        max_batch_bytes: on the wire; larger batches are sliced.
-        max_message_bytes: of one command, ticket or action, and so of a statement's text.
-        max_bound_bytes: of the parameters that are bound to a statement at once.
-        max_sessions: sessions that are remembered; the one unused longest leaves first.
-        session_idle_seconds: after which a session is forgotten.
-        max_prepared_statements: that are remembered; the one unused longest leaves first.
-        query_history: finished statements that `system.queries` shows.
-    """
+    """The limits of a server, which `gateway.config.schema` explains; 0 is no limit where it is allowed."""
 
     max_concurrent_queries: int = 64
     max_queued_queries: int = 1024

@@ -1,13 +1,11 @@
-"""What Arrow types are called and numbered in SQL, JDBC and ODBC.
+"""What Arrow types are called and numbered in SQL, JDBC and ODBC, and the metadata that says so.
 
 One table serves `CommandGetXdbcTypeInfo` and the metadata of columns, so that a type has the same name in
 both. A name is one that the gateway's own SQL accepts, where SQL has one for the type.
 
-Column metadata as Flight SQL defines it: `ARROW:FLIGHT:SQL:*` in the metadata of Arrow fields.
-
-It goes on the columns of GetTables, and on every result: drivers fill a result's own description from it
-(JDBC's ResultSetMetaData, with the precision and scale of decimals). A result's columns have no table, since
-an expression has none.
+Column metadata, `ARROW:FLIGHT:SQL:*` in the metadata of Arrow fields, goes on the columns of GetTables, and
+on every result: drivers fill a result's own description from it (JDBC's ResultSetMetaData, with the precision
+and scale of decimals). A result's columns have no table, since an expression has none.
 """
 
 from collections.abc import Callable, Mapping

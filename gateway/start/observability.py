@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 
 from pyarrow import flight
 
+from gateway.auth.calls import METHODS, RpcObserver
 from gateway.config.effective_values import without_password
 from gateway.config.schema import ObservabilitySection
 from gateway.execution.running_queries import QueryObserver
-from gateway.observability.gauges import Gauges
-from gateway.observability.http import HttpServer
-from gateway.observability.logs import QueryLog, WriteAudit
-from gateway.observability.metrics import Metrics
-from gateway.observability.readiness import Readiness
-from gateway.observability.rpcs import RpcMiddlewareFactory
-from gateway.observability.writes import WriteEvents, WriteGauges, WriteMetrics
-from gateway.protocol.middleware import CallMiddlewareFactory
+from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
+from gateway.observability.http import HttpServer, Readiness
+from gateway.observability.statements import Metrics, QueryLog, WriteAudit
 from gateway.server import GatewayServer
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
@@ -96,15 +92,12 @@ class Observability:
     def query_observers(self) -> Sequence[QueryObserver]:
         """Returns those who hear of statements."""
         traces = () if self._tracing is None else (self._tracing,)
-        # The log goes first: from then on all lines name the statement.
         return (self._log, self._audit, self.metrics, *traces)
 
-    def middleware(self) -> Mapping[str, CallMiddlewareFactory]:
-        """Returns what looks at calls; the metrics hear of all but handshakes from the server itself."""
-        handshakes = RpcMiddlewareFactory(self.metrics, frozenset({flight.FlightMethod.HANDSHAKE}))
-        if self._tracing is None:
-            return {"handshakes": handshakes}
-        return {"handshakes": handshakes, "tracing": RpcMiddlewareFactory(self._tracing)}
+    def rpc_observers(self) -> Mapping[flight.FlightMethod, Sequence[RpcObserver]]:
+        """Returns who hears of calls; the metrics hear of all but handshakes from the server itself."""
+        traces = () if self._tracing is None else (self._tracing,)
+        return dict.fromkeys(METHODS, traces) | {flight.FlightMethod.HANDSHAKE: (self.metrics, *traces)}
 
     def watch(self, server: GatewayServer) -> None:
         """Shows the state of a server that accepts calls."""

@@ -1,5 +1,6 @@
-"""`lance-gateway serve`: from a configuration to a server that stops when it is told to."""
+"""`lance-gateway serve`, and whether it could start: a server that stops when it is told to."""
 
+import dataclasses
 import logging
 import os
 import resource
@@ -8,26 +9,28 @@ import socket
 import sys
 import threading
 import types
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
 
-from gateway.auth.security import Security
-from gateway.config.loader import Loaded
+from gateway.auth.calls import Security
+from gateway.auth.files import read_text
+from gateway.auth.policy import misfits, parse_policy
+from gateway.config.loader import Loaded, fields
 from gateway.config.schema import GatewayConfig
-from gateway.observability import logs
+from gateway.observability import statements
+from gateway.observability.gauges import WriteEvents
 from gateway.observability.system_tables import SystemSettings
-from gateway.observability.writes import WriteEvents
 from gateway.peers.forwarding import ForwardedRows
-from gateway.peers.peer_identity import PeerSecurity
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
-from gateway.start.observability import Observability
-from gateway.start.security import open_security
-from gateway.start.writes import Writing, open_writing
-from memwal.errors import UnavailableError
+from gateway.start.observability import Observability, http_port
+from gateway.start.opening import Writing, open_security, open_writing
+from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility
 from planner.tables.state.catalog import Catalog
 
@@ -81,7 +84,7 @@ def serve(loaded: Loaded) -> None:
             others could reach it without authentication.
     """
     config = loaded.config
-    logs.configure(config.observability.log_format, config.observability.log_level)
+    statements.configure(config.observability.log_format, config.observability.log_level)
     compatibility.check()
     allow_open_files()
     security = open_security(config.tls, config.auth, host=config.server.host)
@@ -124,21 +127,9 @@ def serve(loaded: Loaded) -> None:
 
 def limits_of(config: GatewayConfig) -> Limits:
     """Returns the limits of the server."""
-    limits = config.limits
+    given = {**config.limits.model_dump(), "query_history": config.observability.query_history}
     return Limits(
-        max_concurrent_queries=limits.max_concurrent_queries,
-        max_queued_queries=limits.max_queued_queries,
-        queue_timeout_seconds=limits.queue_timeout,
-        query_timeout_seconds=limits.query_timeout,
-        max_result_rows=limits.max_result_rows,
-        max_result_bytes=limits.max_result_bytes,
-        max_batch_bytes=limits.max_batch_bytes,
-        max_message_bytes=limits.max_message_bytes,
-        max_bound_bytes=limits.max_bound_bytes,
-        max_sessions=limits.max_sessions,
-        session_idle_seconds=limits.session_idle,
-        max_prepared_statements=limits.max_prepared_statements,
-        query_history=config.observability.query_history,
+        **{one.name: given[one.name.removesuffix("_seconds")] for one in dataclasses.fields(Limits)}
     )
 
 
@@ -161,7 +152,9 @@ def _start(
     config = loaded.config
     forwarded = None
     if writing.token is not None:
-        security = PeerSecurity(security, writing.token, config.writes.advertise_url)
+        security = dataclasses.replace(
+            security, opens=partial(writing.token.opens, url=config.writes.advertise_url)
+        )
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     # What a statement does not find in half of the memory, it should not look for.
     query_memory = config.limits.query_memory_bytes or memory_bytes() // 2
@@ -177,7 +170,7 @@ def _start(
             limits=limits_of(config),
             observers=observability.query_observers(),
             on_call_finished=observability.metrics.on_call_finished,
-            middleware=observability.middleware(),
+            rpc_observers=observability.rpc_observers(),
             forwarded=forwarded,
         )
     except pa.ArrowException as error:
@@ -240,3 +233,59 @@ def _close(catalog: Catalog, seconds: float) -> bool:
             "storage does not answer: leaving; rows that were acknowledged as durable are in the log"
         )
     return not closing.is_alive()
+
+
+def problems(loaded: Loaded) -> list[str]:
+    """Returns one sentence per problem; none where a gateway can start."""
+    config = loaded.config
+    found = list(_missing_files(loaded))
+    # Without its files nothing can be said of what is in them.
+    checks: list[Callable[[], object]] = [compatibility.check]
+    if not found:
+        checks += [
+            lambda: open_security(config.tls, config.auth, host=config.server.host),
+            lambda: open_writing(config),
+            lambda: _check_root(config),
+        ]
+    for check in checks:
+        try:
+            check()
+        except LanceGatewayError as error:
+            found.append(str(error))
+    return [*found, *_taken_ports(config)]
+
+
+def _missing_files(loaded: Loaded) -> Iterator[str]:
+    for key, _, model in fields():
+        if model is GatewayConfig or not key.endswith("_file"):
+            continue
+        value: object = loaded.config
+        for part in key.split("."):
+            value = getattr(value, part)
+        if isinstance(value, Path) and not value.is_file():
+            yield f"{loaded.sources[key]}: {key} = {str(value)!r}: there is no such file"
+
+
+def _check_root(config: GatewayConfig) -> None:
+    catalog = Catalog.open(config.root, config.storage_options, writing=None)
+    try:
+        catalog.names()
+        if config.auth.policy_file is not None:
+            text = read_text(config.auth.policy_file)
+            policy = parse_policy(text, str(config.auth.policy_file))
+            found = misfits(policy, catalog)
+            if found:
+                raise InvalidInputError("; ".join(found))
+    finally:
+        catalog.close()
+
+
+def _taken_ports(config: GatewayConfig) -> Iterator[str]:
+    server, http = config.server, config.observability
+    for key, host, port in (
+        ("server.port", server.host, server.port),
+        ("observability.http_port", http.http_host, http_port(http, server.port)),
+    ):
+        reason = None if not port else listening_problem(host, port)
+        if reason is not None:
+            yield f"{key}: cannot listen on {host}:{port}: {reason}; choose another port"

@@ -6,7 +6,7 @@ options are those of CREATE TABLE. Rows that are appended are written while they
 stays when the stream breaks off, and the same stream may be sent again where the table has a primary key.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -17,15 +17,9 @@ from pyarrow import flight
 from gateway.execution.parameters import schema_of, uploaded
 from gateway.execution.running_queries import Query
 from gateway.execution.updates import Updates, update_result
-from gateway.protocol.commands import Call, Upload
-from gateway.protocol.wire import refuse_transaction
+from gateway.protocol.commands import Answer, Call, Upload
 from memwal.creating import key_columns
-from memwal.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedError,
-)
+from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine, WriteResult
@@ -99,7 +93,8 @@ def target_of(command: sql.CommandStatementIngest) -> Target:
     for what, value, known in (("catalog", command.catalog, CATALOG), ("schema", command.schema, SCHEMA)):
         if value not in ("", known):
             raise NotFoundError(f"{what} {value!r} takes no tables: there is {known!r}")
-    table_options(command.options)
+    if command.options:
+        table_options(command.options)
     definition = command.table_definition_options
     mode = _MODES.get(definition.if_exists)
     if mode is None or definition.if_not_exist not in (
@@ -119,25 +114,19 @@ def target_of(command: sql.CommandStatementIngest) -> Target:
 
 
 class Ingestion:
-    """The command family with one command.
-
-    Args:
-        engine: makes tables, and writes rows.
-        updates: executes what changes something.
-    """
+    """The command family with one command."""
 
     def __init__(self, engine: QueryEngine, updates: Updates) -> None:
         self._engine = engine
         self._updates = updates
 
-    def uploads(self) -> tuple[Upload[sql.CommandStatementIngest], ...]:
-        """Returns the DoPut commands of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (Upload(sql.CommandStatementIngest, self._accept),)
 
     def _accept(
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
-        refuse_transaction(command)
         target = target_of(command)
         schema = columns_of(schema_of(reader, call))
 

@@ -9,40 +9,49 @@ parameter rows runs the statement once for each, and the results follow one anot
 import contextlib
 import dataclasses
 import secrets
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from gateway.execution.bound_parameters import Bindings
 from gateway.execution.cancellation import Kill, parse_kill
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.parameters import (
+    Bindings,
     decode_parameters,
     encode_parameters,
     received,
     refuse_rows,
-    rows_of,
     schema_of,
     told,
     typed,
     typed_parts,
 )
-from gateway.execution.running_queries import Queries, Query
+from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
 from gateway.execution.updates import Updates, executed, not_an_update, not_by_ticket, update_result
-from gateway.protocol.commands import Action, Call, Command, Planned, Ticket, Upload
-from gateway.protocol.limits import Limits
+from gateway.protocol.commands import (
+    STATEMENT_ID_BYTES,
+    UNNAMED,
+    Action,
+    Answer,
+    Call,
+    Command,
+    Planned,
+    Ticket,
+    Upload,
+    decode_settings,
+    encode_settings,
+    new_statement_id,
+)
 from gateway.protocol.sql_types import described, described_message
-from gateway.protocol.tickets import check_statement_id, decode_settings, encode_settings, prepared_ticket
-from gateway.protocol.wire import pack, refuse_transaction
 from memwal.errors import InvalidInputError, NotFoundError, PreconditionError
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine, SessionSettings, WriteResult, first_word
 from planner.scans.settings import Shortcuts
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
+from protos.flight_sql import pack
 
 IDLE_SECONDS = 12 * 3600.0
 # Sets of parameters of the largest size that is allowed: as many are kept for all statements together.
@@ -54,28 +63,11 @@ _MAX_HANDLE_BYTES = 64 * 1024
 
 
 class PreparedStatements:
-    """The prepared statements of a server.
+    """The prepared statements of a server."""
 
-    Args:
-        engine: plans and runs them.
-        queries: the statements that run.
-        streams: sends results.
-        limits: how many statements are kept, and how large a set of parameters may be.
-        endpoints: divides results.
-        updates: executes what changes something.
-    """
-
-    def __init__(
-        self,
-        engine: QueryEngine,
-        queries: Queries,
-        streams: Streams,
-        limits: Limits,
-        endpoints: Endpoints,
-        updates: Updates,
-    ) -> None:
+    def __init__(self, engine: QueryEngine, streams: Streams, endpoints: Endpoints, updates: Updates) -> None:
+        limits = streams.queries.limits
         self._engine = engine
-        self._queries = queries
         self._streams = streams
         self._endpoints = endpoints
         self._updates = updates
@@ -88,26 +80,13 @@ class PreparedStatements:
         """How many statements are kept."""
         return len(self._bindings)
 
-    def commands(self) -> tuple[Command[sql.CommandPreparedStatementQuery], ...]:
-        """Returns the descriptor commands of this family."""
-        return (Command(sql.CommandPreparedStatementQuery, self._schema, self._plan),)
-
-    def tickets(self) -> tuple[Ticket[own.PreparedTicket], ...]:
-        """Returns the tickets of this family."""
-        return (Ticket(own.PreparedTicket, self._stream),)
-
-    def uploads(
-        self,
-    ) -> tuple[Upload[sql.CommandPreparedStatementQuery], Upload[sql.CommandPreparedStatementUpdate]]:
-        """Returns the DoPut commands of this family."""
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
         return (
+            Command(sql.CommandPreparedStatementQuery, self._schema, self._plan),
+            Ticket(own.PreparedTicket, self._stream),
             Upload(sql.CommandPreparedStatementQuery, self._bind),
             Upload(sql.CommandPreparedStatementUpdate, self._update),
-        )
-
-    def actions(self) -> tuple[Action[Any], ...]:
-        """Returns the actions of this family."""
-        return (
             Action(
                 "CreatePreparedStatement",
                 "Plan a statement and return its handle.",
@@ -129,12 +108,10 @@ class PreparedStatements:
         )
 
     def _create(self, request: sql.ActionCreatePreparedStatementRequest, call: Call) -> bytes:
-        refuse_transaction(request)
         query = prepare(self._engine, request.query, call.settings, call)
         return self._created(own.PreparedHandle(query=request.query), query, call)
 
     def _create_from_plan(self, request: sql.ActionCreatePreparedSubstraitPlanRequest, call: Call) -> bytes:
-        refuse_transaction(request)
         query = self._engine.prepare_plan(request.plan.plan, call.settings, call.access)
         return self._created(own.PreparedHandle(query=query.sql, plan=request.plan.plan), query, call)
 
@@ -148,8 +125,7 @@ class PreparedStatements:
         handle.settings = encode_settings(call.settings)
         handle.schema_digest = query.digest
         created = sql.ActionCreatePreparedStatementResult(
-            prepared_statement_handle=handle.SerializeToString(),
-            dataset_schema=described_message(query),
+            prepared_statement_handle=handle.SerializeToString(), dataset_schema=described_message(query)
         )
         if isinstance(query, PreparedQuery | Kill):
             created.parameter_schema = query.serialized_parameter_schema
@@ -191,25 +167,23 @@ class PreparedStatements:
             bound = self._parameters(own.PreparedTicket(handle=handle, binding_id=binding_id), query)
             settings, write = self._write(handle, query, call)
             return self._updates.planned(write, settings, call, bound)
-        return Planned(described(query), prepared_ticket(handle, call.settings, binding_id))
+        ticket = own.PreparedTicket(
+            handle=handle,
+            settings=encode_settings(call.settings),
+            binding_id=binding_id,
+            statement_id=new_statement_id(),
+        )
+        return Planned(described(query), pack(ticket))
 
     def _stream(self, ticket: own.PreparedTicket, call: Call) -> flight.FlightDataStream:
-        check_statement_id(ticket.statement_id)
+        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
+            raise NotFoundError(UNNAMED)
         settings = decode_settings(ticket.settings)
         plan = self._query(ticket.handle, call, settings.shortcuts)
         if not isinstance(plan, PreparedQuery | Kill):
             raise not_by_ticket(plan.sql)
         parameters = self._parameters(ticket, plan)
-        query = self._queries.redeem(ticket.statement_id, plan.sql, settings, call)
-        if isinstance(plan, Kill):
-            return self._streams.listing(plan.run(self._queries, call))
-        query.is_exempt = plan.reads_only_system
-
-        def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
-            for row in rows_of(parameters):
-                yield plan.execute(row, settings, query.control)
-
-        return self._streams.send(described(plan), query, readers, plan.constant)
+        return self._streams.run(plan, ticket.statement_id, settings, call, parameters)
 
     def _parameters(
         self, ticket: own.PreparedTicket, plan: PreparedQuery | PreparedWrite | Kill
@@ -221,10 +195,7 @@ class PreparedStatements:
         return self._bindings.get(ticket.handle.id, ticket.binding_id)
 
     def _bind(
-        self,
-        command: sql.CommandPreparedStatementQuery,
-        reader: flight.MetadataRecordBatchReader,
-        call: Call,
+        self, command: sql.CommandPreparedStatementQuery, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
         handle = _handle(command.prepared_statement_handle)
         plan = self._query(handle, call)
@@ -254,7 +225,7 @@ class PreparedStatements:
         handle = _handle(command.prepared_statement_handle)
         plan = self._query(handle, call)
         if isinstance(plan, Kill):
-            return update_result(plan.run(self._queries, call).num_rows)
+            return update_result(plan.run(self._streams.queries, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise not_an_update(plan.sql)
         settings, write = self._write(handle, plan, call)

@@ -1,6 +1,10 @@
-"""Statements without preparation: CommandStatementQuery and CommandStatementUpdate."""
+"""Statements without preparation: queries, updates, and Substrait plans in place of queries.
 
-from collections.abc import Iterator
+What a Substrait plan calls a table is a name like any other: it means what it means to the caller, with the
+caller's rows and columns.
+"""
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
@@ -8,60 +12,59 @@ from pyarrow import flight
 
 from gateway.execution.cancellation import Kill
 from gateway.execution.endpoints import Endpoints
-from gateway.execution.running_queries import Queries, Query
 from gateway.execution.streams import Streams
 from gateway.execution.updates import Updates, not_an_update, not_by_ticket, update_result
-from gateway.protocol.commands import Call, Command, Planned, Ticket, Upload
+from gateway.protocol.commands import (
+    STATEMENT_ID_BYTES,
+    UNNAMED,
+    Answer,
+    Call,
+    Command,
+    Planned,
+    Ticket,
+    Upload,
+    decode_settings,
+    encode_settings,
+    new_statement_id,
+)
 from gateway.protocol.sql_types import described
-from gateway.protocol.tickets import check_statement_id, decode_settings, statement_ticket
-from gateway.protocol.wire import refuse_transaction
 from gateway.statements.prepared_statements import prepare
+from memwal.errors import NotFoundError, UnsupportedError
 from planner.engine import PreparedQuery, QueryEngine
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own
+from protos.flight_sql import pack
 
 
 class Statements:
     """Plans a query for GetFlightInfo and runs it for DoGet; runs at once what changes something.
 
-    The ticket of a query carries the statement itself, so it can be redeemed by any gateway over the same
-    root; the engine keeps plans for a while, so that the usual DoGet does not plan a second time.
-
-    Args:
-        engine: plans and runs them.
-        queries: the statements that run.
-        streams: sends results.
-        endpoints: divides results.
-        updates: executes what changes something.
+    The ticket of a query carries the statement itself, or the Substrait plan, so it can be redeemed by any
+    gateway over the same root; the engine keeps plans for a while, so that the usual DoGet does not plan a
+    second time.
     """
 
-    def __init__(
-        self, engine: QueryEngine, queries: Queries, streams: Streams, endpoints: Endpoints, updates: Updates
-    ) -> None:
+    def __init__(self, engine: QueryEngine, streams: Streams, endpoints: Endpoints, updates: Updates) -> None:
         self._engine = engine
-        self._queries = queries
         self._streams = streams
         self._endpoints = endpoints
         self._updates = updates
 
-    def commands(self) -> tuple[Command[sql.CommandStatementQuery], ...]:
-        """Returns the descriptor commands of this family."""
-        return (Command(sql.CommandStatementQuery, self._schema, self._plan),)
-
-    def tickets(self) -> tuple[Ticket[sql.TicketStatementQuery], ...]:
-        """Returns the tickets of this family."""
-        return (Ticket(sql.TicketStatementQuery, self._stream),)
-
-    def uploads(self) -> tuple[Upload[sql.CommandStatementUpdate], ...]:
-        """Returns the DoPut commands of this family."""
-        return (Upload(sql.CommandStatementUpdate, self._update),)
+    def answers(self) -> Sequence[Answer]:
+        """Return what this family answers."""
+        return (
+            Command(sql.CommandStatementQuery, self._schema, self._plan),
+            Ticket(sql.TicketStatementQuery, self._stream),
+            Upload(sql.CommandStatementUpdate, self._update),
+            Command(sql.CommandStatementSubstraitPlan, self._substrait_schema, self._plan_substrait),
+            Ticket(own.PlanTicket, self._stream_substrait),
+            Upload(sql.CommandStatementSubstraitPlan, self._update_by_substrait),
+        )
 
     def _schema(self, command: sql.CommandStatementQuery, call: Call) -> pa.Schema:
-        refuse_transaction(command)
         return described(prepare(self._engine, command.query, call.settings, call))
 
     def _plan(self, command: sql.CommandStatementQuery, call: Call) -> Planned:
-        refuse_transaction(command)
         plan = prepare(self._engine, command.query, call.settings, call)
         if isinstance(plan, PreparedQuery):
             divided = self._endpoints.divided(command.query, plan, call.settings, call)
@@ -69,38 +72,70 @@ class Statements:
                 return divided
         elif not isinstance(plan, Kill):
             return self._updates.planned(plan, call.settings, call)
-        return Planned(described(plan), statement_ticket(command.query, call.settings, plan.digest))
+        handle = own.StatementHandle(
+            query=command.query,
+            settings=encode_settings(call.settings),
+            statement_id=new_statement_id(),
+            schema_digest=plan.digest,
+        )
+        ticket = pack(sql.TicketStatementQuery(statement_handle=handle.SerializeToString()))
+        return Planned(described(plan), ticket)
 
     def _stream(self, ticket: sql.TicketStatementQuery, call: Call) -> flight.FlightDataStream:
         try:
             handle = own.StatementHandle.FromString(ticket.statement_handle)
         except DecodeError:
             handle = own.StatementHandle()
-        check_statement_id(handle.statement_id)
+        if len(handle.statement_id) != STATEMENT_ID_BYTES:
+            raise NotFoundError(UNNAMED)
         settings = decode_settings(handle.settings)
         plan = prepare(self._engine, handle.query, settings, call, promised=handle.schema_digest)
         if not isinstance(plan, PreparedQuery | Kill):
             raise not_by_ticket(plan.sql)
-        query = self._queries.redeem(handle.statement_id, plan.sql, settings, call)
-        if isinstance(plan, Kill):
-            return self._streams.listing(plan.run(self._queries, call))
-        query.is_exempt = plan.reads_only_system
-
-        def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
-            yield plan.execute((), settings, query.control)
-
-        return self._streams.send(described(plan), query, readers, plan.constant)
+        return self._streams.run(plan, handle.statement_id, settings, call)
 
     def _update(
         self, command: sql.CommandStatementUpdate, _reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes | None:
-        refuse_transaction(command)
         plan = prepare(self._engine, command.query, call.settings, call)
         if isinstance(plan, Kill):
-            return update_result(plan.run(self._queries, call).num_rows)
+            return update_result(plan.run(self._streams.queries, call).num_rows)
         if isinstance(plan, PreparedQuery):
             raise not_an_update(plan.sql)
         result = self._updates.run(
             plan.sql, plan.target, call.settings, call, lambda query: plan.execute((), query.control)
         )
         return update_result(result.affected)
+
+    def _substrait_schema(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> pa.Schema:
+        return described(self._prepare_substrait(command, call))
+
+    def _plan_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> Planned:
+        plan = self._prepare_substrait(command, call)
+        ticket = own.PlanTicket(
+            plan=command.plan.plan,
+            settings=encode_settings(call.settings),
+            statement_id=new_statement_id(),
+            schema_digest=plan.digest,
+        )
+        return Planned(described(plan), pack(ticket))
+
+    def _prepare_substrait(self, command: sql.CommandStatementSubstraitPlan, call: Call) -> PreparedQuery:
+        return self._engine.prepare_plan(command.plan.plan, call.settings, call.access)
+
+    def _stream_substrait(self, ticket: own.PlanTicket, call: Call) -> flight.FlightDataStream:
+        if len(ticket.statement_id) != STATEMENT_ID_BYTES:
+            raise NotFoundError(UNNAMED)
+        settings = decode_settings(ticket.settings)
+        plan = self._engine.prepare_plan(ticket.plan, settings, call.access, promised=ticket.schema_digest)
+        return self._streams.run(plan, ticket.statement_id, settings, call)
+
+    def _update_by_substrait(
+        self,
+        _command: sql.CommandStatementSubstraitPlan,
+        _reader: flight.MetadataRecordBatchReader,
+        _call: Call,
+    ) -> bytes | None:
+        raise UnsupportedError(
+            "a Substrait plan cannot be an update: execute it as a query, and write with SQL or an ingestion"
+        )

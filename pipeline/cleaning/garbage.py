@@ -1,6 +1,4 @@
-"""What cleaning finds."""
-
-from __future__ import annotations
+"""What cleaning finds, and what it may remove."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -53,8 +51,9 @@ class Garbage:
 
     def __post_init__(self) -> None:
         if self.bytes < 0 or self.first > self.last or ".." in self.path.split("/"):
-            msg = f"garbage {self.path!r} has {self.bytes} bytes and numbers {self.first} to {self.last}"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"garbage {self.path!r} has {self.bytes} bytes and numbers {self.first} to {self.last}"
+            )
 
     @property
     def described(self) -> str:
@@ -117,3 +116,55 @@ class CleanReport:
     def bytes(self) -> int:
         """That came free, or would; without GENERATIONS, whose directories go later."""
         return sum(one.bytes for one in self.garbage if one.kind is not Kind.GENERATIONS)
+
+
+GRACE_SECONDS = 900.0
+"""Longer than a gateway's tickets (600 s) and any statement that it runs in the time it is allowed."""
+
+WEEK_SECONDS = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPolicy:
+    """What may be removed, and how long readers are waited for.
+
+    Attributes:
+        grace_seconds: what a reader may have found so long ago stays. Longer than any query and any ticket.
+        older_than_seconds: versions of the base table that were committed longer ago may go, and with them
+            what they alone need to be read `FOR VERSION AS OF`. None for a week, or for any age where
+            `retain_versions` is given.
+        retain_versions: so many of the newest versions stay; None for the newest alone.
+        kinds: of garbage.
+    """
+
+    grace_seconds: float = GRACE_SECONDS
+    older_than_seconds: float | None = None
+    retain_versions: int | None = None
+    kinds: tuple[Kind, ...] = tuple(Kind)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.grace_seconds < float("inf"):
+            raise InvalidInputError(f"a grace of {self.grace_seconds} s can't be: give 0 or more")
+        if self.older_than_seconds is not None and self.older_than_seconds < 0:
+            raise InvalidInputError(
+                f"versions older than {self.older_than_seconds} s can't be removed: give 0 or more"
+            )
+        if self.retain_versions is not None and self.retain_versions < 1:
+            raise InvalidInputError(
+                f"{self.retain_versions} versions can't be retained: the newest always stays, give 1 or more"
+            )
+        if not self.kinds:
+            raise InvalidInputError(
+                f"no kind of garbage is given: name some of {', '.join(one.value for one in Kind)}"
+            )
+
+    @property
+    def grace(self) -> int:
+        """In microseconds."""
+        return int(self.grace_seconds * 1e6)
+
+    @property
+    def version_age(self) -> int:
+        """Versions of the base table that are younger stay; in microseconds."""
+        default = WEEK_SECONDS if self.retain_versions is None else 0.0
+        return int((default if self.older_than_seconds is None else self.older_than_seconds) * 1e6)

@@ -1,7 +1,5 @@
 """A table, looked through and cleaned."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -10,17 +8,19 @@ from typing import TypeAlias
 from memwal.errors import UnavailableError
 from memwal.regions.manifest import list_regions
 from memwal.storage.files import Storage
-from pipeline.cleaning.base import Base, read_base
-from pipeline.cleaning.garbage import CleanReport, Found, Garbage, Kept, Kind
-from pipeline.cleaning.past import expired, list_versions, past_of
-from pipeline.cleaning.policy import CleanPolicy
-from pipeline.cleaning.removing import RemoveFromRegion
-from pipeline.cleaning.rules.all_rules import LookAtRegion
-from pipeline.cleaning.rules.leftovers import markers
-from pipeline.cleaning.versions import old_versions, remove_versions
+from pipeline.cleaning.garbage import CleanPolicy, CleanReport, Garbage, Kept, Kind
+from pipeline.cleaning.region_files import markers
+from pipeline.cleaning.region_tasks import LookAtRegion, RemoveFromRegion
+from pipeline.cleaning.versions import (
+    expired,
+    list_versions,
+    old_versions,
+    past_of,
+    read_base,
+    remove_versions,
+)
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import Progress, silent
-from pipeline.jobs.runners import Runner, Threads
+from pipeline.jobs.runners import Progress, Runner, Threads, silent
 
 Clock: TypeAlias = Callable[[], float]
 """Unix time in seconds."""
@@ -40,6 +40,8 @@ def clean(
 ) -> CleanReport:
     """Find a table's garbage, and remove it if that is asked for.
 
+    What only versions need that will be removed is found as well: they are removed first.
+
     Args:
         table: which one.
         policy: what may be removed.
@@ -47,41 +49,8 @@ def clean(
         runner: looks at regions.
         progress: is told how far it is.
         clock: tells the time; None for this machine's, and storage's where something is removed.
-
-    Raises:
-        LanceGatewayError: why it could not be done; the next run finds what is left.
     """
     policy = policy or CleanPolicy()
-    found = look_through(table, policy, runner=runner, progress=progress, clock=clock)
-    garbage = found.garbage
-    if delete:
-        garbage = remove(table, garbage, policy, runner=runner, progress=progress, clock=clock)
-    return CleanReport(table.name, delete, garbage, found.kept)
-
-
-def find(
-    table: LakeTable, policy: CleanPolicy | None = None, *, clock: Clock | None = None
-) -> tuple[Garbage, ...]:
-    """What of a table nobody needs any more; nothing is changed.
-
-    Raises:
-        LanceGatewayError: the table can't be read.
-    """
-    return look_through(table, policy or CleanPolicy(), clock=clock).garbage
-
-
-def look_through(
-    table: LakeTable,
-    policy: CleanPolicy,
-    *,
-    runner: Runner | None = None,
-    progress: Progress = silent,
-    clock: Clock | None = None,
-) -> Found:
-    """As `find`, with what has to wait.
-
-    What only versions need that will be removed is found as well: they are removed first.
-    """
     now = int((clock or time.time)() * 1e6)
     versions = list_versions(table.dataset())
     gone = expired(versions, policy, now)
@@ -100,7 +69,17 @@ def look_through(
         garbage.extend(markers(table.storage, now))
     garbage.sort(key=lambda one: (_ORDER.index(one.kind), one.path, one.first))
     kept.sort(key=lambda one: (_ORDER.index(one.kind), one.path))
-    return Found(tuple(garbage), tuple(kept))
+    found = tuple(garbage)
+    if delete:
+        found = remove(table, found, policy, runner=runner, progress=progress, clock=clock)
+    return CleanReport(table.name, delete, found, tuple(kept))
+
+
+def find(
+    table: LakeTable, policy: CleanPolicy | None = None, *, clock: Clock | None = None
+) -> tuple[Garbage, ...]:
+    """What of a table nobody needs any more; nothing is changed."""
+    return clean(table, policy, clock=clock).garbage
 
 
 def remove(
@@ -136,7 +115,7 @@ def remove(
     removed = list(
         _remove_versions(table, [one for one in garbage if one.kind is Kind.VERSIONS], policy, now)
     )
-    base = _base_now(table)
+    base = read_base(table, past_of(table, list_versions(table.dataset())))
     in_regions = sorted((one for one in garbage if one.region_id), key=lambda one: one.region_id)
     by_region = {key: tuple(found) for key, found in groupby(in_regions, key=lambda one: one.region_id)}
     function = RemoveFromRegion(table, base, policy, now, by_region)
@@ -159,8 +138,7 @@ def storage_time(storage: Storage) -> int:
     storage.put(NOW, b"")
     identity = storage.identity(NOW)
     if identity is None:
-        msg = f"{storage.locate(NOW)} was written and is not there: retry"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"{storage.locate(NOW)} was written and is not there: retry")
     return identity.written // 1000
 
 
@@ -174,7 +152,3 @@ def _remove_versions(
     if again:
         remove_versions(table, [one.first for one in again])
     return again
-
-
-def _base_now(table: LakeTable) -> Base:
-    return read_base(table, past_of(table, list_versions(table.dataset())))

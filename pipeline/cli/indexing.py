@@ -1,19 +1,89 @@
-"""`lance-gateway pipeline index`."""
+"""`lance-gateway pipeline index` and `snapshot`: what the base table has beside its rows."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memwal.errors import InvalidInputError
-from pipeline.cli.failing import failing, for_each
-from pipeline.cli.options import Master, Root, StorageOptions, Tables, opened_runner, pairs, storage_options
-from pipeline.jobs.progress import counted
+from pipeline.cli.options import (
+    ConfigFile,
+    Master,
+    Root,
+    RootOrFile,
+    StorageOptions,
+    Tables,
+    failing,
+    for_each,
+    open_tables,
+    opened_runner,
+    pairs,
+)
+from pipeline.jobs.runners import counted
 
 if TYPE_CHECKING:
     from pipeline.indexing import BuildReport, IndexReport
     from pipeline.jobs.lake import LakeTable
+    from pipeline.snapshotting import SnapshotReport
+
+
+def snapshot(
+    tables: Tables = None,
+    root: RootOrFile = None,
+    config: ConfigFile = None,
+    storage_option: StorageOptions = None,
+    max_age: Annotated[
+        str, typer.Option(metavar="DURATION", help="Leave younger snapshots alone, such as 60s.")
+    ] = "0",
+    hint_entries: Annotated[
+        int | None,
+        typer.Option(help="Tell a region's manifest where its log ends after so many entries; 0 for never."),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per table.")] = False,
+) -> None:
+    """Remember all regions in the MemWAL index of the base table.
+
+    A table whose regions are remembered as they are is left alone.
+    """
+    with failing():
+        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415 - keeps --help quick
+        from pipeline.snapshotting import snapshot as run  # noqa: PLC0415
+
+        keys = {"snapshot.max_age": max_age, "snapshot.hint_entries": hint_entries}
+        policies, found = open_tables(tables, root, config, storage_option, keys)
+
+        def one(table: LakeTable) -> None:
+            report = run(table, policies.snapshot, progress=on_terminal)
+            typer.echo(json.dumps(_document(report)) if as_json else _line(report))
+
+        for_each(found, one, are_named=bool(tables))
+
+
+def _document(report: SnapshotReport) -> dict[str, object]:
+    committed = report.committed
+    return {
+        "table": report.table,
+        "regions": report.regions,
+        "is_current": report.is_current,
+        "version": committed and committed.version,
+        "bytes": committed and committed.num_bytes,
+        "hints": report.hints,
+    }
+
+
+def _line(report: SnapshotReport) -> str:
+    regions = counted(report.regions, "region")
+    if report.committed is None:
+        reason = "nothing has changed" if report.is_current else "the last snapshot is young enough"
+        return f"{report.table}: {regions}, {reason}"
+    return (
+        f"{report.table}: {regions} remembered by version {report.committed.version}, "
+        f"{counted(report.committed.num_bytes, 'byte')}"
+    )
 
 
 def index(
@@ -60,7 +130,7 @@ def index(
     with failing():
         from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain  # noqa: PLC0415 - keeps --help quick
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
 
         policy = IndexPolicy(
             max_unindexed_rows,
@@ -76,26 +146,25 @@ def index(
             IndexSpec.parse(one, parameters, replaces=replace, segment_rows=segment_rows)
             for one in builds or ()
         ]
-        found = Lake.open(root, storage_options(storage_option)).tables(tables or ())
+        found = Lake.open(root, pairs("--storage-option", storage_option)).tables(tables or ())
         if specs and not tables:
-            msg = f"--build {specs[0].column}:{specs[0].type}: name the table that it is of"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"--build {specs[0].column}:{specs[0].type}: name the table that it is of"
+            )
         with opened_runner(master) as runner:
 
             def one(table: LakeTable) -> None:
                 for spec in specs:
-                    _tell_built(build(table, spec, runner=runner, progress=on_terminal), as_json=as_json)
+                    built = build(table, spec, runner=runner, progress=on_terminal)
+                    typer.echo(json.dumps(asdict(built))) if as_json else _tell_built(built)
                 if not specs:
                     report = maintain(table, policy, runner=runner, progress=on_terminal)
-                    _tell_maintained(report, as_json=as_json)
+                    typer.echo(json.dumps(asdict(report))) if as_json else _tell_maintained(report)
 
             for_each(found, one, are_named=bool(tables))
 
 
-def _tell_built(report: BuildReport, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(report)
-        return
+def _tell_built(report: BuildReport) -> None:
     how = f"{report.segments} segments side by side" if report.segments > 1 else "one segment"
     typer.echo(
         f"{report.table}: index {report.index} covers {counted(report.rows, 'row')}, from {how} (version "
@@ -107,10 +176,7 @@ def _tell_built(report: BuildReport, *, as_json: bool) -> None:
         )
 
 
-def _tell_maintained(report: IndexReport, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(report)
-        return
+def _tell_maintained(report: IndexReport) -> None:
     if not report.reasons:
         typer.echo(f"{report.table}: nothing to do")
     else:
@@ -125,10 +191,3 @@ def _tell_maintained(report: IndexReport, *, as_json: bool) -> None:
         typer.echo(f"  put together: {before} became {report.fragments_added:,}")
     for lag in report.lagging:
         typer.echo(f"  still to do: {lag}")
-
-
-def _print_json(report: BuildReport | IndexReport) -> None:
-    import json  # noqa: PLC0415
-    from dataclasses import asdict  # noqa: PLC0415
-
-    typer.echo(json.dumps(asdict(report)))

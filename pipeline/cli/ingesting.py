@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.failing import failing
-from pipeline.cli.options import Master, Root, StorageOptions, pairs, storage_options
-from pipeline.jobs.progress import counted
+from pipeline.cli.options import Master, Root, StorageOptions, failing, pairs
+from pipeline.jobs.runners import counted
 
 if TYPE_CHECKING:
     from pipeline.ingesting import IngestReport
@@ -67,18 +66,16 @@ def ingest(
         from pipeline.ingesting import IngestOptions  # noqa: PLC0415
         from pipeline.ingesting import ingest as run  # noqa: PLC0415
         from pipeline.ingesting import stream as start  # noqa: PLC0415
-        from pipeline.ingesting.sources import Source, parse_trigger  # noqa: PLC0415
+        from pipeline.ingesting.streaming import Source, parse_trigger  # noqa: PLC0415
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
         from pipeline.spark.session import opened_session  # noqa: PLC0415
 
         if (checkpoint is not None or trigger is not None) and not stream:
-            msg = "--checkpoint and --trigger belong to a stream: give --stream too"
-            raise InvalidInputError(msg)
+            raise InvalidInputError("--checkpoint and --trigger belong to a stream: give --stream too")
         if stream and checkpoint is None:
-            msg = "--stream needs --checkpoint DIR, where Spark keeps how far it is"
-            raise InvalidInputError(msg)
-        into = Lake.open(root, storage_options(storage_option)).table(table)
+            raise InvalidInputError("--stream needs --checkpoint DIR, where Spark keeps how far it is")
+        into = Lake.open(root, pairs("--storage-option", storage_option)).table(table)
         rows = Source(source, source_format, pairs("--option", option), schema)
         options = IngestOptions(tuple(order_by or ()), deleted_column, flush, tasks)
         with opened_session(master, settings=pairs("--conf", conf)) as spark:

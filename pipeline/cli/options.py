@@ -1,16 +1,60 @@
-"""Options that commands share."""
+"""Options that commands share, and what a command that fails says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from memwal.errors import InvalidInputError
+from memwal.errors import InvalidInputError, LanceGatewayError
 from pipeline.jobs.runners import Runner, Threads
+
+if TYPE_CHECKING:
+    from pipeline.jobs.lake import LakeTable
+    from pipeline.keeping import Policies
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """End the program with one line on stderr and status 1 when the block fails in a known way."""
+    try:
+        yield
+    except LanceGatewayError as error:
+        _tell(error)
+        raise typer.Exit(1) from None
+
+
+def for_each(tables: Sequence[LakeTable], job: Callable[[LakeTable], object], *, are_named: bool) -> None:
+    """Do something with every table; one that fails does not keep the others from their turn.
+
+    Args:
+        tables: which.
+        job: what is done.
+        are_named: whether somebody asked for just these: tables without MemWAL are passed over otherwise.
+
+    Raises:
+        typer.Exit: with status 1, once all had their turn, where one failed; each was told on stderr.
+    """
+    from pipeline.jobs.lake import NoMemWalError  # noqa: PLC0415 - keeps --help quick
+
+    has_failed = False
+    for table in tables:
+        try:
+            job(table)
+        except LanceGatewayError as error:
+            if are_named or not isinstance(error, NoMemWalError):
+                _tell(error)
+                has_failed = True
+    if has_failed:
+        raise typer.Exit(1)
+
+
+def _tell(error: LanceGatewayError) -> None:
+    typer.echo("error: " + " ".join(str(error).split()), err=True)
+
 
 Master: TypeAlias = Annotated[
     str | None,
@@ -72,13 +116,32 @@ StorageOptions: TypeAlias = Annotated[
 ]
 
 
-def storage_options(given: list[str] | None) -> dict[str, str]:
-    """The storage options of a command.
+def open_tables(
+    tables: list[str] | None,
+    root: str | None,
+    config: Path | None,
+    storage_option: list[str] | None,
+    keys: Mapping[str, object] | None = None,
+) -> tuple[Policies, tuple[LakeTable, ...]]:
+    """What the configuration says of jobs, and the tables that a command is about.
+
+    Args:
+        tables: by name; all of them where none is given.
+        root: of the tables; the configuration may name it.
+        config: file of the configuration.
+        storage_option: of the object store.
+        keys: those that flags set, by section and name; None is a flag that was not given.
 
     Raises:
-        InvalidInputError: a pair without "=".
+        InvalidInputError: a value that can't be, or no root.
+        NotFoundError: there is no such root or table.
     """
-    return pairs("--storage-option", given)
+    from pipeline.cli.settings import load  # noqa: PLC0415 - keeps --help quick
+    from pipeline.jobs.lake import Lake  # noqa: PLC0415
+
+    options = pairs("--storage-option", storage_option) or None
+    settings = load({"root": root, "storage_options": options, **(keys or {})}, config)
+    return settings.policies, Lake.open(settings.root, settings.storage_options).tables(tables or ())
 
 
 def pairs(option: str, given: list[str] | None) -> dict[str, str]:
@@ -91,7 +154,6 @@ def pairs(option: str, given: list[str] | None) -> dict[str, str]:
     for pair in given or []:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            msg = f"{option} {pair!r} is no pair: write it as KEY=VALUE"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"{option} {pair!r} is no pair: write it as KEY=VALUE")
         found[key] = value
     return found

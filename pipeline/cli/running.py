@@ -1,22 +1,77 @@
-"""`lance-gateway pipeline run`."""
+"""`lance-gateway pipeline run`, `status` and `reference`."""
 
-from __future__ import annotations
-
+import json
 from contextlib import ExitStack
 from typing import Annotated
 
 import typer
 
-from pipeline.cli.failing import failing
 from pipeline.cli.options import (
     ConfigFile,
     Master,
     RootOrFile,
     StorageOptions,
     Tables,
+    failing,
+    open_tables,
     opened_runner,
-    storage_options,
+    pairs,
 )
+
+
+def reference() -> None:
+    """Print the reference of all keys of jobs, in Markdown."""
+    from pipeline.cli.settings import text  # noqa: PLC0415 - keeps --help quick
+
+    typer.echo(text(), nl=False)
+
+
+def status(
+    tables: Tables = None,
+    root: RootOrFile = None,
+    config: ConfigFile = None,
+    storage_option: StorageOptions = None,
+    regions: Annotated[bool, typer.Option("--regions", help="Tell of each region, too.")] = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,  # noqa: FBT002
+    prometheus: Annotated[  # noqa: FBT002
+        bool, typer.Option("--prometheus", help="Metrics as Prometheus reads them.")
+    ] = False,
+) -> None:
+    """Show what waits to be merged, and how far indexes and snapshots are behind.
+
+    A table that can't be read is named on stderr, and the exit status is 1; the others are shown.
+    """
+    with failing():
+        from memwal.errors import InvalidInputError, LanceGatewayError  # noqa: PLC0415
+        from pipeline.status import TableStatus, read_status  # noqa: PLC0415
+
+        if as_json and prometheus:
+            raise InvalidInputError("--json and --prometheus: choose one")
+        found: list[TableStatus] = []
+        failures: dict[str, str] = {}
+        for table in open_tables(tables, root, config, storage_option)[1]:
+            try:
+                found.append(read_status(table))
+            except LanceGatewayError as error:
+                failures[table.name] = " ".join(str(error).split())
+        if as_json:
+            from pipeline.status.shown import document  # noqa: PLC0415
+
+            typer.echo(json.dumps(document(found, failures, regions=regions), indent=2))
+        elif prometheus:
+            from pipeline.status.shown import exposition  # noqa: PLC0415
+
+            typer.echo(exposition(found, regions=regions), nl=False)
+        else:
+            from rich.console import Console  # noqa: PLC0415
+
+            from pipeline.status.shown import render  # noqa: PLC0415
+
+            Console().print(render(found, regions=regions))
+        for reason in failures.values():
+            typer.echo(f"error: {reason}", err=True)
+        if failures:
+            raise typer.Exit(1)
 
 
 def run(
@@ -53,17 +108,15 @@ def run(
     with failing(), ExitStack() as stack:
         from pipeline.cli.settings import load  # noqa: PLC0415
         from pipeline.jobs.lake import Lake  # noqa: PLC0415
-        from pipeline.jobs.progress import on_terminal  # noqa: PLC0415
+        from pipeline.jobs.runners import on_terminal  # noqa: PLC0415
         from pipeline.keeping import Keeper  # noqa: PLC0415 - keeps --help quick
-        from pipeline.keeping.http import HttpServer  # noqa: PLC0415
-        from pipeline.keeping.logs import configure  # noqa: PLC0415
-        from pipeline.keeping.metrics import KeeperMetrics  # noqa: PLC0415
-        from pipeline.keeping.running import run_until, stopping  # noqa: PLC0415
+        from pipeline.keeping.metrics import HttpServer, KeeperMetrics  # noqa: PLC0415
+        from pipeline.keeping.running import configure, run_until, stopping  # noqa: PLC0415
 
         settings = load(
             {
                 "root": root,
-                "storage_options": storage_options(storage_option) or None,
+                "storage_options": pairs("--storage-option", storage_option) or None,
                 "run.interval": interval,
                 "run.delete": delete,
                 "run.master": master,
@@ -100,7 +153,7 @@ def run(
             stack.callback(server.close)
             typer.echo(f"metrics at http://{policy.http_host}:{server.port}/metrics", err=True)
         if spark_stream:
-            from pipeline.keeping.streaming import stream_until  # noqa: PLC0415
+            from pipeline.keeping.running import stream_until  # noqa: PLC0415
             from pipeline.spark.session import find_session  # noqa: PLC0415
 
             stream_until(keeper, find_session(chosen), stop, policy.interval_seconds)

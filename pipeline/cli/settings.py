@@ -5,15 +5,17 @@ other's tables alone. Every key of a section is a field of the policy that it ma
 explains it.
 """
 
-from __future__ import annotations
-
 import difflib
+import inspect
 import os
+import re
 import tomllib
+import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
-from typing import Any, Final, get_origin, get_type_hints
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -89,8 +91,9 @@ class Key:
             return TypeAdapter(self.type).validate_python(value)
         except (ValidationError, ValueError) as error:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-            msg = f"{source}: pipeline.{self.dotted} = {value!r}: {reason[0].lower()}{reason[1:]}"
-            raise InvalidInputError(msg) from error
+            raise InvalidInputError(
+                f"{source}: pipeline.{self.dotted} = {value!r}: {reason[0].lower()}{reason[1:]}"
+            ) from error
 
 
 def keys() -> Iterator[Key]:
@@ -119,13 +122,13 @@ def load(flags: Mapping[str, object] | None = None, file: Path | None = None) ->
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     root = given.pop("root", None) or os.environ.get(f"{ENV_PREFIX}ROOT") or content.get("root")
     if not root:
-        msg = f"root is not set: give --root, {ENV_PREFIX}ROOT, or root in the configuration file"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"root is not set: give --root, {ENV_PREFIX}ROOT, or root in the configuration file"
+        )
     options: dict[str, str] = {}
     for layer in (content.get("storage_options"), _option_variables(), given.pop("storage_options", None)):
         if layer is not None and not isinstance(layer, Mapping):
-            msg = f"storage_options = {layer!r}: it takes a table of texts"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"storage_options = {layer!r}: it takes a table of texts")
         options |= {name: _text(value) for name, value in (layer or {}).items()}
     written = [
         *_in_file(content.get("pipeline", {}), str(chosen)),
@@ -151,24 +154,22 @@ def _policy(section: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 
     try:
         return SECTIONS[section](**values)
     except InvalidInputError as error:
-        msg = f"[pipeline.{section}]: {error}"
-        raise InvalidInputError(msg) from error
+        raise InvalidInputError(f"[pipeline.{section}]: {error}") from error
 
 
 def _read(file: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(file.read_text())
     except FileNotFoundError as error:
-        msg = (
+        raise InvalidInputError(
             f"configuration file {str(file)!r} does not exist: name another with --config or {FILE_VARIABLE}"
-        )
-        raise InvalidInputError(msg) from error
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        msg = f"configuration file {str(file)!r} is not TOML: {error}"
-        raise InvalidInputError(msg) from error
+        raise InvalidInputError(f"configuration file {str(file)!r} is not TOML: {error}") from error
     except OSError as error:
-        msg = f"configuration file {str(file)!r} can't be read: {error.strerror}"
-        raise InvalidInputError(msg) from error
+        raise InvalidInputError(
+            f"configuration file {str(file)!r} can't be read: {error.strerror}"
+        ) from error
 
 
 def _in_file(tables: object, source: str) -> Iterator[tuple[str, object, str]]:
@@ -211,3 +212,90 @@ def _hint(dotted: str) -> str:
     if everywhere:
         return f"did you mean {everywhere[0]}?"
     return f"there are: {', '.join(siblings)}" if siblings else f"sections are {', '.join(SECTIONS)}"
+
+
+_HEAD: Final = f"""\
+# Configuration of the pipeline
+
+Jobs are told what to do by flags, by environment variables and by the tables `[pipeline.*]` of a TOML file,
+in this order of strength. The file is named by `--config` or `{FILE_VARIABLE}` and may be the gateway's:
+its `root` and its `[storage_options]` are for both (see [configuration](configuration.md)), and neither looks
+at the other's tables. A key that does not exist is an error that names the closest one.
+
+```toml
+root = "s3://lake/tables"
+
+[pipeline.merge]
+min_rows = 100_000
+max_lag = "1m"
+
+[pipeline.clean]
+older_than = "7d"
+
+[pipeline.run]
+interval = "10s"
+delete = true
+http_port = 9090
+```
+
+In the environment, a key is `{ENV_PREFIX}PIPELINE__<TABLE>__<KEY>`, such as
+`{ENV_PREFIX}PIPELINE__MERGE__MAX_LAG=1m`; an empty variable counts as absent.
+
+This page is printed by `lance-gateway pipeline reference`.
+"""
+_PARAGRAPH: Final = re.compile(r"\n {4}(\w+): ((?:.|\n {8})+)")
+
+
+def text() -> str:
+    """The reference in Markdown."""
+    parts = [_HEAD]
+    for section, policy in SECTIONS.items():
+        meanings = _meanings(policy)
+        parts.append(f"## `[pipeline.{section}]`\n")
+        parts.append(_about(policy) + "\n")
+        parts.append("| key | default | takes | meaning |\n|---|---|---|---|")
+        parts += [_row(one, meanings[one.attribute]) for one in keys() if one.section == section]
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _row(key: Key, meaning: str) -> str:
+    return f"| `{key.name}` | {_shown(key)} | {_takes(key)} | {meaning[0].upper()}{meaning[1:]} |"
+
+
+def _about(policy: type[Any]) -> str:
+    return (inspect.getdoc(policy) or "").partition("\n\nAttributes:")[0].strip()
+
+
+def _meanings(policy: type[Any]) -> Mapping[str, str]:
+    attributes = (inspect.getdoc(policy) or "").partition("Attributes:")[2]
+    return {name: " ".join(found.split()) for name, found in _PARAGRAPH.findall(attributes)}
+
+
+def _shown(key: Key) -> str:
+    if key.default is None:
+        return "none"
+    if isinstance(key.default, frozenset | tuple):
+        return "all"
+    if isinstance(key.default, bool):
+        return f"`{str(key.default).lower()}`"
+    if key.attribute.endswith("_seconds") and isinstance(key.default, float):
+        return f'`"{key.default:g}s"`'
+    if isinstance(key.default, str):
+        return f'`"{key.default}"`'
+    return f"`{key.default}`"
+
+
+def _takes(key: Key) -> str:
+    kind = key.type
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(one for one in get_args(kind) if one is not type(None))
+    if key.attribute.endswith("_seconds"):
+        return "a duration such as 30s, 5m or 250ms"
+    if key.attribute.endswith("_bytes"):
+        return "a size such as 64MiB, or bytes"
+    if get_origin(kind) in (frozenset, tuple):
+        one = get_args(kind)[0]
+        names = [str(item.value) for item in one] if issubclass(one, Enum) else []
+        return f"a list of {', '.join(names)}; in a variable, separated by commas"
+    return {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind]

@@ -5,8 +5,6 @@ What the segments of a vector index share, trained once: centroids, a codebook, 
 Segments that share them can be merged into one, and one set of partitions serves a search of all rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +13,13 @@ from typing import Any, Final
 from lance.indices import IndicesBuilder
 from lance.lance import indices as native
 
+from memwal.base.versions import committed
 from memwal.errors import AlreadyExistsError, PreconditionError
-from pipeline.indexing.catching_up import caught_up
-from pipeline.indexing.committing import committed
-from pipeline.indexing.indexes import Fragment, TableIndexes
+from pipeline.indexing.indexes import Fragment, TableIndexes, record
+from pipeline.indexing.optimising import caught_up
 from pipeline.indexing.spec import IndexSpec
-from pipeline.indexing.training import record
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import Progress, silent
-from pipeline.jobs.runners import Runner, Threads
+from pipeline.jobs.runners import Progress, Runner, Threads, silent
 
 _SAMPLE_RATE: Final = 256
 _LEAST_SAMPLE_RATE: Final = 2
@@ -54,21 +50,14 @@ def shared_model(dataset: Any, spec: IndexSpec, rows: int) -> Mapping[str, Any] 
     arguments = {"num_partitions": partitions, "ivf_centroids": centroids.centroids}
     if spec.kind.has_codebook:
         codebook = builder.train_pq(
-            centroids,
-            given.get("num_sub_vectors"),
-            sample_rate=rate,
-            max_iters=iterations,
-            num_bits=bits,
+            centroids, given.get("num_sub_vectors"), sample_rate=rate, max_iters=iterations, num_bits=bits
         )
         arguments |= {"pq_codebook": codebook.codebook, "num_sub_vectors": codebook.num_subvectors}
     if spec.type == "IVF_RQ":
         bits = given.get("num_bits", 1)
         element = str(dataset.schema.field(spec.column).type.value_type)
         kind = {"halffloat": "float16", "float": "float32", "double": "float64"}.get(element, element)
-        arguments |= {
-            "rabitq_model": native.build_rq_model(builder.dimension, bits, kind),
-            "num_bits": bits,
-        }
+        arguments |= {"rabitq_model": native.build_rq_model(builder.dimension, bits, kind), "num_bits": bits}
     return arguments
 
 
@@ -98,16 +87,14 @@ class SegmentPart:
     """Fragments whose rows make one segment.
 
     Attributes:
-        uri: of the table.
-        options: of its storage.
+        table: whose rows they are.
         version: of the base table.
         spec: of the index.
         fragments: ids, ascending.
         arguments: as Lance takes them.
     """
 
-    uri: str
-    options: Mapping[str, str]
+    table: LakeTable
     version: int
     spec: IndexSpec
     fragments: tuple[int, ...]
@@ -136,13 +123,15 @@ def build(
         UnavailableError: others were first, time after time.
     """
     runner = runner or Threads()
-    segments = committed(table, f"build index {spec.name!r}", lambda: _built(table, spec, runner, progress))
+    what = f"table {table.name!r}: can't build index {spec.name!r}"
+    segments = committed(what, lambda: _built(table, spec, runner, progress))
     caught_up(table, (spec.name,), runner, progress)
     after = TableIndexes.read(table)
     index = after.index(spec.name)
     if index is None:
-        msg = f"table {table.name!r}: index {spec.name!r} was dropped as soon as it was built"
-        raise PreconditionError(msg)
+        raise PreconditionError(
+            f"table {table.name!r}: index {spec.name!r} was dropped as soon as it was built"
+        )
     if index.is_vector:
         record(table.storage, None, index, after.rows, added=False)
     details = after.details
@@ -155,7 +144,7 @@ def build(
 
 def segment_part(part: SegmentPart) -> Any:  # noqa: ANN401 (lance types)
     """Build a segment, which belongs to no version yet; safe to repeat."""
-    dataset = LakeTable.at(part.uri, part.options).dataset(part.version)
+    dataset = part.table.dataset(part.version)
     return dataset.create_index_uncommitted(
         part.spec.column,
         part.spec.type,
@@ -172,17 +161,15 @@ def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress
     dataset = indexes.dataset
     spec.check(table, dataset.schema)
     if indexes.index(spec.name) is not None and not spec.replaces:
-        msg = (
+        raise AlreadyExistsError(
             f"table {table.name!r} has an index {spec.name!r} already: give another name, or say that it "
             "is to be replaced (--replace)"
         )
-        raise AlreadyExistsError(msg)
     if spec.kind.is_vector and not indexes.rows:
-        msg = (
+        raise PreconditionError(
             f"table {table.name!r}: an index of type {spec.type} is trained on rows of the base table, and "
             f"it has none yet: merge its generations first (lance-gateway pipeline merge {table.name})"
         )
-        raise PreconditionError(msg)
     groups = _groups(indexes.fragments, spec.segment_rows)
     arguments: dict[str, Any] = dict(spec.parameters)
     if spec.kind.is_vector:
@@ -195,10 +182,7 @@ def _built(table: LakeTable, spec: IndexSpec, runner: Runner, progress: Progress
         create = dataset.create_index if spec.kind.is_vector else dataset.create_scalar_index
         create(spec.column, spec.type, name=spec.name, replace=spec.replaces, **arguments)
         return 1
-    parts = [
-        SegmentPart(table.uri, dict(table.options), indexes.version, spec, group, {**arguments, **model})
-        for group in groups
-    ]
+    parts = [SegmentPart(table, indexes.version, spec, group, {**arguments, **model}) for group in groups]
     segments = []
     with progress(f"build {spec.name} of {table.name}", len(parts)) as advance:
         for segment in runner.run(segment_part, parts, name=f"build {spec.name} of {table.name}"):

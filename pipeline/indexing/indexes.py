@@ -1,10 +1,17 @@
-"""One look at the indexes of a base table: what each of them covers, and how far it is behind merges."""
+"""One look at the indexes of a base table: what each covers, how far it is behind, and what it may lack.
+
+Rows that are added to a vector index find their place among centroids, and in a codebook, that were trained
+on older rows: the index gets poorer the more the table changes. Lance does not record how far that has gone,
+so a small file beside the table does. Nothing is lost with it: counting begins again.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from memwal.base.index_details import (
     MEM_WAL_INDEX,
@@ -12,7 +19,53 @@ from memwal.base.index_details import (
     merged_generations,
     read_index_details,
 )
+from memwal.errors import InvalidInputError
+from memwal.storage.files import Storage
 from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.runners import counted
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPolicy:
+    """What a table may lack before something is done about it; by default, nothing.
+
+    Attributes:
+        max_unindexed_rows: an index that lacks more rows than that is brought up to date.
+        max_unindexed_fraction: so is one that lacks a greater part of the table's rows; from 0 to 1.
+        compact: whether files are put together, and deleted rows left out of them.
+        target_rows: rows of a fragment that is large enough.
+        max_spare_fragments: files are put together when that spares more fragments than this.
+        deleted_fraction: a fragment is written anew when more than this part of its rows is deleted; 1 for
+            never.
+        retrain_after: a vector index is trained anew after rows were added to it so many times.
+        retrain_growth: so is one whose table has so many times the rows that it was trained on.
+    """
+
+    max_unindexed_rows: int = 0
+    max_unindexed_fraction: float = 1.0
+    compact: bool = True
+    target_rows: int = 1_048_576
+    max_spare_fragments: int = 8
+    deleted_fraction: float = 0.1
+    retrain_after: int = 64
+    retrain_growth: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("max_unindexed_rows", 0),
+            ("target_rows", 1),
+            ("max_spare_fragments", 0),
+            ("retrain_after", 1),
+        ):
+            if getattr(self, name) < least:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}, but must be {least} or more")
+        for name in ("max_unindexed_fraction", "deleted_fraction"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise InvalidInputError(f"{name} is {value}, but must be from 0 to 1")
+        if not self.retrain_growth > 1:
+            raise InvalidInputError(f"retrain_growth is {self.retrain_growth}, but must be more than 1")
+
 
 _VECTOR_TYPES = ("IVF", "HNSW", "VECTOR")
 
@@ -114,11 +167,12 @@ class TableIndexes:
 
         Raises:
             NotFoundError: there is no such table.
-            LanceGatewayError: a file can't be read.
         """
         dataset = table.dataset()
         details = read_index_details(table.storage, dataset.version)
-        fragments = tuple(_fragments(dataset))
+        fragments = tuple(
+            Fragment(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()
+        )
         described = sorted(dataset.describe_indices(), key=lambda one: one.name)
         indexes = tuple(_state(one, fragments, details) for one in described if one.name != MEM_WAL_INDEX)
         return TableIndexes(table, dataset, fragments, indexes, details)
@@ -148,12 +202,6 @@ class TableIndexes:
         return next((one for one in self.indexes if one.name == name), None)
 
 
-def _fragments(dataset: Any) -> list[Fragment]:  # noqa: ANN401 (lance types)
-    return [
-        Fragment(one.fragment_id, one.physical_rows, one.num_deletions) for one in dataset.get_fragments()
-    ]
-
-
 def _state(
     index: Any,  # noqa: ANN401 (lance types)
     fragments: tuple[Fragment, ...],
@@ -178,3 +226,69 @@ def _state(
                 behind[region] = reached
     unindexed = sum(map(rows.__getitem__, uncovered))
     return IndexState(index.name, index.index_type, tuple(segments), uncovered, unindexed, behind)
+
+
+DIRECTORY: Final = "_gateway/indexing"
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is known of an index since it was trained.
+
+    Attributes:
+        version: of the base table that it was trained on.
+        rows: of the table when it was first looked at.
+        additions: how many times rows were added since.
+    """
+
+    version: int
+    rows: int
+    additions: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.version, self.rows, self.additions) < 0:
+            raise InvalidInputError(
+                f"an index trained at version {self.version} on {self.rows} rows, {self.additions} additions"
+            )
+
+    def worn(self, rows: int, policy: IndexPolicy) -> str | None:
+        """Why the index wants to be trained anew; None if it does not."""
+        if self.additions >= policy.retrain_after:
+            return f"rows were added {counted(self.additions, 'time')} since it was trained"
+        if rows > self.rows * policy.retrain_growth:
+            return f"it was trained on {counted(self.rows, 'row')}, and there are {rows:,}"
+        return None
+
+
+def recalled(storage: Storage, index: IndexState) -> Training | None:
+    """What is recorded of an index; None where nothing is, or where it was trained since."""
+    try:
+        found = Training(**json.loads(storage.read(_path(index.name))))
+    except (FileNotFoundError, ValueError, TypeError, InvalidInputError):
+        return None
+    return found if found.version == index.trained_at else None
+
+
+def record(storage: Storage, before: Training | None, index: IndexState, rows: int, *, added: bool) -> None:
+    """Record an index as it is now.
+
+    Args:
+        storage: of the table.
+        before: what was recorded before rows were added.
+        index: as it is now.
+        rows: of the table.
+        added: whether rows were added to it.
+    """
+    now = Training(index.trained_at, rows, int(added))
+    if before is not None and before.version == now.version:
+        now = replace(before, additions=before.additions + added)
+    if now != before:
+        storage.put(_path(index.name), json.dumps({name: getattr(now, name) for name in _FIELDS}).encode())
+
+
+_FIELDS: Final = ("version", "rows", "additions")
+
+
+def _path(name: str) -> str:
+    # Any text may name an index; file names may not be any text.
+    return f"{DIRECTORY}/{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.json"

@@ -1,21 +1,87 @@
 """A table's indexes brought up to date, its files put together, and both looked at afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pipeline.indexing.catching_up import caught_up
-from pipeline.indexing.compacting import Compacted, compact
-from pipeline.indexing.indexes import TableIndexes
-from pipeline.indexing.optimising import Optimised, optimise
+from lance.optimize import Compaction
+
+from memwal.base.versions import committed
+from pipeline.indexing.indexes import IndexPolicy, TableIndexes, record
+from pipeline.indexing.optimising import Optimised, caught_up, lagging, optimise, refusal
 from pipeline.indexing.planning import Needs, Upkeep, catching_up, gathering, needed
-from pipeline.indexing.policy import IndexPolicy
-from pipeline.indexing.training import record
-from pipeline.indexing.verifying import lagging, refusal
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import Progress, silent
-from pipeline.jobs.runners import Runner, Threads
+from pipeline.jobs.runners import Progress, Runner, Threads, silent
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePart:
+    """Fragments that are written anew as others.
+
+    Attributes:
+        table: whose fragments they are.
+        version: of the base table that they belong to.
+        number: of the part, in the order of the table's rows.
+        task: Lance's `CompactionTask`.
+    """
+
+    table: LakeTable
+    version: int
+    number: int
+    task: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What was put together.
+
+    Attributes:
+        removed: fragments that are gone.
+        added: fragments that have their rows.
+    """
+
+    removed: int = 0
+    added: int = 0
+
+
+def compact(table: LakeTable, policy: IndexPolicy, runner: Runner, progress: Progress) -> Compacted:
+    """Write small fragments, and those with many deleted rows, anew; all in one commit.
+
+    A merge that deletes from one of these fragments in the meantime makes it begin again.
+
+    Raises:
+        PreconditionError: Lance refuses it; says why.
+        UnavailableError: others were first, time after time.
+    """
+    options: dict[str, Any] = {
+        "target_rows_per_fragment": policy.target_rows,
+        "materialize_deletions": True,
+        "materialize_deletions_threshold": policy.deleted_fraction,
+    }
+
+    def change() -> Compacted:
+        dataset = table.dataset()
+        plan = Compaction.plan(dataset, options)
+        parts = [
+            RewritePart(table, plan.read_version, number, task) for number, task in enumerate(plan.tasks)
+        ]
+        if not parts:
+            return Compacted()
+        rewrites: dict[int, Any] = {}
+        with progress(f"compact {table.name}", len(parts)) as advance:
+            for number, rewrite in runner.run(rewrite_part, parts, name=f"compact {table.name}"):
+                rewrites[number] = rewrite
+                advance(1)
+        # In the order of their rows, whichever was ready first: as Lance does it by itself.
+        done = Compaction.commit(dataset, [rewrites[number] for number in sorted(rewrites)], options)
+        return Compacted(done.fragments_removed, done.fragments_added)
+
+    return committed(f"table {table.name!r}: can't put its files together", change)
+
+
+def rewrite_part(part: RewritePart) -> tuple[int, Any]:
+    """Write the rows of a task to new files, which belong to no version yet; safe to repeat."""
+    return part.number, part.task.execute(part.table.dataset(part.version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +131,6 @@ def maintain(
     Raises:
         PreconditionError: an index can't catch up; names it. All others have, and files are put together.
         UnavailableError: others were first, time after time; what was committed stays.
-        LanceGatewayError: a file can't be read.
     """
     policy = policy or IndexPolicy()
     found = needed(TableIndexes.read(table), policy)

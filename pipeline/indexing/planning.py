@@ -13,17 +13,13 @@ older segment has for it goes on answering, unless Lance writes the whole of a s
 leaves out what is no longer so. Vector indexes are spared that: Lance drops such rows when it searches.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeline.indexing.indexes import Fragment, IndexState, TableIndexes
-from pipeline.indexing.policy import IndexPolicy
-from pipeline.indexing.training import Training, recalled
+from pipeline.indexing.indexes import Fragment, IndexPolicy, IndexState, TableIndexes, Training, recalled
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import counted
+from pipeline.jobs.runners import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +66,12 @@ def needs(table: LakeTable, policy: IndexPolicy | None = None) -> tuple[str, ...
 
     Raises:
         NotFoundError: there is no such table.
-        LanceGatewayError: a file can't be read.
     """
     return needed(TableIndexes.read(table), policy or IndexPolicy()).reasons
 
 
 def needed(indexes: TableIndexes, policy: IndexPolicy) -> Needs:
-    """What a table needs.
-
-    Raises:
-        UnavailableError: storage failed to answer.
-    """
+    """What a table needs."""
     storage = indexes.table.storage
     trainings = {one.name: recalled(storage, one) for one in indexes.indexes if one.is_vector}
     found = (_upkeep(one, indexes, policy, trainings.get(one.name)) for one in indexes.indexes)

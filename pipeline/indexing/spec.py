@@ -45,16 +45,14 @@ class IndexType:
 def _truth(text: str) -> bool:
     known = {"true": True, "false": False}
     if text.lower() not in known:
-        msg = "true or false"
-        raise ValueError(msg)
+        raise ValueError("true or false")
     return known[text.lower()]
 
 
 def _number(text: str) -> int:
     value = int(text) if text.isdecimal() else 0
     if value < 1:
-        msg = "a number from 1"
-        raise ValueError(msg)
+        raise ValueError("a number from 1")
     return value
 
 
@@ -65,8 +63,7 @@ def _words(text: str) -> list[str]:
 def _one_of(*known: str) -> Parse:
     def parse(text: str) -> str:
         if text.lower() not in known:
-            msg = f"one of {', '.join(known)}"
-            raise ValueError(msg)
+            raise ValueError(f"one of {', '.join(known)}")
         return text.lower()
 
     return parse
@@ -152,8 +149,7 @@ def index_type(name: str) -> IndexType:
     folded = name.upper()
     found = INDEX_TYPES.get("INVERTED" if folded == "FTS" else folded)
     if found is None:
-        msg = f"there is no index of type {name!r}: the types are {', '.join(INDEX_TYPES)}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"there is no index of type {name!r}: the types are {', '.join(INDEX_TYPES)}")
     return found
 
 
@@ -166,13 +162,15 @@ def parameter(kind: IndexType, name: str, text: str) -> Any:  # noqa: ANN401 - p
     parse = kind.parameters.get(name)
     if parse is None:
         known = ", ".join(kind.parameters) or "none"
-        msg = f"an index of type {kind.name} has no parameter {name!r}: its parameters are {known}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"an index of type {kind.name} has no parameter {name!r}: its parameters are {known}"
+        )
     try:
         return parse(text)
     except ValueError as error:
-        msg = f"parameter {name} of an index of type {kind.name} is {text!r}, but must be {error}"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(
+            f"parameter {name} of an index of type {kind.name} is {text!r}, but must be {error}"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +199,9 @@ class IndexSpec:
         object.__setattr__(self, "type", kind.name)
         object.__setattr__(self, "name", self.name or f"{self.column}_idx")
         if not self.column:
-            msg = f"an index of type {self.type} is of a column: name one"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"an index of type {self.type} is of a column: name one")
         if self.segment_rows < 1:
-            msg = f"segment_rows is {self.segment_rows}, but must be 1 or more"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"segment_rows is {self.segment_rows}, but must be 1 or more")
         for name, value in self.parameters.items():
             text = ",".join(value) if isinstance(value, list) else str(value)
             parameter(kind, name, text)
@@ -225,8 +221,9 @@ class IndexSpec:
         """
         column, *more = text.split(":")
         if not column or not 1 <= len(more) <= 2 or not all(more):
-            msg = f"{text!r} is no index: write it as COLUMN:TYPE or COLUMN:TYPE:NAME, such as id:BTREE"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"{text!r} is no index: write it as COLUMN:TYPE or COLUMN:TYPE:NAME, such as id:BTREE"
+            )
         kind = index_type(more[0])
         values = {name: parameter(kind, name, value) for name, value in (parameters or {}).items()}
         name = more[1] if len(more) > 1 else ""
@@ -248,19 +245,16 @@ class IndexSpec:
         if self.column not in schema.names:
             close = difflib.get_close_matches(self.column, schema.names, n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(schema.names)}"
-            msg = f"table {table.name!r} has no column {self.column!r}: {hint}"
-            raise NotFoundError(msg)
+            raise NotFoundError(f"table {table.name!r} has no column {self.column!r}: {hint}")
         kind = schema.field(self.column).type
         if not self.kind.takes(kind):
-            msg = (
+            raise UnsupportedError(
                 f"an index of type {self.type} is of {self.kind.columns}, and column {self.column!r} of "
                 f"table {table.name!r} is {kind}"
             )
-            raise UnsupportedError(msg)
         parts = self.parameters.get("num_sub_vectors")
         if parts is not None and kind.list_size % parts:
             size = kind.list_size
-            msg = (
+            raise InvalidInputError(
                 f"num_sub_vectors is {parts}, which does not divide the {size} dimensions of {self.column!r}"
             )
-            raise InvalidInputError(msg)

@@ -1,9 +1,13 @@
-"""Whether rows fit a table, and rows in its columns."""
+"""Whether rows fit a table, and rows in its columns and regions, on executors before the shuffle.
+
+All that can be wrong with rows is found here: where a row does not fit, no row is written.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from memwal.errors import InvalidInputError, PreconditionError
+from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
 from memwal.writing import OpenTable
 from pipeline.ingesting.options import IngestOptions
+from pipeline.jobs.lake import LakeTable
+from pipeline.spark.runner import Versions, carrying
 
 
 @dataclass(frozen=True)
@@ -40,26 +46,21 @@ class Columns:
     def fitting(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> Columns:
         """Match columns by name.
 
-        Args:
-            rows: schema of what comes in.
-            table: what it goes into.
-            options: of the job.
-
         Raises:
             PreconditionError: the table has no key.
             InvalidInputError: a column is unknown, missing, there twice, or of a type that does not fit.
         """
         name, schema = table.name, table.schema
         if not table.key:
-            msg = (
+            raise PreconditionError(
                 f"table {name!r} has no primary key, so rows that Spark writes twice would be there twice: "
                 "declare a key, or insert through a gateway"
             )
-            raise PreconditionError(msg)
         if len(set(rows.names)) != len(rows.names):
             twice = next(one for one in rows.names if rows.names.count(one) > 1)
-            msg = f"table {name!r}: the rows have column {twice!r} twice: columns are found by name"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"table {name!r}: the rows have column {twice!r} twice: columns are found by name"
+            )
         _check_extras(rows, table, options)
         extras = {*options.order_by, options.deleted_column} - set(schema.names)
         for one in rows.names:
@@ -70,8 +71,9 @@ class Columns:
         for one in table.required:
             if one not in rows.names:
                 what = "belongs to its key" if one in table.key else "must not be NULL"
-                msg = f"table {name!r}: column {one!r} {what}, but the rows have {', '.join(rows.names)}"
-                raise InvalidInputError(msg)
+                raise InvalidInputError(
+                    f"table {name!r}: column {one!r} {what}, but the rows have {', '.join(rows.names)}"
+                )
         given = tuple(one for one in rows.names if one in schema.names)
         for one in given:
             _check_type(name, one, rows.field(one).type, schema.field(one).type)
@@ -92,19 +94,16 @@ class Columns:
             InvalidInputError: a value does not fit; names table, column and the row's key.
         """
         columns = []
-        for field in self.schema:
-            if field.name not in self.given:
-                columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+        for one in self.schema:
+            if one.name not in self.given:
+                columns.append(pa.chunked_array([pa.nulls(rows.num_rows, one.type)]))
                 continue
-            column = rows.column(field.name)
-            columns.append(column if column.type == field.type else self._cast(rows, field))
+            column = rows.column(one.name)
+            columns.append(column if column.type == one.type else self._cast(rows, one))
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     def check(self, rows: pa.Table) -> None:
         """Make sure that there are values where the table needs them.
-
-        Args:
-            rows: as they come in.
 
         Raises:
             InvalidInputError: names table, column and the row's key.
@@ -125,11 +124,10 @@ class Columns:
             column = rows.column(name)
             if column.null_count:
                 at = int(np.flatnonzero(column.is_null().to_numpy())[0])
-                msg = (
+                raise InvalidInputError(
                     f"table {self.table!r}: column {name!r} can't be NULL, but {self.named(rows, at)} has no "
                     "value there; give one"
                 )
-                raise InvalidInputError(msg)
 
     def _cast(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
         column = rows.column(field.name)
@@ -140,11 +138,10 @@ class Columns:
                 rows.num_rows, lambda start, length: column.slice(start, length).cast(field.type)
             )
             reason = str(error).split("\n")[0]
-            msg = (
+            raise InvalidInputError(
                 f"table {self.table!r}: column {field.name!r} is {field.type}, which {self.named(rows, at)} "
                 f"does not fit: {reason}"
-            )
-            raise InvalidInputError(msg) from error
+            ) from error
 
 
 def first_failing(rows: int, attempt: Callable[[int, int], object]) -> int:
@@ -169,21 +166,22 @@ def first_failing(rows: int, attempt: Callable[[int, int], object]) -> int:
 def _check_extras(rows: pa.Schema, table: OpenTable, options: IngestOptions) -> None:
     for one in options.order_by:
         if one not in rows.names:
-            msg = f"table {table.name!r}: rows can't be ordered by {one!r}: they have {', '.join(rows.names)}"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"table {table.name!r}: rows can't be ordered by {one!r}: they have {', '.join(rows.names)}"
+            )
     deleted = options.deleted_column
     if deleted is None:
         return
     if deleted in table.schema.names:
-        msg = (
+        raise InvalidInputError(
             f"column {deleted!r} is one of table {table.name!r}: what deletes keys must be a column that the "
             "table has not"
         )
-        raise InvalidInputError(msg)
     if deleted not in rows.names or not kinds.is_boolean(rows.field(deleted).type):
         found = "none" if deleted not in rows.names else str(rows.field(deleted).type)
-        msg = f"table {table.name!r}: column {deleted!r} must be a boolean of the rows, but it is {found}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"table {table.name!r}: column {deleted!r} must be a boolean of the rows, but it is {found}"
+        )
 
 
 def _check_type(table: str, name: str, given: pa.DataType, wanted: pa.DataType) -> None:
@@ -199,11 +197,115 @@ def _check_type(table: str, name: str, given: pa.DataType, wanted: pa.DataType) 
     except pa.ArrowException:
         fits = False
     if not fits:
-        msg = f"table {table!r}: column {name!r} is {wanted}, which {given} does not fit: cast it"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"table {table!r}: column {name!r} is {wanted}, which {given} does not fit: cast it"
+        )
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(
         kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind) or kinds.is_boolean(kind)
     )
+
+
+REGION = "__lance_gateway_region"
+"""Column with the number of a row's region."""
+
+
+@dataclass(frozen=True)
+class Router:
+    """For `DataFrame.mapInArrow`: rows as they came, in part cast, with the number of their region.
+
+    Attributes:
+        table: where they go.
+        columns: how rows fit it.
+        output: schema of what comes out.
+        numbers: region id -> number, of regions that were there when the job began.
+        versions: of the driver.
+    """
+
+    table: LakeTable
+    columns: Columns
+    output: pa.Schema
+    numbers: Mapping[str, int]
+    versions: Versions
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Route batches.
+
+        Raises:
+            CarriedError: rows don't fit, or storage failed.
+        """
+        with carrying():
+            self.versions.check()
+            table = OpenTable.open(self.table.name, self.table.storage)
+            for batch in batches:
+                if batch.num_rows:
+                    yield from self.routed(table, pa.Table.from_batches([batch])).to_batches()
+
+    def routed(self, table: OpenTable, rows: pa.Table) -> pa.Table:
+        """Rows of one batch.
+
+        Raises:
+            InvalidInputError: a row does not fit, or its region can't be told.
+            LanceGatewayError: the table can't be written, or storage failed.
+        """
+        self.columns.check(rows)
+        conformed = self.columns.conformed(rows)
+        numbers = self._numbers(table, conformed)
+        arrays = []
+        for one in self.output:
+            if one.name == REGION:
+                arrays.append(pa.chunked_array([numbers]))
+            elif one.name in self.columns.given and rows.schema.field(one.name).type != one.type:
+                arrays.append(conformed.column(one.name).cast(one.type))
+            else:
+                arrays.append(rows.column(one.name))
+        return pa.Table.from_arrays(arrays, names=self.output.names).combine_chunks()
+
+    def _numbers(self, table: OpenTable, rows: pa.Table) -> pa.Array:
+        try:
+            found = table.routed(rows)
+        except UnavailableError:
+            raise
+        except Exception as error:  # a free expression fails as it likes
+            at = first_failing(rows.num_rows, lambda start, length: table.routed(rows.slice(start, length)))
+            alone = _failure(table, rows.slice(at, 1))
+            is_ours = isinstance(error, LanceGatewayError) and error.status != InvalidInputError.status
+            if alone is None or is_ours:
+                raise
+            sources = ", ".join(
+                f"{one} = {rows.column(one)[at].as_py()!r}"
+                for one in _sources(table)
+                if one in rows.schema.names
+            )
+            reason = str(alone).strip().split("\n")[0][:300]
+            raise InvalidInputError(
+                f"table {table.name!r}: the region of {self.columns.named(rows, at)} can't be told from "
+                f"{sources}: {reason}"
+            ) from error
+        numbers = np.array([self._number(one) for one in found.region_ids], np.int64)
+        if found.order is None:
+            return pa.array(np.full(rows.num_rows, numbers[0]))
+        placed = np.empty(rows.num_rows, np.int64)
+        counts = np.diff(np.array([0, *found.bounds]))
+        placed[found.order.to_numpy()] = np.repeat(numbers, counts)
+        return pa.array(placed)
+
+    def _number(self, region_id: str) -> int:
+        known = self.numbers.get(region_id)
+        # Routers everywhere agree on the numbers of regions that come into being meanwhile.
+        return uuid.UUID(region_id).int >> 65 if known is None else known
+
+
+def _failure(table: OpenTable, row: pa.Table) -> Exception | None:
+    try:
+        table.routed(row)
+    except Exception as error:  # noqa: BLE001 - as above
+        return error
+    return None
+
+
+def _sources(table: OpenTable) -> list[str]:
+    names = {field_id: name for name, field_id in table.field_ids.items()}
+    return [names[one] for one in table.regions.source_ids if one in names]

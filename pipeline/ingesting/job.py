@@ -1,9 +1,12 @@
-"""One DataFrame into the regions of a table."""
+"""One DataFrame into the regions of a table, and how far Spark is with it."""
 
 from __future__ import annotations
 
+import threading
+import uuid
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,21 +15,65 @@ import pyarrow.types as kinds
 
 from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.writing import OpenTable
-from pipeline.ingesting.columns import Columns
-from pipeline.ingesting.markers import BatchMarkers
-from pipeline.ingesting.options import IngestOptions
-from pipeline.ingesting.report import IngestReport, RegionReport
-from pipeline.ingesting.routing import REGION, Router
-from pipeline.ingesting.watching import watched
-from pipeline.ingesting.writing import WRITTEN, RegionsWriter
+from pipeline.ingesting.columns import REGION, Columns, Router
+from pipeline.ingesting.options import IngestOptions, IngestReport, RegionReport
+from pipeline.ingesting.writing import WRITTEN, BatchMarkers, RegionsWriter
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import Progress, silent
-from pipeline.spark.carrying import told
-from pipeline.spark.versions import versions
+from pipeline.jobs.runners import Progress, silent
+from pipeline.spark.runner import told, versions
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
+
+_SECONDS = 0.5
+
+
+@contextmanager
+def watched(context: SparkContext, title: str, tasks: int, progress: Progress) -> Iterator[None]:
+    """Tell how many tasks of the last stage are done while a block runs Spark jobs in this thread.
+
+    Args:
+        context: of Spark.
+        title: of the job.
+        tasks: of its last stage.
+        progress: is told; nobody asks Spark where it is `silent`.
+    """
+    if progress is silent:
+        yield
+        return
+    group = f"lance-gateway-{uuid.uuid4()}"
+    context.setJobGroup(group, title)
+    ended = threading.Event()
+    with progress(title, tasks) as advance:
+
+        def watch() -> None:
+            told = 0
+            while not ended.wait(_SECONDS):
+                done = min(_done(context, group, tasks), tasks)
+                advance(done - told)
+                told = max(told, done)
+
+        thread = threading.Thread(target=watch, name="watch-spark", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # as Spark clears it
+            context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+
+
+def _done(context: SparkContext, group: str, tasks: int) -> int:
+    """Tasks of the newest stage that are done; 0 while that is another than the last."""
+    tracker = context.statusTracker()
+    jobs = (tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group))
+    stages = [stage for job in jobs if job is not None for stage in job.stageIds]
+    newest = tracker.getStageInfo(max(stages)) if stages else None
+    return newest.numCompletedTasks if newest is not None and newest.numTasks == tasks else 0
+
 
 _MOST_TASKS = 1024
 
@@ -133,9 +180,9 @@ class _Plan:
             output.append(pa.field(name, arrow))
         fields.append(StructField(REGION, LongType()))
         output.append(pa.field(REGION, pa.int64()))
-        uri, storage, here = self.table.uri, dict(self.table.options), versions()
-        router = Router(uri, storage, self.columns, pa.schema(output), self.numbers, here)
-        writer = RegionsWriter(uri, storage, self.columns, job, batch, self.options, here)
+        here = versions()
+        router = Router(self.table, self.columns, pa.schema(output), self.numbers, here)
+        writer = RegionsWriter(self.table, self.columns, job, batch, self.options, here)
         by_key = [quoted(one) for one in (*self.columns.key, *self.options.order_by)]
         order = [REGION, *(by_key if self.options.keeps_last else ())]
         result = StructType(
@@ -176,8 +223,9 @@ def arrow_schema(rows: DataFrame, table: str) -> pa.Schema:
             fields.append(pa.field(one.name, to_arrow_type(one.dataType, timezone=zone)))
         except PySparkException as error:
             kind = one.dataType.simpleString()
-            msg = f"table {table!r}: column {one.name!r} of the rows is {kind}, which Arrow has not: cast it"
-            raise InvalidInputError(msg) from error
+            raise InvalidInputError(
+                f"table {table!r}: column {one.name!r} of the rows is {kind}, which Arrow has not: cast it"
+            ) from error
     return pa.schema(fields)
 
 

@@ -1,10 +1,55 @@
-"""What a job that brings rows in is told."""
-
-from __future__ import annotations
+"""What a job that brings rows in is told, and what it did."""
 
 from dataclasses import dataclass
 
 from memwal.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class RegionReport:
+    """What one task did to one region.
+
+    Attributes:
+        region_id: UUID in its usual text form.
+        rows: that were written.
+        deleted: keys that were deleted.
+        epoch: of the newest claim with which it was written.
+    """
+
+    region_id: str
+    rows: int
+    deleted: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What a job did.
+
+    Attributes:
+        table: its name.
+        job: under which its batches are known.
+        batch: which of them this was.
+        regions: ascending by id.
+        is_skipped: whether the batch was complete before, so that nothing was written.
+    """
+
+    table: str
+    job: str
+    batch: int
+    regions: tuple[RegionReport, ...] = ()
+    is_skipped: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows that were written."""
+        return sum(one.rows for one in self.regions)
+
+    @property
+    def deleted(self) -> int:
+        """Keys that were deleted."""
+        return sum(one.deleted for one in self.regions)
+
 
 _LEAST = ("chunk_rows", "chunk_bytes", "memtable_rows", "memtable_bytes")
 
@@ -42,17 +87,13 @@ class IngestOptions:
     def __post_init__(self) -> None:
         for name in (*_LEAST, *(("tasks",) if self.tasks is not None else ())):
             if getattr(self, name) < 1:
-                msg = f"{name} is {getattr(self, name)}, but must be 1 or more"
-                raise InvalidInputError(msg)
+                raise InvalidInputError(f"{name} is {getattr(self, name)}, but must be 1 or more")
         if self.hold_ms < 0:
-            msg = f"hold_ms is {self.hold_ms}, but must not be negative"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"hold_ms is {self.hold_ms}, but must not be negative")
         if self.deleted_column in self.order_by:
-            msg = f"column {self.deleted_column!r} can't both order rows and delete keys"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"column {self.deleted_column!r} can't both order rows and delete keys")
         if len(set(self.order_by)) != len(self.order_by):
-            msg = f"order_by names a column twice: {', '.join(self.order_by)}"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"order_by names a column twice: {', '.join(self.order_by)}")
 
     @property
     def keeps_last(self) -> bool:

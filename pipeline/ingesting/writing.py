@@ -1,24 +1,95 @@
-"""On executors, after the shuffle: one writer per region."""
+"""On executors, after the shuffle: one writer per region, and markers of what is complete."""
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from memwal.errors import InvalidInputError
+from memwal.storage.files import Storage
 from memwal.writing import Changes, TableWriter, WriteOptions
-from pipeline.ingesting.chunks import Chunk, chunks, last_of_keys
-from pipeline.ingesting.columns import Columns
-from pipeline.ingesting.holding import Holding, SupersededError, give_back, holding
-from pipeline.ingesting.markers import BatchMarkers
-from pipeline.ingesting.options import IngestOptions
-from pipeline.ingesting.report import RegionReport
-from pipeline.ingesting.routing import REGION
+from pipeline.ingesting.chunks import (
+    Chunk,
+    Holding,
+    SupersededError,
+    chunks,
+    give_back,
+    holding,
+    last_of_keys,
+)
+from pipeline.ingesting.columns import REGION, Columns
+from pipeline.ingesting.options import IngestOptions, RegionReport
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.carrying import carrying
-from pipeline.spark.versions import Versions
+from pipeline.spark.runner import Versions, carrying
+
+DIRECTORY = "_gateway/ingest"
+_KEPT = 3
+"""Markers of a stream that stay: one would do, the others tell whoever looks how it goes."""
+_NAME = re.compile(r"(\d{1,19})\.done")
+_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True)
+class BatchMarkers:
+    """Markers of one job; batches count upwards, so a later one that is complete vouches for all before.
+
+    Attributes:
+        storage: directory of the table.
+        job: a name for the job that it keeps over restarts.
+    """
+
+    storage: Storage
+    job: str
+
+    def __post_init__(self) -> None:
+        if not _JOB.fullmatch(self.job):
+            raise InvalidInputError(
+                f"{self.job!r} can't be the name of a job or stream: give up to 128 letters, digits, dots, "
+                "'_' and '-'"
+            )
+
+    @staticmethod
+    def one_shot(storage: Storage) -> BatchMarkers:
+        """Markers of a job that nobody repeats under the same name."""
+        return BatchMarkers(storage, f"once-{uuid.uuid4()}")
+
+    @staticmethod
+    def jobs(storage: Storage) -> tuple[str, ...]:
+        """Names of all jobs that left markers in a table, sorted."""
+        return tuple(sorted(storage.directories(DIRECTORY)))
+
+    @property
+    def directory(self) -> str:
+        """Below the table's directory."""
+        return f"{DIRECTORY}/{self.job}"
+
+    def path(self, batch: int) -> str:
+        """Of a batch's marker, below the table's directory."""
+        return f"{self.directory}/{batch}.done"
+
+    def batches(self) -> tuple[int, ...]:
+        """Batches whose markers are there, ascending."""
+        found = (_NAME.fullmatch(one.name) for one in self.storage.list(self.directory))
+        return tuple(sorted(int(one[1]) for one in found if one is not None))
+
+    def is_complete(self, batch: int) -> bool:
+        """Whether a batch is complete, or one after it: markers of older ones may have been cleaned up."""
+        return any(one >= batch for one in self.batches())
+
+    def complete(self, batch: int) -> None:
+        """Note that all rows of a batch are durable; may be repeated.
+
+        Markers that later ones vouch for are removed, so that a long stream leaves few.
+        """
+        self.storage.put_if_absent(self.path(batch), b"")
+        if batch >= _KEPT:
+            self.storage.delete(self.path(batch - _KEPT))
+
 
 WRITTEN = pa.schema(
     [
@@ -37,8 +108,7 @@ class RegionsWriter:
     """For `DataFrame.mapInArrow`: writes the rows of a partition to their regions.
 
     Attributes:
-        uri: of the table.
-        storage_options: of its storage.
+        table: where they go.
         columns: how rows fit it.
         job: whose batch this is.
         batch: its number.
@@ -46,8 +116,7 @@ class RegionsWriter:
         versions: of the driver.
     """
 
-    uri: str
-    storage_options: Mapping[str, str]
+    table: LakeTable
     columns: Columns
     job: str
     batch: int
@@ -72,16 +141,11 @@ class RegionsWriter:
                 yield pa.RecordBatch.from_pylist(named, schema=WRITTEN)
 
     def written(self, batches: Iterator[pa.RecordBatch]) -> tuple[RegionReport, ...]:
-        """What was written, by region; nothing where the batch is found to be complete.
-
-        Raises:
-            LanceGatewayError: as `Holding.write`.
-        """
+        """What was written, by region; nothing where the batch is found to be complete."""
         first = next((one for one in batches if one.num_rows), None)
         if first is None:
             return ()
-        at = LakeTable.at(self.uri, self.storage_options)
-        markers = BatchMarkers(at.storage, self.job)
+        markers = BatchMarkers(self.table.storage, self.job)
         options = WriteOptions(
             hold_ms=self.options.hold_ms,
             claim_timeout_ms=_CLAIM_TIMEOUT_MS,
@@ -89,7 +153,7 @@ class RegionsWriter:
             max_memtable_bytes=self.options.memtable_bytes,
             idle_close_seconds=0,
         )
-        writer = TableWriter(at.name, at.storage, options)
+        writer = TableWriter(self.table.name, self.table.storage, options)
         counts = _Counts()
         try:
             with holding(writer, lambda: markers.is_complete(self.batch), flush=self.options.flush) as held:

@@ -1,4 +1,4 @@
-"""The tables under a root directory, as jobs open them."""
+"""The tables under a root directory as jobs open them, and one consistent look at a table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from typing import Any
 
 import lance
 
+from memwal.base.index_details import MemWalIndexDetails, read_index_details
 from memwal.creating import key_columns
-from memwal.errors import CorruptDataError, NotFoundError, brief
+from memwal.errors import CorruptDataError, NotFoundError, PreconditionError, brief
+from memwal.regions.generation_numbers import check_generations
+from memwal.regions.manifest import (
+    FlushedGeneration,
+    RegionManifest,
+    list_regions,
+    read_latest_manifests,
+)
 from memwal.storage.files import VERSIONS, Storage
 
 _SUFFIX = ".lance"
@@ -18,12 +26,7 @@ _SUFFIX = ".lance"
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table; small, and may be sent to other processes: they open it anew by `uri` and `options`.
-
-    Attributes:
-        name: in the lake.
-        storage: its directory.
-    """
+    """A table; small, and may be sent to other processes: they open it anew by `uri` and `options`."""
 
     name: str
     storage: Storage
@@ -63,8 +66,11 @@ class LakeTable:
         except (ValueError, OSError) as error:
             reason = brief(error)
             which = "" if version is None else f" version {version}"
-            msg = f"table {self.name!r}:{which} in {self.uri} can't be opened: {reason}"
-            raise (NotFoundError if "not found" in reason.lower() else CorruptDataError)(msg) from error
+            raise (
+                NotFoundError
+                if "not found" in reason.lower()
+                else CorruptDataError(f"table {self.name!r}:{which} in {self.uri} can't be opened: {reason}")
+            ) from error
 
     def primary_key(self) -> tuple[str, ...]:
         """Key columns in key order; empty where the table declares none."""
@@ -77,11 +83,7 @@ def _opened(name: str, uri: str, options: Mapping[str, str]) -> LakeTable:
 
 @dataclass(frozen=True)
 class Lake:
-    """lance-namespace's directory convention: ``<name>.lance`` is a table.
-
-    Attributes:
-        storage: the root directory.
-    """
+    """lance-namespace's directory convention: ``<name>.lance`` is a table."""
 
     storage: Storage
 
@@ -94,8 +96,9 @@ class Lake:
         """
         storage = Storage.open(root, options)
         if not storage.exists("")[0] and not storage.list():
-            msg = f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
-            raise NotFoundError(msg)
+            raise NotFoundError(
+                f"root {root!r} does not exist: give a directory (or s3:// prefix) of <name>.lance tables"
+            )
         return Lake(storage)
 
     def table_names(self) -> tuple[str, ...]:
@@ -123,5 +126,92 @@ class Lake:
                 return LakeTable(name, storage)
         close = difflib.get_close_matches(name, self.table_names(), n=3)
         hint = f": did you mean {' or '.join(map(repr, close))}?" if close else ""
-        msg = f"there is no table {name!r} in {self.storage.uri}{hint}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"there is no table {name!r} in {self.storage.uri}{hint}")
+
+
+class NoMemWalError(PreconditionError):
+    """A plain table, which has no regions."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionState:
+    """A region at one moment.
+
+    Attributes:
+        manifest: its newest manifest.
+        merged: newest generation that the base table contains; 0 for none.
+    """
+
+    manifest: RegionManifest
+    merged: int
+
+    @property
+    def region_id(self) -> str:
+        """UUID in its usual text form."""
+        return self.manifest.region_id
+
+    @property
+    def pending(self) -> tuple[FlushedGeneration, ...]:
+        """Flushed generations that the base table lacks, oldest first."""
+        return self.manifest.unmerged(self.merged)
+
+    @property
+    def done(self) -> tuple[FlushedGeneration, ...]:
+        """Generations that are still listed though the base table contains them, oldest first."""
+        return self.manifest.merged(self.merged)
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table at one moment.
+
+    Attributes:
+        table: which one.
+        version: of the base table, read after the manifests: a merge in between loses nothing.
+        details: its MemWAL index.
+        regions: region id -> state, ascending by id; regions whose manifest is not there yet are left out.
+    """
+
+    table: LakeTable
+    version: int
+    details: MemWalIndexDetails
+    regions: Mapping[str, RegionState]
+
+    @staticmethod
+    def read(table: LakeTable, *, known: Mapping[str, RegionManifest] | None = None) -> TableState:
+        """Look at a table.
+
+        Args:
+            table: which one.
+            known: manifests that were read before; regions that have not changed cost one probe.
+
+        Raises:
+            NotFoundError: there is no such table.
+            NoMemWalError: the table has no MemWAL.
+        """
+        # Manifests before the base version: this order must not change (ADR 5).
+        found = read_latest_manifests(table.storage, list_regions(table.storage), known=known or {})
+        version = table.dataset().version
+        details = read_index_details(table.storage, version)
+        if details is None:
+            raise NoMemWalError(
+                f"table {table.name!r} has no MemWAL: turn it on through a gateway with ALTER TABLE "
+                f"{table.name} SET (memwal = true, region_by = '..'), or with Lance's initialize_mem_wal()"
+            )
+        regions = {
+            one.region_id: RegionState(one, details.newest_merged(one.region_id))
+            for one in found
+            if one is not None
+        }
+        return TableState(table, version, details, regions)
+
+    def check_numbering(self) -> None:
+        """Make sure that the generations of all regions are those that the base table counts.
+
+        Raises:
+            RegionMismatchError: those of one are not.
+        """
+        manifests = [region.manifest for region in self.regions.values()]
+        check_generations(
+            self.table.storage, manifests, {one: region.merged for one, region in self.regions.items()}
+        )

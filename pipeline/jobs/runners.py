@@ -1,14 +1,53 @@
-"""Where the parts of a job run."""
-
-from __future__ import annotations
+"""Where the parts of a job run, and how far they are."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
 from memwal.errors import InvalidInputError
+
+
+def counted(count: int, what: str) -> str:
+    """A number and what there are so many of.
+
+    >>> counted(1, "region"), counted(2000, "row"), counted(0, "index")
+    ('1 region', '2,000 rows', '0 indexes')
+    """
+    ending = "" if count == 1 else "es" if what.endswith(("x", "s", "sh", "ch")) else "s"
+    return f"{count:,} {what}{ending}"
+
+
+Advance: TypeAlias = Callable[[int], object]
+"""Is called with how much more is done."""
+Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Advance]]
+"""Watches a job while a block runs: what is done, and how much of it there is in all."""
+
+
+@contextmanager
+def silent(_title: str, _total: int) -> Iterator[Advance]:
+    """Nobody is told."""
+    yield lambda _done: None
+
+
+@contextmanager
+def on_terminal(title: str, total: int) -> Iterator[Advance]:
+    """A bar on stderr, where that is a terminal and there is more than one thing to do."""
+    console = Console(stderr=True)
+    if not console.is_terminal or total < 2:
+        yield lambda _done: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=console, transient=True) as bars:
+        task = bars.add_task(title, total=total)
+        yield lambda done: bars.advance(task, done)
+
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -36,18 +75,13 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Runs parts in threads of this process.
-
-    Attributes:
-        count: how many at a time.
-    """
+    """Runs parts in threads of this process."""
 
     count: int = os.cpu_count() or 1
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            msg = f"{self.count} threads run nothing: give 1 or more"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"{self.count} threads run nothing: give 1 or more")
 
     def run(
         self, function: Callable[[Part], Result], parts: Sequence[Part], *, name: str

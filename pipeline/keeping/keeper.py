@@ -1,22 +1,165 @@
-"""One look at all tables of a root, and what is due done to each."""
-
-from __future__ import annotations
+"""One look at all tables of a root, and what is due done to each, in order."""
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
 
 from memwal.errors import LanceGatewayError, NotFoundError
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.progress import Progress, silent
-from pipeline.jobs.runners import Runner, Threads
-from pipeline.keeping.policy import Policies
-from pipeline.keeping.steps import STEPS, Done, Step
-from pipeline.keeping.tables import KeptTable
+from memwal.regions.manifest import RegionManifest
+from pipeline.cleaning import clean
+from pipeline.indexing import maintain
+from pipeline.jobs.lake import Lake, LakeTable, NoMemWalError, TableState
+from pipeline.jobs.runners import Progress, Runner, Threads, counted, silent
+from pipeline.keeping.policy import Policies, RunPolicy
+from pipeline.merging import merge
+from pipeline.snapshotting import snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a step did to a table.
+
+    Attributes:
+        what: for people; empty if there was nothing to do.
+        counts: the same in numbers, for logs and metrics.
+        waits: whether it left something for later, as its policy says.
+    """
+
+    what: str = ""
+    counts: Mapping[str, int] | None = None
+    waits: bool = False
+
+
+Step: TypeAlias = Callable[[LakeTable, Policies, Runner, Progress], Done]
+
+
+def merge_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+    """Merge what is pending, if the policy says so."""
+    report = merge(table, policies.merge, runner=runner, progress=progress)
+    if not report.batches:
+        return Done(waits=report.left > 0)
+    counts = {"generations": report.generations, "upserted": report.upserted, "deleted": report.deleted}
+    generations, regions = counted(report.generations, "generation"), counted(report.regions, "region")
+    rows = counted(report.upserted, "row")
+    return Done(f"merged {generations} of {regions}: {rows} upserted, {report.deleted:,} deleted", counts)
+
+
+def index_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+    """Bring indexes up to date and put files together, where they need it."""
+    report = maintain(table, policies.index, runner=runner, progress=progress)
+    if not report.reasons:
+        return Done()
+    counts = {
+        "indexes": len(report.optimised) + len(report.retrained),
+        "fragments_removed": report.fragments_removed,
+        "fragments_added": report.fragments_added,
+    }
+    names = ", ".join((*report.optimised, *report.retrained))
+    did = [f"brought up to date: {names}"] if names else []
+    if report.fragments_removed:
+        did.append(f"{counted(report.fragments_removed, 'fragment')} became {report.fragments_added}")
+    return Done("; ".join(did) or "; ".join(report.reasons), counts)
+
+
+def snapshot_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+    """Remember regions, if they have changed since they were remembered long enough ago."""
+    if not policies.run.snapshot or table.storage.committed_by:
+        return Done()
+    report = snapshot(table, policies.snapshot, runner=runner, progress=progress)
+    if report.committed is None:
+        return Done(waits=not report.is_current)
+    counts = {"regions": report.regions, "hints": report.hints}
+    return Done(f"remembered {counted(report.regions, 'region')}", counts)
+
+
+def clean_step(table: LakeTable, policies: Policies, runner: Runner, progress: Progress) -> Done:
+    """Remove what nobody needs any more."""
+    report = clean(table, policies.clean, delete=True, runner=runner, progress=progress)
+    if not report.garbage:
+        return Done()
+    counts = {"removed": len(report.garbage), "bytes": report.bytes}
+    return Done(f"removed {counted(len(report.garbage), 'thing')}, {counted(report.bytes, 'byte')}", counts)
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "merge": merge_step,
+    "index": index_step,
+    "snapshot": snapshot_step,
+    "clean": clean_step,
+}
+
+
+_SPREAD = 0.2
+_SETTLED_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class KeptTable:
+    """Used by one thread.
+
+    Attributes:
+        table: which one.
+        failures: rounds in a row that ended with an error on it.
+        paused_until: monotonic time before which it is left alone.
+        cleaned_at: monotonic time when it was cleaned; None for never.
+        settled: base version and manifests with which nothing was left to do; None where something was.
+        settled_at: monotonic time when that was found out.
+    """
+
+    table: LakeTable
+    failures: int = 0
+    paused_until: float = 0.0
+    cleaned_at: float | None = None
+    settled: tuple[int, Mapping[str, RegionManifest]] | None = None
+    settled_at: float = 0.0
+    _known: Mapping[str, RegionManifest] = field(default_factory=dict)
+
+    def look(self) -> TableState | None:
+        """The table now, for a round trip or two where nothing has changed; None where it has no MemWAL."""
+        try:
+            state = TableState.read(self.table, known=self._known)
+        except NoMemWalError:
+            return None
+        self._known = {region_id: one.manifest for region_id, one in state.regions.items()}
+        return state
+
+    def is_settled(self, state: TableState, now: float) -> bool:
+        """Whether nothing has happened to the table since nothing was left to do.
+
+        After a while it is looked at all the same: logs grow without a manifest that tells of it.
+        """
+        if self.settled is None or now - self.settled_at >= _SETTLED_SECONDS:
+            return False
+        version, manifests = self.settled
+        return version == state.version and manifests == self._known
+
+    def settle(self, state: TableState, now: float) -> None:
+        """Nothing is left to do."""
+        self.settled = (state.version, self._known)
+        self.settled_at = now
+
+    def fail(self, policy: RunPolicy, now: float) -> float:
+        """Leave the table alone for a while, longer each time; returns for how many seconds."""
+        self.failures += 1
+        self.settled = None
+        pause: float = min(
+            policy.first_pause_seconds * 2 ** (self.failures - 1), policy.longest_pause_seconds
+        )
+        # Several processes that fail on one table shall not come back together.
+        pause *= random.uniform(1 - _SPREAD, 1)  # noqa: S311 - no secret
+        self.paused_until = now + pause
+        return pause
+
+    def succeed(self) -> None:
+        """The table is as it should be."""
+        self.failures = 0
+        self.paused_until = 0.0
+
 
 logger = logging.getLogger(__name__)
 
@@ -105,9 +248,6 @@ class Keeper:
 
         Args:
             patient: leave tables alone that failed not long ago.
-
-        Raises:
-            LanceGatewayError: the root can't be listed.
         """
         began = self._clock()
         self._find_tables()

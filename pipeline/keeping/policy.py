@@ -1,14 +1,12 @@
 """How a root is kept healthy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from memwal.errors import InvalidInputError
-from pipeline.cleaning.policy import CleanPolicy
-from pipeline.indexing.policy import IndexPolicy
-from pipeline.merging.policy import MergePolicy
-from pipeline.snapshotting.policy import SnapshotPolicy
+from pipeline.cleaning.garbage import CleanPolicy
+from pipeline.indexing.indexes import IndexPolicy
+from pipeline.merging.batches import MergePolicy
+from pipeline.snapshotting import SnapshotPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +43,26 @@ class RunPolicy:
     def __post_init__(self) -> None:
         for name in ("interval_seconds", "first_pause_seconds"):
             if getattr(self, name) <= 0:
-                msg = f"{name} is {getattr(self, name)}, but must be more than 0"
-                raise InvalidInputError(msg)
+                raise InvalidInputError(f"{name} is {getattr(self, name)}, but must be more than 0")
         if self.clean_interval_seconds < 0:
-            msg = f"clean_interval_seconds is {self.clean_interval_seconds}, but must be 0 or more"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"clean_interval_seconds is {self.clean_interval_seconds}, but must be 0 or more"
+            )
         if self.longest_pause_seconds < self.first_pause_seconds:
-            msg = (
+            raise InvalidInputError(
                 f"longest_pause_seconds is {self.longest_pause_seconds}, less than first_pause_seconds "
                 f"({self.first_pause_seconds})"
             )
-            raise InvalidInputError(msg)
         if not -1 <= self.http_port <= 65535:
-            msg = f"http_port is {self.http_port}, but ports go up to 65535; 0 takes any free one, -1 none"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"http_port is {self.http_port}, but ports go up to 65535; 0 takes any free one, -1 none"
+            )
         if self.log_format not in ("text", "json"):
-            msg = f"log_format is {self.log_format!r}, but must be text or json"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"log_format is {self.log_format!r}, but must be text or json")
         if self.log_level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-            msg = f"log_level is {self.log_level!r}, but must be DEBUG, INFO, WARNING or ERROR"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"log_level is {self.log_level!r}, but must be DEBUG, INFO, WARNING or ERROR"
+            )
 
 
 @dataclass(frozen=True, slots=True)

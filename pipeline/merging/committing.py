@@ -4,8 +4,6 @@ Two passes over the newest version: deletes, then upserts that carry the progres
 committed the generations stay pending, and readers take their rows from them.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,7 +66,6 @@ def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> Merged
     Raises:
         MergedMeanwhileError: another merger was faster; nothing is left to do, or less.
         UnavailableError: storage failed, or others change the table all the time; the merge can be repeated.
-        LanceGatewayError: a generation can't be read.
     """
     work = _Work(table, found, manner)
     for attempt in range(_ATTEMPTS):
@@ -76,11 +73,10 @@ def commit(table: LakeTable, found: Sequence[Winners], manner: Manner) -> Merged
             time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.05 * 2**attempt)))  # noqa: S311 - no secret
         if work.attempt():
             return work.merged()
-    msg = (
+    raise UnavailableError(
         f"table {table.name!r}: others changed it during each of {_ATTEMPTS} attempts to merge: merge again "
         "when fewer jobs run"
     )
-    raise UnavailableError(msg)
 
 
 class _Work:
@@ -125,11 +121,10 @@ class _Work:
         for one in self._found:
             prefix, found = one.prefix, merged.get(one.prefix.region_id, 0)
             if found != prefix.after:
-                msg = (
+                raise MergedMeanwhileError(
                     f"table {self._table.name!r}: generation {found} of region {prefix.region_id} is the "
                     f"newest that is merged, and no longer {prefix.after}"
                 )
-                raise MergedMeanwhileError(msg)
         return base
 
     def _delete(self, base: Any) -> int:  # noqa: ANN401 (lance types)
@@ -184,19 +179,18 @@ class _Work:
 
         Raises:
             MergedMeanwhileError: the progress was recorded by another merger.
-            UnavailableError: storage failed.
         """
         text = str(error)
         if "Stale SSTable" in text:
-            msg = f"table {self._table.name!r}: another merger recorded the same generations"
-            raise MergedMeanwhileError(msg) from error
+            raise MergedMeanwhileError(
+                f"table {self._table.name!r}: another merger recorded the same generations"
+            ) from error
         if "Resources exhausted" in text and self._use_key_index:
             self._use_key_index = False  # Lookups keep their rows in a pool of fixed size.
             return
         if any(word in text.lower() for word in _CONFLICTS):
             return
-        msg = (
+        raise UnavailableError(
             f"table {self._table.name!r}: a merge was not committed: {brief(error)}. Nothing is lost; merge "
             "again once storage answers"
-        )
-        raise UnavailableError(msg) from error
+        ) from error

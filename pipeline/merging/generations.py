@@ -31,7 +31,6 @@ def open_generation(table: LakeTable, region_id: str, generation: FlushedGenerat
     Raises:
         MergedMeanwhileError: it is gone because it was merged, and cleaned up after.
         CorruptDataError: it is gone or damaged, and was not merged.
-        UnavailableError: storage failed to answer.
     """
     uri = table.storage.locate(generation_directory(region_id, generation.path))
     try:
@@ -99,9 +98,6 @@ class Reader:
             region_id: of the region.
             generation: of it.
             kept: which of its rows, one bool for each in order; None for all.
-
-        Raises:
-            LanceGatewayError: as `open_generation`.
         """
         dataset = open_generation(self.table, region_id, generation)
         stored = {field.field_id: field for field in fields_of_dataset(dataset)}
@@ -139,11 +135,10 @@ class Reader:
         try:
             return renamed.cast(field.type)
         except pa.ArrowException as error:
-            msg = (
+            raise InvalidInputError(
                 f"table {self.table.name!r}: column {field.name!r} was flushed as {stored.type} and is now "
                 f"{field.type}: {error}. Change its type so that it holds these values, then merge again"
-            )
-            raise InvalidInputError(msg) from error
+            ) from error
 
 
 def scan(
@@ -153,11 +148,7 @@ def scan(
     dataset: Any,  # noqa: ANN401 (lance types)
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
-    """Stored columns of a generation's rows that Lance shows, in the order in which they were written.
-
-    Raises:
-        LanceGatewayError: as `open_generation`.
-    """
+    """Stored columns of a generation's rows that Lance shows, in the order in which they were written."""
     try:
         yield from dataset.scanner(
             columns=list(columns), batch_size=_BATCH_ROWS, scan_in_order=True

@@ -1,24 +1,17 @@
 """All that is pending of a table, merged."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memwal.errors import NotFoundError, UnavailableError
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import Progress, silent
-from pipeline.jobs.runners import Runner, Threads
-from pipeline.jobs.state import TableState
-from pipeline.merging.batches import Batch, batches
+from pipeline.jobs.lake import LakeTable, TableState
+from pipeline.jobs.runners import Progress, Runner, Threads, silent
+from pipeline.merging.batches import Batch, MergePolicy, Pending, batches, due, forget, forget_merged, weigh
 from pipeline.merging.committing import Manner, MergedBatch, commit
-from pipeline.merging.extents import forget, forget_merged
 from pipeline.merging.generations import MergedMeanwhileError
-from pipeline.merging.policy import MergePolicy
 from pipeline.merging.uniting import unite
-from pipeline.merging.weighing import Pending, due, weigh
 from pipeline.merging.winners import Prefix, Winners, check_key, winners
 
 _FRUITLESS_ROUNDS = 8
@@ -91,7 +84,6 @@ def merge(
         NotFoundError: there is no such region.
         PreconditionError: a region has two ids, and which of its rows are newer can't be told.
         UnsupportedError: the table has no key, or one that can't be compared.
-        LanceGatewayError: why it could not be done; what was committed stays.
     """
     began = time.monotonic()
     policy = policy or MergePolicy()
@@ -161,8 +153,9 @@ def _rounds(
         before, pending = pending, _pending(state, regions, until)
         fruitless = fruitless + 1 if pending == before else 0
         if fruitless > _FRUITLESS_ROUNDS:
-            msg = f"table {table.name!r}: merges make no progress, since others change it: merge again later"
-            raise UnavailableError(msg)
+            raise UnavailableError(
+                f"table {table.name!r}: merges make no progress, since others change it: merge again later"
+            )
         if fruitless:
             time.sleep(random.uniform(0, min(5.0, 0.05 * 2**fruitless)))  # noqa: S311 - no secret
 

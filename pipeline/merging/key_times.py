@@ -5,8 +5,6 @@ storage says that their entries were created: each entry is a file of its own, w
 write is acknowledged. Storage's clock gives them, the same for all writers of a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -73,9 +71,6 @@ def key_times(table: LakeTable, manifest: RegionManifest, details: MemWalIndexDe
         table: which one.
         manifest: of the region, the newest.
         details: MemWAL index of the newest base version.
-
-    Raises:
-        LanceGatewayError: the log or a generation can't be read.
     """
     region_id, base = manifest.region_id, table.dataset()
     names = tuple(table.primary_key())
@@ -150,11 +145,7 @@ def _whole_from(log: Sequence[tuple[int, int]], flushed: int) -> tuple[int, int]
 
 
 def copied(table: LakeTable) -> str:
-    """What shows that the table's files were copied, and have the times of that; empty where nothing does.
-
-    Raises:
-        LanceGatewayError: storage failed to answer.
-    """
+    """What shows that the table's files were copied, and have the times of that; empty where nothing does."""
     storage = table.storage
     written = {one.name: one.written for one in storage.list(VERSIONS)}
     for version in table.dataset().versions():

@@ -10,8 +10,6 @@ Until then readers and writers refuse the region. Whatever step a job dies in, t
 first: what was appended is the newer row then.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Collection, Iterator
@@ -31,9 +29,8 @@ from memwal.writing import OpenTable, WriteOptions
 from memwal.writing.changes import SealedError
 from memwal.writing.region.claim import Claim
 from memwal.writing.region.lance_writers import open_claim
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import counted
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import LakeTable, TableState
+from pipeline.jobs.runners import counted
 from pipeline.merging.committing import Manner, commit
 from pipeline.merging.generations import Reader, open_generation, recorded
 from pipeline.merging.key_times import Key, KeyTimes, Version, copied, key_times
@@ -56,11 +53,7 @@ class Double:
 
 
 def find_doubles(state: TableState) -> tuple[Double, ...]:
-    """Regions whose rows lie under two ids, or may come to.
-
-    Raises:
-        LanceGatewayError: a log can't be read.
-    """
+    """Regions whose rows lie under two ids, or may come to."""
     manifests = [one.manifest for one in state.regions.values()]
     found = []
     for own, lancedb in doubles(state.details.region_specs, manifests):
@@ -79,7 +72,6 @@ def unite(state: TableState, newer: Collection[str] = ()) -> int:
     Raises:
         PreconditionError: which of two rows is newer can't be told.
         UnavailableError: storage failed, or others write all the time; it can be repeated.
-        LanceGatewayError: a region can't be read or written.
     """
     table, found = state.table, find_doubles(state)
     if not found or not table.primary_key():
@@ -122,11 +114,10 @@ def _sealed(opened: OpenTable, region_id: str) -> RegionManifest:
     found = read_latest_manifest(opened.storage, region_id)
     if found is not None and found.sealed:
         if has_unflushed(opened.storage, found):
-            msg = (
+            raise PreconditionError(
                 f"table {opened.name!r}: region {region_id} is sealed, but its log has rows that were never "
                 "flushed: restore its manifest from before it was sealed, and merge again"
             )
-            raise PreconditionError(msg)
         return found
     claim = open_claim(opened, region_id, WriteOptions())
     table = LakeTable(opened.name, opened.storage)
@@ -145,7 +136,6 @@ def _chosen(
 
     Raises:
         PreconditionError: which are can't be told.
-        LanceGatewayError: a region can't be read.
     """
     if lancedb is None:
         return {}
@@ -292,7 +282,7 @@ def _record(table: LakeTable, own: RegionManifest) -> None:
     keys = pa.schema(
         [pa.field(str(fields[one].field_id), fields[one].type) for one in key_columns(base.schema)]
     )
-    prefix = Prefix(table.uri, dict(table.options), own.region_id, merged, pending)
+    prefix = Prefix(table, own.region_id, merged, pending)
     none = (np.zeros(0, np.uint8),) * len(pending)
     nothing = Winners(prefix, none, (0,) * len(pending), 0, keys.empty_table())
     commit(table, [nothing], Manner(in_memory=True, use_key_index=False))

@@ -3,9 +3,7 @@
 Only key columns and tombstones are read, and only the keys of one prefix are in memory.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -31,15 +29,13 @@ class Prefix:
     """Generations of one region that are merged by one commit: the oldest that are pending.
 
     Attributes:
-        uri: of the table.
-        options: of its storage.
+        table: whose region it is.
         region_id: of the region.
         after: newest generation that the base table contains when the merge begins; 0 for none.
         generations: ascending.
     """
 
-    uri: str
-    options: Mapping[str, str]
+    table: LakeTable
     region_id: str
     after: int
     generations: tuple[FlushedGeneration, ...]
@@ -90,10 +86,9 @@ def winners(prefix: Prefix) -> Winners | None:
 
     Raises:
         UnsupportedError: the table has no key, or one that can't be compared.
-        LanceGatewayError: a generation can't be read.
     """
     try:
-        return _winners(LakeTable.at(prefix.uri, prefix.options), prefix)
+        return _winners(prefix.table, prefix)
     except MergedMeanwhileError:
         return None
 
@@ -123,20 +118,18 @@ def check_key(table: LakeTable, schema: pa.Schema) -> tuple[str, ...]:
     """
     key = key_columns(schema)
     if not key:
-        msg = (
+        raise UnsupportedError(
             f"table {table.name!r} has no primary key, so its generations can't be merged: Lance commits "
             "rows and how far a merge is in one step only where rows are matched by a key. They stay "
             "readable; to have them in the base table, copy the table into one with a key"
         )
-        raise UnsupportedError(msg)
     for name in key:
         kind = schema.field(name).type
         if kinds.is_floating(kind) or kinds.is_nested(kind):
-            msg = (
+            raise UnsupportedError(
                 f"table {table.name!r}: key column {name!r} has type {kind}, whose values are not always "
                 "equal to themselves or can't be compared, so its generations can't be merged"
             )
-            raise UnsupportedError(msg)
     return key
 
 
@@ -148,19 +141,15 @@ def keys_of(table: LakeTable, region_id: str, generation: FlushedGeneration, sch
         region_id: of the region.
         generation: of it.
         schema: key columns named by their field ids, and the tombstone.
-
-    Raises:
-        LanceGatewayError: it can't be read.
     """
     dataset = open_generation(table, region_id, generation)
     stored = {str(field.field_id): field.name for field in fields_of_dataset(dataset)}
     missing = [name for name in schema.names[:-1] if name not in stored]
     if missing or TOMBSTONE not in dataset.schema.names:
-        msg = (
+        raise CorruptDataError(
             f"table {table.name!r}: generation {generation.generation} of region {region_id} has no column "
             f"for {'the field ids ' + ', '.join(missing) + ' of the key' if missing else TOMBSTONE}"
         )
-        raise CorruptDataError(msg)
     names = [*(stored[name] for name in schema.names[:-1]), TOMBSTONE]
     batches = [
         pa.RecordBatch.from_arrays(

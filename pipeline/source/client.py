@@ -1,6 +1,8 @@
-"""One connection to a gateway, and the calls that the data source makes."""
+"""One connection to a gateway, the calls that the data source makes, and what a user is told when one fails.
 
-from __future__ import annotations
+Spark shows the traceback of its Python worker. What a traceback begins with is what led to the error: so our
+words become the cause of another error, and stand in front.
+"""
 
 import base64
 import random
@@ -16,12 +18,65 @@ from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.message import DecodeError, Message
 from pyarrow import flight
 
-from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
-from pipeline.source.failing import translated
+from memwal.errors import (
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnsupportedError,
+)
 from pipeline.source.options import Login, Options
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
-from protos.flight_sql import FlightSqlConnection, bearer, pack, read_tls_files
+from protos.flight_sql import FlightSqlConnection, bearer, error_text, pack, read_tls_files
+
+_BUSY = "RESOURCE_EXHAUSTED"
+
+
+class LanceGatewaySourceError(Exception):
+    """A read or write failed, in the words of its cause."""
+
+    # Spark drops the cause when it shortens a traceback; the cause is the context too, and is shown then.
+    __suppress_context__ = False
+
+
+@contextmanager
+def told_first() -> Iterator[None]:
+    """Put the words of our own errors in front of the worker's traceback."""
+    try:
+        yield
+    except LanceGatewayError as error:
+        cause = error.with_traceback(None)
+        cause.__cause__ = None
+        cause.__suppress_context__ = True
+    else:
+        return
+    failure = LanceGatewaySourceError(str(cause))
+    failure.__context__ = cause
+    raise failure from cause
+
+
+def translated(error: Exception, what: str) -> LanceGatewayError:
+    """An error of ours for one of pyarrow's.
+
+    Args:
+        error: as pyarrow's Flight client raised it.
+        what: was done, to whom.
+    """
+    message = f"{what}: {error_text(error)}"
+    if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+        return UnavailableError(message)
+    if isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError):
+        return PermissionDeniedError(message)
+    if isinstance(error, KeyError):
+        return NotFoundError(message)
+    if isinstance(error, NotImplementedError | pa.ArrowNotImplementedError):
+        return UnsupportedError(message)
+    if isinstance(error, pa.ArrowInvalid):
+        return InvalidInputError(message)
+    return UnavailableError(message) if _BUSY in str(error) else LanceGatewayError(message)
+
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -74,11 +129,7 @@ class Gateway:
         self.url = url
         self._retries = options.retries
         login = options.login
-        paths = {
-            "tls_ca": login.tls_ca,
-            "tls_certificate": login.tls_certificate,
-            "tls_key": login.tls_key,
-        }
+        paths = {"tls_ca": login.tls_ca, "tls_certificate": login.tls_certificate, "tls_key": login.tls_key}
         try:
             files = read_tls_files(*paths.values())
         except OSError as error:

@@ -5,12 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -39,12 +34,8 @@ class LanceGatewayDataSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """Columns of what is read; the gateway is asked, and executes nothing.
-
-        Raises:
-            LanceGatewaySourceError: the reason stands above it.
-        """
-        from pipeline.source.failing import told_first  # noqa: PLC0415 - a registered source costs nothing
+        """Columns of what is read; the gateway is asked, and executes nothing."""
+        from pipeline.source.client import told_first  # noqa: PLC0415 - a registered source costs nothing
         from pipeline.source.reading import columns_of, in_wanted_order  # noqa: PLC0415
         from pipeline.source.types import spark_schema  # noqa: PLC0415
 
@@ -53,12 +44,8 @@ class LanceGatewayDataSource(DataSource):
             return spark_schema(in_wanted_order(columns_of(options), options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What plans and reads.
-
-        Raises:
-            LanceGatewaySourceError: the reason stands above it.
-        """
-        from pipeline.source.failing import told_first  # noqa: PLC0415
+        """What plans and reads."""
+        from pipeline.source.client import told_first  # noqa: PLC0415
         from pipeline.source.reading import GatewayReader, PushingReader  # noqa: PLC0415
 
         with told_first():
@@ -66,27 +53,19 @@ class LanceGatewayDataSource(DataSource):
             return made(self._options(writing=False), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
-        """What writes a DataFrame.
-
-        Raises:
-            LanceGatewaySourceError: the reason stands above it.
-        """
+        """What writes a DataFrame."""
         from pipeline.source.writing import GatewayWriter  # noqa: PLC0415
 
         return GatewayWriter(self._target(schema, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
-        """What writes a stream.
-
-        Raises:
-            LanceGatewaySourceError: the reason stands above it.
-        """
+        """What writes a stream."""
         from pipeline.source.writing import GatewayStreamWriter  # noqa: PLC0415
 
         return GatewayStreamWriter(self._target(schema, overwrite=overwrite))
 
     def _target(self, schema: StructType, *, overwrite: bool) -> Target:
-        from pipeline.source.failing import told_first  # noqa: PLC0415
+        from pipeline.source.client import told_first  # noqa: PLC0415
         from pipeline.source.writing import Target  # noqa: PLC0415
 
         with told_first():

@@ -5,8 +5,6 @@ of an executor has one engine for each root, which keeps what it has found out a
 that follow.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import lru_cache

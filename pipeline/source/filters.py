@@ -5,8 +5,6 @@ maybe a few others, which Spark then leaves out by itself: there the two see sig
 differently. Only forms that leave a scan a scan are used, so that it can still be read in parts.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import struct
@@ -18,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import datasource as of
 
-from pipeline.source.statement import quoted
+from pipeline.source.options import quoted
 
 MAX_VALUES = 1000
 MAX_TEXT_BYTES = 1 << 14

@@ -1,4 +1,4 @@
-"""What a user may say to the data source, checked."""
+"""What a user may say to the data source, checked, and the SQL that is sent to the gateway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
@@ -283,3 +283,63 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
         hint = f"did you mean {close[0]!r}?" if close else f"choose {' or '.join(known)}"
         raise InvalidInputError(f"option {name} = {value!r} is unknown: {hint}")
     return value
+
+
+_QUALIFIED = re.compile(r"(lance\.)?(main|system|information_schema)\.(?P<name>.+)", re.DOTALL)
+# What can stand in brackets as a table; comments and brackets may come before it.
+_IN_BRACKETS = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with|values|table)\b", re.IGNORECASE | re.DOTALL
+)
+
+
+def quoted(name: str) -> str:
+    """A name as the gateway's SQL spells it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def table_reference(name: str) -> str:
+    """A table's name in SQL; the schemas that a gateway has may stand before it."""
+    found = _QUALIFIED.fullmatch(name)
+    if found is None:
+        return quoted(name)
+    return f"{name[: found.start('name')]}{quoted(found['name'])}"
+
+
+def is_wrapped(options: Options) -> bool:
+    """Whether columns and conditions can be part of the statement: it speaks the gateway's own SQL."""
+    if options.query is None:
+        return True
+    native = options.settings.get("dialect", "postgres") == "postgres"
+    return native and _IN_BRACKETS.match(options.query) is not None
+
+
+def described(options: Options) -> str:
+    """The statement whose columns there are to choose from."""
+    return selecting(options, (), ()) if options.query is None else _plain(options.query)
+
+
+def selecting(options: Options, columns: Sequence[str], conditions: Sequence[str]) -> str:
+    """The statement that is executed.
+
+    Args:
+        options: name the table, or have the query.
+        columns: of the result; all of them where there are none.
+        conditions: all of which rows must fulfil.
+
+    Returns:
+        The query as it is where it can't be wrapped; its result may have more columns, in another order.
+    """
+    if not is_wrapped(options):
+        return _plain(options.query or "")
+    chosen = ", ".join(map(quoted, columns)) or "*"
+    if options.query is not None:
+        # A comment may end the query.
+        source = f"(\n{_plain(options.query)}\n) AS q"
+    else:
+        source = table_reference(options.table or "")
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT {chosen} FROM {source}{where}"  # noqa: S608 - names are quoted
+
+
+def _plain(query: str) -> str:
+    return query.strip().rstrip(";").rstrip()

@@ -5,8 +5,6 @@ Spark repeats, or runs twice, reads the same rows again from the start. Rows tha
 never given again within an attempt: a stream that breaks off fails it.
 """
 
-from __future__ import annotations
-
 import difflib
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,11 +15,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from memwal.errors import InvalidInputError, NotFoundError, UnavailableError
-from pipeline.source.client import Endpoint, Gateway, first_that_answers, in_turn
-from pipeline.source.failing import told_first
+from pipeline.source.client import Endpoint, Gateway, first_that_answers, in_turn, told_first
 from pipeline.source.filters import condition
-from pipeline.source.options import Options
-from pipeline.source.statement import described, is_wrapped, selecting
+from pipeline.source.options import Options, described, is_wrapped, selecting
 from pipeline.source.types import arrow_schema, check_given, conform
 
 _RENEWED_SECONDS_BEFORE = 60.0
@@ -43,11 +39,7 @@ class Parts(InputPartition):
 
 @dataclass(frozen=True)
 class Whole(InputPartition):
-    """A statement that can't be divided: whoever reads it runs it, a repeated task anew.
-
-    Attributes:
-        statement: to be run.
-    """
+    """A statement that can't be divided: whoever reads it runs it, a repeated task anew."""
 
     statement: str
 
@@ -144,7 +136,8 @@ class GatewayReader(DataSourceReader):
             for endpoint in partition.endpoints:
                 yield from _of_endpoint(self.options, endpoint, partition.number)
         elif isinstance(partition, Whole):
-            yield from _whole(self.options, partition.statement)
+            statement = partition.statement
+            yield from _from_any(self.options, 0, lambda gateway: gateway.query(statement))
 
 
 class PushingReader(GatewayReader):
@@ -206,10 +199,6 @@ def _of_endpoint(options: Options, endpoint: Endpoint, start: int) -> Iterator[p
             raise
         # The clocks differ. Nothing was given yet: a ticket is looked at before its rows are.
         yield from _from_any(options, start, renewed)
-
-
-def _whole(options: Options, statement: str) -> Iterator[pa.RecordBatch]:
-    return _from_any(options, 0, lambda gateway: gateway.query(statement))
 
 
 def _from_any(

@@ -3,8 +3,6 @@
 A value arrives as it is, or the read fails and names the column: nothing is rounded, cut or wrapped.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 
@@ -13,6 +11,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from memwal.errors import InvalidInputError, UnsupportedError
+from pipeline.source.options import quoted
 
 MAX_PRECISION = 38
 _PLAIN: dict[pa.DataType, spark.DataType] = {
@@ -43,9 +42,6 @@ _PLAIN: dict[pa.DataType, spark.DataType] = {
 def spark_schema(schema: pa.Schema) -> spark.StructType:
     """Columns of a result as Spark's.
 
-    Args:
-        schema: as the gateway tells it.
-
     Raises:
         UnsupportedError: names a column that Spark has no type for, or names that Spark can't tell apart.
     """
@@ -74,7 +70,7 @@ def spark_type(kind: pa.DataType, column: str) -> spark.DataType:
     if pa.types.is_decimal(kind):
         if kind.precision > MAX_PRECISION or not 0 <= kind.scale <= kind.precision:
             raise _unsupported(
-                column, kind, f"CAST({_quoted(column)} AS DECIMAL({MAX_PRECISION}, ..)) or AS VARCHAR"
+                column, kind, f"CAST({quoted(column)} AS DECIMAL({MAX_PRECISION}, ..)) or AS VARCHAR"
             )
         return spark.DecimalType(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
@@ -94,9 +90,9 @@ def spark_type(kind: pa.DataType, column: str) -> spark.DataType:
         return spark.ArrayType(spark_type(kind.value_type, column), kind.value_field.nullable)
     if pa.types.is_time(kind):
         raise _unsupported(
-            column, kind, f"CAST({_quoted(column)} AS VARCHAR), or give .schema(..) with the type time(6)"
+            column, kind, f"CAST({quoted(column)} AS VARCHAR), or give .schema(..) with the type time(6)"
         )
-    raise _unsupported(column, kind, f"CAST({_quoted(column)} AS VARCHAR)")
+    raise _unsupported(column, kind, f"CAST({quoted(column)} AS VARCHAR)")
 
 
 def check_given(given: spark.StructType, schema: pa.Schema) -> None:
@@ -212,7 +208,3 @@ def _unsupported(column: str, kind: pa.DataType, way: str) -> UnsupportedError:
         f"Spark has no type for column {column!r} of type {kind}: use the option query with {way}, or leave "
         "it out with the option columns"
     )
-
-
-def _quoted(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'

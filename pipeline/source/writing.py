@@ -11,28 +11,18 @@ from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructField, StructType
 
 from memwal.errors import InvalidInputError, PreconditionError, UnsupportedError
-from pipeline.source.client import Gateway, first_that_answers
-from pipeline.source.failing import told_first
-from pipeline.source.options import Options
-from pipeline.source.statement import selecting
+from pipeline.source.client import Gateway, first_that_answers, told_first
+from pipeline.source.options import Options, selecting
 from pipeline.source.types import cast, check_given
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task says when it is done.
-
-    Attributes:
-        rows: that the gateway acknowledged.
-    """
+    """What a task says when it is done."""
 
     rows: int
 
@@ -109,11 +99,7 @@ class Target:
 
 
 class _Appending:
-    """What tasks of both writers do.
-
-    Args:
-        target: where rows go.
-    """
+    """What tasks of both writers do."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

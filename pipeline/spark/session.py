@@ -1,4 +1,4 @@
-"""Finds or starts a Spark session."""
+"""Finds or starts a Spark session, and keeps what its JVM says away from a command's stderr."""
 
 from __future__ import annotations
 
@@ -8,17 +8,61 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from memwal.errors import PreconditionError, UnavailableError
-from pipeline.spark.quiet import quiet_jvm
+from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_STDERR = 2
+_MOST = 2000
+
+
+@dataclass(frozen=True)
+class JvmLog:
+    """What a JVM wrote to stderr."""
+
+    file: IO[bytes]
+
+    def last_words(self) -> str:
+        """Its last line, for a message; empty where there is none."""
+        self.file.seek(max(0, self.file.seek(0, os.SEEK_END) - _MOST))
+        lines = self.file.read().decode(errors="replace").strip().splitlines()
+        return f" ({lines[-1].strip()})" if lines else ""
+
+
+@contextmanager
+def quiet_jvm(path: str) -> Iterator[JvmLog]:
+    """Start processes in this block whose stderr is a file instead of this process's.
+
+    Args:
+        path: of the file, which is appended to; empty for one that nobody sees and that ends with them.
+
+    Raises:
+        InvalidInputError: the file can't be written.
+    """
+    try:
+        file: IO[bytes] = Path(path).open("a+b") if path else tempfile.TemporaryFile()  # noqa: SIM115 - below
+    except OSError as error:
+        raise InvalidInputError(f"Spark's log can't be written to {path!r}: {error.strerror}") from error
+    with file:
+        sys.stderr.flush()
+        kept = os.dup(_STDERR)
+        os.dup2(file.fileno(), _STDERR)
+        try:
+            yield JvmLog(file)
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, _STDERR)
+            os.close(kept)
+
 
 LOG = "LANCE_GATEWAY_SPARK_LOG"
 DEFAULT_MASTER = "local[*]"
@@ -72,8 +116,9 @@ def find_session(
         raise
     except Exception as error:
         reason = str(error).strip().split("\n", 1)[0][:500]
-        msg = f"Spark does not start on {master or 'the master that spark-submit names'}: {reason}"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"Spark does not start on {master or 'the master that spark-submit names'}: {reason}"
+        ) from error
 
 
 @contextmanager
@@ -83,10 +128,6 @@ def opened_session(
     """As `find_session`; a session that was not there before ends with the block, and its JVM is quiet.
 
     What that JVM would write to stderr goes to the file that `LANCE_GATEWAY_SPARK_LOG` names, or nowhere.
-
-    Raises:
-        PreconditionError: as `find_session`.
-        UnavailableError: as `find_session`.
     """
     is_new = not _is_running()
     with quiet_jvm(os.environ.get(LOG, "")) as log:
@@ -114,8 +155,9 @@ def check_pyspark() -> None:
     """
     for name in ("pyspark", "pandas"):
         if importlib.util.find_spec(name) is None:
-            msg = f"this needs Spark, but {name} is not installed: pip install 'lance-gateway[spark]'"
-            raise PreconditionError(msg)
+            raise PreconditionError(
+                f"this needs Spark, but {name} is not installed: pip install 'lance-gateway[spark]'"
+            )
 
 
 def check_java() -> None:
@@ -165,6 +207,7 @@ def _is_running() -> bool:
 
 def _classic(found: SparkSession) -> SparkSession:
     if not hasattr(found, "_jsparkSession"):
-        msg = "jobs need a classic Spark session, and this is one of Spark Connect: run them by spark-submit"
-        raise PreconditionError(msg)
+        raise PreconditionError(
+            "jobs need a classic Spark session, and this is one of Spark Connect: run them by spark-submit"
+        )
     return found

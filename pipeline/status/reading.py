@@ -1,7 +1,5 @@
 """A table's status, found in few round trips."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +10,7 @@ from memwal.regions.manifest import RegionManifest, list_regions, read_latest_ma
 from memwal.regions.region_ids import doubles, is_retired
 from memwal.regions.wal import last_wal_position, read_wal_entry, wal_entry_path
 from memwal.storage.files import Storage, generation_directory
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.state import RegionState
+from pipeline.jobs.lake import LakeTable, RegionState
 
 _NANOSECONDS = 1_000_000_000
 
@@ -93,20 +90,12 @@ class TableStatus:
     regions: tuple[RegionStatus, ...] = field(repr=False)
     indexes: tuple[IndexStatus, ...]
 
-    @property
-    def pending_generations(self) -> int:
-        """Of all regions."""
-        return sum(one.pending_generations for one in self.regions)
-
-    @property
-    def pending_rows(self) -> int:
-        """Of all regions."""
-        return sum(one.pending_rows for one in self.regions)
-
-    @property
-    def pending_bytes(self) -> int:
-        """Of all regions."""
-        return sum(one.pending_bytes for one in self.regions)
+    # Of all regions.
+    pending_generations = property(lambda self: self._sum("pending_generations"))
+    pending_rows = property(lambda self: self._sum("pending_rows"))
+    pending_bytes = property(lambda self: self._sum("pending_bytes"))
+    merged_listed = property(lambda self: self._sum("merged_listed"))
+    unflushed_entries = property(lambda self: self._sum("unflushed_entries"))
 
     @property
     def oldest_pending_seconds(self) -> float | None:
@@ -116,15 +105,8 @@ class TableStatus:
             default=None,
         )
 
-    @property
-    def merged_listed(self) -> int:
-        """Of all regions."""
-        return sum(one.merged_listed for one in self.regions)
-
-    @property
-    def unflushed_entries(self) -> int:
-        """Of all regions."""
-        return sum(one.unflushed_entries for one in self.regions)
+    def _sum(self, name: str) -> int:
+        return sum(getattr(one, name) for one in self.regions)
 
 
 def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> TableStatus:
@@ -132,9 +114,6 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
 
     What is pending is listed, one directory for each generation; of logs, only those of regions with new
     entries are looked at.
-
-    Raises:
-        LanceGatewayError: something can't be read.
     """
     storage = table.storage
     # Manifests before the base version: this order must not change (ADR 5).
@@ -157,8 +136,9 @@ def read_status(table: LakeTable, *, now: Callable[[], float] = time.time) -> Ta
         files = dataset.stats.dataset_stats()
         rows = dataset.count_rows()
     except (OSError, ValueError) as error:
-        msg = f"table {table.name!r}: version {dataset.version} can't be read: {str(error).split(', /')[0]}"
-        raise CorruptDataError(msg) from error
+        raise CorruptDataError(
+            f"table {table.name!r}: version {dataset.version} can't be read: {str(error).split(', /')[0]}"
+        ) from error
     taken = base.details.snapshot_ts_millis if base.details else 0
     return TableStatus(
         table=table.name,

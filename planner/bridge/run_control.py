@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -68,39 +68,33 @@ class RunControl:
     def __init__(self, metrics: MetricsSet | None = None) -> None:
         self.metrics = metrics
         self.runs: list[Run] = []
-        self._error: LanceGatewayError | None = None
+        self.error: LanceGatewayError | None = None
+        """Why the execution was stopped; None while it may go on."""
         self._lock = threading.Lock()
         self._waiting: int | None = None
-        self._reads: tuple[TableRead, ...] | None = None
 
     @property
     def reads(self) -> tuple[TableRead, ...]:
-        """What was read so far; known after `release` too."""
-        if self._reads is not None:
-            return self._reads
+        """What was read so far."""
         return tuple(read for scan in self.scans if (read := scan.read) is not None)
 
-    def release(self) -> None:
-        """The execution is over: let go of the snapshots it read, and of what an error's traceback holds."""
-        self._reads = self.reads
+    def end(self) -> tuple[tuple[TableRead, ...], tuple[RunningScan, ...]]:
+        """Let go of snapshots, and of what an error's traceback holds; return what was read, and by what."""
+        ended = self.reads, self.scans
         self.runs = []
-        self._error = None
+        self.error = None
+        return ended
 
     @property
     def scans(self) -> tuple[RunningScan, ...]:
         """The table references that were read so far."""
         return tuple(scan for run in self.runs for scan in run.scans)
 
-    @property
-    def error(self) -> LanceGatewayError | None:
-        """Why the execution was stopped; None while it may go on."""
-        return self._error
-
     def cancel(self, error: LanceGatewayError) -> None:
         """Stop the execution: within about a second its reader meets `error`. The first call decides."""
         with self._lock:
-            if self._error is None:
-                self._error = error
+            if self.error is None:
+                self.error = error
             if self._waiting is not None:
                 # DataFusion's bindings run a bit of Python every second while they wait for a batch: an
                 # exception that is pending for the thread ends the wait, and dropping the stream the work.
@@ -112,8 +106,8 @@ class RunControl:
         Raises:
             LanceGatewayError: it was stopped.
         """
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     def wait(self, step: Callable[[], T]) -> T:
         """Run one step of DataFusion that may take long; cancelling interrupts it.
@@ -133,7 +127,7 @@ class RunControl:
             self._end_wait()
         except Exception:
             # A wait that was interrupted inside a Python node comes back as DataFusion's error.
-            if self._error is None:
+            if self.error is None:
                 raise
         # Not while one of them is handled: its traceback holds the stream, and the work would go on.
         self.check()
@@ -141,7 +135,7 @@ class RunControl:
 
     def _end_wait(self) -> None:
         with self._lock:
-            if self._waiting is not None and self._error is not None:
+            if self._waiting is not None and self.error is not None:
                 # What is pending would meet whatever the thread does next.
                 _raise_in(self._waiting, None)
             self._waiting = None
@@ -166,11 +160,35 @@ class RunControl:
             if interruptible:
                 with self._lock:
                     self._waiting = thread_id
-        if self._error is not None:
+        if self.error is not None:
             # The traceback of what is raised next holds this frame, and must not hold a stream.
             del made
             self.check()
         return made
+
+    def undisturbed_each(self, open_steps: Callable[[], Iterator[T]]) -> Iterator[T]:
+        """Yield what an iterator of our own gives up to its first None: each of its steps is undisturbed."""
+        steps: Iterator[T] | None = None
+
+        def step() -> T | None:
+            nonlocal steps
+            if steps is None:
+                steps = open_steps()
+            return next(steps, None)
+
+        while (made := self.undisturbed(step)) is not None:
+            yield made
+
+    def wait_for_each(self, held: list[Iterator[T]]) -> Iterator[T]:
+        """Yield what the only iterator in a list gives; cancelling interrupts each of its steps.
+
+        The list is emptied at the end: the traceback of an error holds the variables of this function.
+        """
+        try:
+            while (made := self.wait(lambda: next(held[0], None))) is not None:
+                yield made
+        finally:
+            held.clear()
 
 
 def _raise_in(thread_id: int, kind: type[BaseException] | None) -> None:

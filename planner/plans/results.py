@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import pyarrow as pa
-from datafusion import DataFrame
+from datafusion import DataFrame, RecordBatch
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.binding.substrait import Bound
@@ -22,18 +22,12 @@ RUN_ATTEMPTS = 8
 
 def streamed(frame: DataFrame, control: RunControl) -> Iterator[pa.RecordBatch]:
     """DataFusion's batches. Its own stream, not an Arrow one: dropping only that stops the work behind it."""
-    # In a list that is emptied at the end: the traceback of an error holds the variables of this function.
     # Not interrupted while it makes the physical plan: it panics where asking a leaf for its columns fails.
-    held = [control.undisturbed(frame.execute_stream)]
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            while (batch := control.wait(lambda: next(held[0], None))) is not None:
-                yield batch.to_pyarrow()
-        finally:
-            held.clear()
-
-    return batches()  # what DataFusion refuses when it makes the physical plan has been raised above
+    # What DataFusion refuses then is raised here.
+    stream = control.undisturbed(frame.execute_stream)
+    held: list[Iterator[pa.RecordBatch]] = [map(RecordBatch.to_pyarrow, stream)]
+    del stream  # the list alone holds it, and is emptied at the end
+    return control.wait_for_each(held)
 
 
 def again_if_files_vanish(

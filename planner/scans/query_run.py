@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -273,9 +273,7 @@ class TableScan:
         try:
             control = self.run.control
             context = TaskContext(metrics=control.metrics, check=control.check)
-            fetch = partial(next, self._stream(partition, context), None)
-            while (batch := control.undisturbed(fetch)) is not None:
-                yield batch
+            yield from control.undisturbed_each(lambda: self._stream(partition, context))
         except LanceGatewayError as error:
             failure = self._told(error)
             self.run.failure = self.run.failure or failure

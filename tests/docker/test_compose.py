@@ -15,10 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.config import load
 from gateway.config.schema import GatewayConfig
 from gateway.execution.running_queries import Queries
-from gateway.observability.gauges import Gauges
-from gateway.observability.metrics import Metrics
-from gateway.observability.writes import WriteGauges, WriteMetrics
-from gateway.start.writes import open_writing
+from gateway.observability.gauges import Gauges, WriteGauges, WriteMetrics
+from gateway.observability.statements import Metrics
+from gateway.start.opening import open_writing
 from planner.tables.state.catalog import Catalog
 
 FOLDER = Path(__file__).parents[2] / "docker"

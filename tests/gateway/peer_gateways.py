@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 
-from gateway.auth.security import OpenSecurity, Security
+from gateway.auth.calls import Security
 from gateway.auth.tls import tls_arguments
 from gateway.config.schema import TlsSection
-from gateway.peers.forwarding import ForwardedRows, Forwarding, Trust
-from gateway.peers.peer_identity import PeerSecurity, PeerToken
+from gateway.peers.forwarding import ForwardedRows, Forwarding
+from gateway.peers.peer_identity import PeerToken, Trust
 from gateway.server import GatewayServer
 from memwal.errors import UnavailableError
 from memwal.writing import OwnershipPolicy, TableWriter, WriteOptions
@@ -86,7 +87,7 @@ def peer(
     if tls is not None:
         assert tls.certificate_file is not None
         assert tls.key_file is not None
-        security = OpenSecurity(tls=tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file))
+        security = Security(tls=tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file))
         pair = (tls.certificate_file, tls.key_file) if tls.client_ca_file else (None, None)
         trust = Trust(token, True, ca, *pair)
     with ExitStack() as stack:
@@ -100,7 +101,7 @@ def peer(
         server = GatewayServer(
             engine,
             port=port,
-            security=PeerSecurity(security or OpenSecurity(), token, url),
+            security=replace(security or Security(), opens=partial(token.opens, url=url)),
             forwarded=receiving(engine.catalog),
         )
         stack.callback(server.shutdown)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Flag, load
+from gateway.config.effective_values import text
 from gateway.config.loader import ConfigError
-from gateway.config.reference import text
 from gateway.protocol.limits import Limits
 from gateway.start.observability import http_port
 from gateway.start.run_server import limits_of

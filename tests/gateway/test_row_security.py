@@ -19,13 +19,12 @@ from pyarrow import flight
 
 import gateway
 from gateway.auth.authenticator import Authenticator
+from gateway.auth.calls import Security
+from gateway.auth.credentials import Throttle
 from gateway.auth.files import WatchedFile
-from gateway.auth.passwords import Passwords
-from gateway.auth.policies.policy import parse_policy
-from gateway.auth.security import GuardedSecurity
-from gateway.auth.throttle import Throttle
-from gateway.auth.tokens.gateway_tokens import IssuedTokens
-from gateway.auth.users import User, parse_users, write_user
+from gateway.auth.gateway_tokens import IssuedTokens
+from gateway.auth.policy import parse_policy
+from gateway.auth.users import Passwords, User, parse_users, write_user
 from gateway.server import GatewayServer
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
@@ -76,7 +75,7 @@ def server(folder: Path) -> Iterator[GatewayServer]:
         issued=IssuedTokens(users, 3600.0),
     )
     policy = WatchedFile(folder / "policy.toml", parse_policy, interval=0.0)
-    security = GuardedSecurity(authenticator, lambda identity: policy().access(identity))
+    security = Security(authenticator, lambda identity: policy().access(identity))
     with serving(folder / "lake", security=security) as server:
         yield server
 

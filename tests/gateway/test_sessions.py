@@ -14,7 +14,7 @@ from gateway.cli.client import GatewayClient
 from gateway.protocol.commands import Call
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
-from gateway.sessions import SessionMiddlewareFactory, Sessions
+from gateway.sessions import Sessions, read_session
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.access.rights import FULL_ACCESS
 from planner.engine import SessionSettings
@@ -261,7 +261,7 @@ class _Session:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._actions = {action.name: action for action in sessions.actions()}
+        self._actions = {action.name: action for action in sessions.answers()}
         self._session_id: str | None = None
 
     def settings(self) -> SessionSettings:
@@ -338,10 +338,8 @@ def test_a_header_with_a_wrong_value_is_refused(
 def test_types_are_those_that_the_client_can_read(
     wire: flight.FlightClient, agent: str, chosen: dict[str, str], kind: pa.DataType
 ) -> None:
-    middleware = SessionMiddlewareFactory().start_call(
-        None, {"user-agent": [agent], **{name: [value] for name, value in chosen.items()}}
-    )
-    types = "arrow" if middleware is None else middleware.settings(SessionSettings()).type_set
+    found = read_session({"user-agent": [agent], **{name: [value] for name, value in chosen.items()}})
+    types = found.settings(SessionSettings()).type_set
     query = sql.CommandStatementQuery(query="SELECT utiny FROM typed")
     info = wire.get_flight_info(rpc.descriptor(query), _headers(types=types))
     assert info.schema.field("utiny").type == kind

@@ -15,9 +15,8 @@ import lance
 import pytest
 import trustme
 
-from gateway.auth.passwords import hash_password
-from gateway.auth.tokens.gateway_tokens import create_token
-from gateway.auth.users import User, write_user
+from gateway.auth.gateway_tokens import create_token
+from gateway.auth.users import User, hash_password, write_user
 from tests.adbc.values import VALUES, typed_table
 from tests.gateway.conftest import orders, serving
 from tests.jdbc.jvm import Facts, Failure

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.auth.passwords import hash_password
-from gateway.auth.tokens.gateway_tokens import create_token
-from gateway.auth.users import User, write_user
+from gateway.auth.gateway_tokens import create_token
+from gateway.auth.users import User, hash_password, write_user
 from tests.jdbc import drivers
 from tests.jdbc.jvm import Jvm
 from tests.support.servers import GatewayProcess

@@ -13,7 +13,7 @@ from memwal.regions.wal import read_wal_entry, wal_entry_path
 from memwal.writing.region.claim import Claim
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.cli import app
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import TableState
 from pipeline.merging import merge, uniting
 from pipeline.status.reading import read_status
 from tests.lancedb.both import KINDS, Both, Kind

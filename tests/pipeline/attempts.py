@@ -6,13 +6,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from memwal.writing import OpenTable
-from pipeline.ingesting.columns import Columns
-from pipeline.ingesting.options import IngestOptions
-from pipeline.ingesting.report import RegionReport
-from pipeline.ingesting.routing import REGION, Router
+from pipeline.ingesting.columns import REGION, Columns, Router
+from pipeline.ingesting.options import IngestOptions, RegionReport
 from pipeline.ingesting.writing import RegionsWriter
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.versions import versions
+from pipeline.spark.runner import versions
 
 JOB = "stream-7"
 EAGER = IngestOptions(hold_ms=0)
@@ -24,7 +22,7 @@ def routed(table: LakeTable, rows: pa.Table, options: IngestOptions = EAGER) -> 
     columns = Columns.fitting(rows.schema, opened, options)
     output = pa.schema([*rows.schema, pa.field(REGION, pa.int64())])
     numbers = {one: at for at, one in enumerate(opened.regions.existing())}
-    router = Router(table.uri, dict(table.options), columns, output, numbers, versions())
+    router = Router(table, columns, output, numbers, versions())
     found = router.routed(opened, rows) if rows.num_rows else output.empty_table()
     order = [REGION, *columns.key, *options.order_by]
     return columns, found.sort_by([(one, "ascending") for one in order])
@@ -32,7 +30,7 @@ def routed(table: LakeTable, rows: pa.Table, options: IngestOptions = EAGER) -> 
 
 def task(table: LakeTable, columns: Columns, options: IngestOptions = EAGER, batch: int = 0) -> RegionsWriter:
     """One task that writes a batch."""
-    return RegionsWriter(table.uri, dict(table.options), columns, JOB, batch, options, versions())
+    return RegionsWriter(table, columns, JOB, batch, options, versions())
 
 
 def write(

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from memwal.errors import UnavailableError
 from pipeline.ingesting.columns import Columns
-from pipeline.ingesting.report import RegionReport
+from pipeline.ingesting.options import RegionReport
 from pipeline.ingesting.writing import RegionsWriter
 
 

@@ -11,9 +11,8 @@ from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.regions.region_snapshots import read_region_snapshots
 from pipeline.cleaning import CleanPolicy, clean, find
 from pipeline.indexing import IndexPolicy, maintain, needs
-from pipeline.jobs.lake import LakeTable
+from pipeline.jobs.lake import LakeTable, TableState
 from pipeline.jobs.runners import Threads
-from pipeline.jobs.state import TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Scenario, built, shown

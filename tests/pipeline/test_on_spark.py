@@ -9,9 +9,7 @@ from pyspark.sql import SparkSession
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
 from memwal.writing import FencedError
-from pipeline.spark.carrying import told
-from pipeline.spark.runner import OnSpark
-from pipeline.spark.versions import Versions, versions
+from pipeline.spark.runner import OnSpark, Versions, told, versions
 
 
 def square(number: int) -> int:

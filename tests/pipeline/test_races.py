@@ -12,8 +12,7 @@ from memwal.errors import LanceGatewayError
 from pipeline.cleaning import CleanPolicy, clean
 from pipeline.indexing import IndexPolicy, maintain
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import Advance, silent
-from pipeline.jobs.runners import Threads
+from pipeline.jobs.runners import Advance, Threads, silent
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from tests.pipeline.scenario import Rows, Scenario, built, shown

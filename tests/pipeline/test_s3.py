@@ -14,9 +14,8 @@ from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, clean, find
 from pipeline.indexing import IndexPolicy, IndexSpec, build, maintain
 from pipeline.ingesting.options import IngestOptions
-from pipeline.jobs.lake import Lake, LakeTable
+from pipeline.jobs.lake import Lake, LakeTable, TableState
 from pipeline.jobs.runners import Threads
-from pipeline.jobs.state import TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import SnapshotPolicy, snapshot
 from pipeline.status import read_status

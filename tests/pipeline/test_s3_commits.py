@@ -10,8 +10,7 @@ import pytest
 from memwal.base.index_details import read_index_details
 from memwal.errors import UnsupportedError
 from memwal.storage.files import Storage, base_manifest_paths
-from pipeline.jobs.lake import Lake
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import Lake, TableState
 from pipeline.merging import merge
 from planner.tables.state.catalog import Catalog
 from tests.support.gateways import EAGER, EngineGateway

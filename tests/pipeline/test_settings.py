@@ -8,8 +8,7 @@ import pytest
 from gateway.config import load as load_gateway
 from memwal.errors import InvalidInputError
 from pipeline.cleaning import CleanPolicy
-from pipeline.cli.settings import keys, load
-from pipeline.cli.settings_reference import text
+from pipeline.cli.settings import keys, load, text
 from pipeline.indexing import IndexPolicy
 from pipeline.keeping import Policies, RunPolicy
 from pipeline.merging import MergePolicy

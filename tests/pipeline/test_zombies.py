@@ -15,8 +15,8 @@ import pytest
 from memwal.errors import UnavailableError
 from memwal.regions.manifest import RegionManifest, list_regions, read_latest_manifests
 from memwal.writing import WriteOptions
-from pipeline.ingesting.markers import BatchMarkers
 from pipeline.ingesting.options import IngestOptions
+from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable
 from tests.pipeline.attempts import JOB, routed, task, write, write_in_steps
 from tests.support.gateways import EngineGateway

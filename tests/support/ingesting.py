@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from memwal.writing import OpenTable
-from pipeline.ingesting.columns import Columns
-from pipeline.ingesting.markers import BatchMarkers
-from pipeline.ingesting.options import IngestOptions
-from pipeline.ingesting.report import RegionReport
-from pipeline.ingesting.routing import REGION, Router
-from pipeline.ingesting.writing import RegionsWriter
+from pipeline.ingesting.columns import REGION, Columns, Router
+from pipeline.ingesting.options import IngestOptions, RegionReport
+from pipeline.ingesting.writing import BatchMarkers, RegionsWriter
 from pipeline.jobs.lake import LakeTable
-from pipeline.spark.versions import versions
+from pipeline.spark.runner import versions
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import LakeTable, TableState
 from pipeline.merging import committing
 from tests.support.tables import Layout, LsmTable, Row
 from tests.support.writer_process import WriterProcess

@@ -13,7 +13,7 @@ from argon2 import PasswordHasher
 from gateway.auth.users import User, write_user
 from gateway.config.schema import AuthSection, TlsSection
 from gateway.server import GatewayServer
-from gateway.start.security import open_security
+from gateway.start.opening import open_security
 from tests.gateway.auth.keys import Signer
 from tests.gateway.conftest import serving
 

@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.auth.credentials import LEGACY_HEADER, Basic, Bearer, UnauthenticatedError, read_credentials
-from gateway.auth.tokens.jwks import open_keys
-from gateway.auth.tokens.jwt import JwtVerifier
+from gateway.auth.jwt import JwtVerifier, open_keys
 from tests.gateway.auth.keys import AUDIENCE, ISSUER, Signer, good_claims
 
 SIGNER = Signer("key-1")

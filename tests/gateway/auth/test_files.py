@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.auth.files import WatchedFile
-from gateway.auth.tokens.jwks import open_keys
+from gateway.auth.jwt import open_keys
 from memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import Clock
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.security import GuardedSecurity, OpenSecurity
-from gateway.auth.tokens.gateway_tokens import create_token
+from gateway.auth.gateway_tokens import create_token
 from gateway.config.schema import AuthSection, TlsSection
 from gateway.protocol.identity import ANONYMOUS, Identity
-from gateway.start.security import open_security
+from gateway.start.opening import open_security
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from planner.access.rights import FULL_ACCESS
 from tests.gateway.auth.conftest import QUICK
@@ -26,7 +25,7 @@ def opened(host: str = "127.0.0.1", tls: TlsSection | None = None, **auth: Any) 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_on_the_loopback_interface_authentication_may_be_off(host: str) -> None:
     security = opened(host)
-    assert isinstance(security, OpenSecurity)
+    assert security.authenticator is None
     assert security.access(ANONYMOUS) is FULL_ACCESS
 
 
@@ -36,7 +35,7 @@ def test_on_the_loopback_interface_authentication_may_be_off(host: str) -> None:
 def test_elsewhere_it_must_be_said(host: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(PreconditionError, match=r"no authentication is set: .* or say --insecure"):
         opened(host)
-    assert isinstance(opened(host, insecure=True), OpenSecurity)
+    assert opened(host, insecure=True).authenticator is None
     assert "without authentication" in caplog.text
 
 
@@ -44,9 +43,9 @@ def test_elsewhere_passwords_without_tls_are_warned_about(
     users_file: Path, server_tls: TlsSection, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        assert isinstance(opened("0.0.0.0", server_tls, users_file=users_file), GuardedSecurity)
+        assert opened("0.0.0.0", server_tls, users_file=users_file).authenticator is not None
         assert caplog.text == ""
-        assert isinstance(opened("0.0.0.0", users_file=users_file), GuardedSecurity)
+        assert opened("0.0.0.0", users_file=users_file).authenticator is not None
         assert "without TLS" in caplog.text
 
 
@@ -55,7 +54,7 @@ def test_a_client_authority_alone_is_no_authentication(server_tls: TlsSection) -
     tls = server_tls.model_copy(update={"client_ca_file": server_tls.certificate_file.with_name("ca.pem")})
     with pytest.raises(PreconditionError, match=r"auth\.certificates"):
         opened("0.0.0.0", tls)
-    assert opened("0.0.0.0", tls, certificates=True).auth_handler is None
+    assert opened("0.0.0.0", tls, certificates=True).authenticator.uses_certificates
 
 
 def test_each_way_turns_authentication_on(users_file: Path, jwks_file: Path, tmp_path: Path) -> None:
@@ -63,8 +62,8 @@ def test_each_way_turns_authentication_on(users_file: Path, jwks_file: Path, tmp
     jwt = {"jwks": str(jwks_file), "issuer": ISSUER, "audience": AUDIENCE}
     for way in ({"users_file": users_file}, {"tokens_file": tmp_path / "tokens.toml"}, {"jwt": jwt}):
         security = opened(**way)
-        assert isinstance(security, GuardedSecurity)
-        assert security.auth_handler is not None
+        assert security.authenticator is not None
+        assert not security.authenticator.uses_certificates
         assert security.tls == {}
 
 

@@ -8,10 +8,8 @@ from types import MappingProxyType
 import pytest
 from argon2 import PasswordHasher
 
-from gateway.auth.credentials import Basic, UnauthenticatedError
-from gateway.auth.passwords import MAX_BYTES, Passwords, hash_password
-from gateway.auth.throttle import Throttle
-from gateway.auth.users import User, Users
+from gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
+from gateway.auth.users import MAX_BYTES, Passwords, User, Users, hash_password
 from memwal.errors import InvalidInputError, UnavailableError
 from tests.gateway.auth.conftest import PASSWORD, QUICK, Clock
 

@@ -15,10 +15,10 @@ from click.testing import Result
 from pyarrow import flight
 from typer.testing import CliRunner
 
+from gateway.auth.calls import Security
 from gateway.auth.files import WatchedFile
-from gateway.auth.policies.policy import parse_policy
-from gateway.auth.security import OpenSecurity
-from gateway.auth.tokens.gateway_tokens import create_token
+from gateway.auth.gateway_tokens import create_token
+from gateway.auth.policy import parse_policy
 from gateway.cli import app
 from gateway.cli.client import GatewayClient
 from gateway.config.schema import TlsSection
@@ -140,7 +140,7 @@ def test_a_changed_policy_counts_without_a_restart(lake: Path, tmp_path: Path) -
     file = tmp_path / "policy.toml"
     file.write_text(text)
     policy = WatchedFile(file, parse_policy, interval=0.0)
-    security = OpenSecurity(lambda identity: policy().access(identity))
+    security = Security(None, lambda identity: policy().access(identity))
     with serving(lake, security=security) as server, GatewayClient(uri_of(server)) as client:
         count = "SELECT count(*) AS n FROM orders"
         assert client.query(count).read_all().to_pylist() == [{"n": 143}]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from gateway.auth.credentials import UnauthenticatedError
-from gateway.auth.throttle import Throttle, address_of
+from gateway.auth.credentials import Throttle, UnauthenticatedError, address_of
 from memwal.errors import InvalidInputError
 from tests.gateway.auth.conftest import Clock
 

@@ -11,8 +11,8 @@ import pytest
 import trustme
 from pyarrow import flight
 
+from gateway.auth.gateway_tokens import create_token
 from gateway.auth.tls import tls_arguments
-from gateway.auth.tokens.gateway_tokens import create_token
 from gateway.auth.users import User, write_user
 from gateway.cli.client import GatewayClient, Login
 from gateway.config.schema import TlsSection

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from gateway.execution.bound_parameters import Bindings
+from gateway.execution.parameters import Bindings
 from memwal.errors import NotFoundError
 
 KIB = 1024

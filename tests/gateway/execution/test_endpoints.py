@@ -220,7 +220,7 @@ class Later:
     def __init__(self, engine: QueryEngine) -> None:
         self.now = 1_000_000.0
         queries = Queries()
-        self.endpoints = Endpoints(engine, queries, Streams(queries), clock=lambda: self.now)
+        self.endpoints = Endpoints(engine, Streams(queries), clock=lambda: self.now)
         settings = dataclasses.replace(DEFAULT_SETTINGS, endpoints=2)
         self.call = Call(
             "here", ANONYMOUS, FULL_ACCESS, None, settings, lambda _name, _value: None, lambda: False
@@ -230,11 +230,11 @@ class Later:
         self.ticket = planned.ticket
 
     def redeem(self, ticket: bytes) -> flight.FlightDataStream:
-        (entry,) = self.endpoints.tickets()
+        entry, _ = self.endpoints.answers()
         return entry.stream(rpc.unpacked(own.PartTicket, ticket), self.call)
 
     def renew(self, ticket: bytes) -> flight_pb2.FlightEndpoint:
-        (action,) = self.endpoints.actions()
+        _, action = self.endpoints.answers()
         endpoint = flight_pb2.FlightEndpoint(ticket=flight_pb2.Ticket(ticket=ticket))
         request = flight_pb2.RenewFlightEndpointRequest(endpoint=endpoint)
         body = action.run(request, self.call)

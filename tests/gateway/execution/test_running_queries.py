@@ -101,7 +101,7 @@ def test_a_statement_is_remembered_with_what_it_did(lake: Path) -> None:
     assert (query.rows, query.bytes > 0) == (10, True)
     times = [before, query.created_at, query.started_at, query.first_batch_at, query.finished_at]
     assert times == sorted(one for one in times if one is not None)
-    assert [read.table for read in query.control.reads] == ["orders"]
+    assert [read.table for read in query.reads] == ["orders"]
 
 
 def test_of_a_long_statement_the_beginning_is_remembered(lake: Path) -> None:

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyarrow import flight
 
 from gateway.config import Flag, load
+from gateway.observability.gauges import WriteEvents
 from gateway.observability.system_tables import SystemSettings
-from gateway.observability.writes import WriteEvents
 from gateway.server import GatewayServer
 from gateway.start.observability import Observability
 from memwal.errors import UnavailableError
@@ -80,7 +80,7 @@ def watch() -> Iterator[Watch]:
                 engine,
                 observers=observability.query_observers(),
                 on_call_finished=observability.metrics.on_call_finished,
-                middleware=observability.middleware(),
+                rpc_observers=observability.rpc_observers(),
             )
             observability.watch(server)
             stack.callback(server.shutdown)

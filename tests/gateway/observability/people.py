@@ -9,7 +9,7 @@ from pyarrow import flight
 
 from gateway.auth.users import User, write_user
 from gateway.config.schema import AuthSection, TlsSection
-from gateway.start.security import open_security
+from gateway.start.opening import open_security
 from tests.gateway.conftest import serving
 
 # What makes a password hash strong makes a test slow.

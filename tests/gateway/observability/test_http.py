@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.observability import readiness as readiness_module
+from gateway.observability import http as readiness_module
 from memwal.errors import UnavailableError
 from tests.gateway.observability.conftest import Watch, Watched
 

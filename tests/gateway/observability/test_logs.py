@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.observability import logs
+from gateway.observability import statements
 from tests.gateway import rpc
 from tests.gateway.observability.conftest import Watch
 
@@ -27,7 +27,7 @@ def lines(captured: str) -> list[dict[str, object]]:
 def test_a_finished_statement_is_one_json_object(
     watch: Watch, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.configure("json", "INFO")
+    statements.configure("json", "INFO")
     watched = watch(lake, log_queries="all", slow_query="0s")
     with flight.FlightClient(watched.uri) as client:
         rpc.query(client, "SELECT id\nFROM orders\nLIMIT 3")
@@ -53,7 +53,7 @@ def test_a_finished_statement_is_one_json_object(
 def test_slow_and_failed_statements_are_told_by_default(
     watch: Watch, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.configure("text", "INFO")
+    statements.configure("text", "INFO")
     watched = watch(lake)
     with flight.FlightClient(watched.uri) as client:
         rpc.query(client, "SELECT 1")
@@ -74,7 +74,7 @@ def test_slow_and_failed_statements_are_told_by_default(
 def test_other_lines_of_the_thread_name_the_statement(
     watch: Watch, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.configure("json", "INFO")
+    statements.configure("json", "INFO")
     watched = watch(lake, log_queries="none")
     with flight.FlightClient(watched.uri) as client, pytest.raises(Exception, match="zero"):
         rpc.query(client, "SELECT 1 / (id - id) FROM orders")
@@ -86,7 +86,7 @@ def test_other_lines_of_the_thread_name_the_statement(
 
 def test_nobody_writes_lines_of_his_own(watch: Watch, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Statements and errors that quote them are what somebody sent: line breaks, colours and all."""
-    logs.configure("text", "INFO")
+    statements.configure("text", "INFO")
     watched = watch(lake)
     forged = "2026-11-22 12:00:00,000 INFO gateway.audit: write finished: user 'olga', table 'orders', rows 9"
     with flight.FlightClient(watched.uri) as client:
@@ -103,7 +103,7 @@ def test_nobody_writes_lines_of_his_own(watch: Watch, lake: Path, capsys: pytest
 
 
 def test_tracebacks_keep_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("text", "INFO")
+    statements.configure("text", "INFO")
     try:
         int("a\nb")
     except ValueError:
@@ -115,12 +115,12 @@ def test_tracebacks_keep_their_lines(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_long_statements_are_cut() -> None:
-    assert logs.shortened("SELECT\n\t1") == "SELECT 1"
-    cut = logs.shortened("x" * 5000)
+    assert statements.shortened("SELECT\n\t1") == "SELECT 1"
+    cut = statements.shortened("x" * 5000)
     assert len(cut) < 1100
     assert cut.endswith("... (5000 characters)")
 
 
 def test_a_session_is_not_given_away() -> None:
-    assert logs.shown_session("secret-cookie-of-a-client") == "secret-c"
-    assert logs.shown_session(None) is None
+    assert statements.shown_session("secret-cookie-of-a-client") == "secret-c"
+    assert statements.shown_session(None) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from gateway.observability import logs
+from gateway.observability import statements
 from planner.engine import PreparedQuery, QueryEngine
 from planner.tables.state.catalog import Catalog
 from protos import flight_sql_pb2 as sql
@@ -150,7 +150,7 @@ def test_each_write_is_one_line_without_its_values(
     watch: Watch, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_table(root)
-    logs.configure("json", "INFO")
+    statements.configure("json", "INFO")
     watched = watch(root, log_queries="none")
     with flight.FlightClient(watched.uri) as client:
         insert(client, 1, 2, text="swordfish")

@@ -12,16 +12,16 @@ import trustme
 from pyarrow import flight
 
 import gateway.peers.forwarding
-from gateway.auth.security import GuardedSecurity
+from gateway.auth.calls import Security
 from gateway.config.schema import TlsSection
-from gateway.peers.forwarding import ForwardedRows, Forwarding, Trust
-from gateway.peers.peer_identity import PeerToken
-from gateway.protocol.wire import pack
+from gateway.peers.forwarding import ForwardedRows, Forwarding
+from gateway.peers.peer_identity import PeerToken, Trust
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes, NotOwnerError, OutcomeUnknownError, OwnershipPolicy
 from memwal.writing.options import UnreachableError
 from protos import flight_sql_pb2 as sql
 from protos import forwarding_pb2 as wire
+from protos.flight_sql import pack
 from tests.gateway.auth.conftest import write_tls
 from tests.gateway.peer_gateways import TABLE, TOKEN, Peer, epochs, make_table, peer
 from tests.support.ports import free_port
@@ -352,7 +352,7 @@ class TestWhoMayForward:
             def identify(self, *_: object) -> Any:
                 raise flight.FlightUnauthenticatedError("log in")
 
-        owner = owning(opened(security=GuardedSecurity(Nobody())))  # type: ignore[arg-type]
+        owner = owning(opened(security=Security(Nobody())))  # type: ignore[arg-type]
         assert sent(owner, request(owner, ID, 1), rows(1)).rows == 1
         with pytest.raises(flight.FlightUnauthenticatedError):
             sent(owner, request(owner, ID, 1), rows(1), token=None)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gateway.peers.once_only import Once
+from gateway.peers.forwarding import Once
 from memwal.errors import InvalidInputError, PreconditionError
 
 ID = b"0123456789abcdef"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.protocol.expiring_cache import Keeping
+from gateway.protocol.limits import Keeping
 from memwal.errors import InvalidInputError
 
 

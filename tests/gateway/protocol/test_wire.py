@@ -8,12 +8,13 @@ import pytest
 from google.protobuf.message import Message
 from pyarrow import flight
 
-from gateway.protocol.tickets import decode_settings, encode_settings
-from gateway.protocol.wire import decode, pack, unpack
+from gateway.protocol.commands import decode_settings, encode_settings
+from gateway.protocol.wire import decode, unpack
 from memwal.errors import InvalidInputError
 from planner.engine import SessionSettings
 from protos import flight_pb2, gateway_pb2
 from protos import flight_sql_pb2 as sql
+from protos.flight_sql import pack
 
 SQL = "type.googleapis.com/arrow.flight.protocol.sql."
 # message -> the name under which it is packed, and its bytes by the protocol's field numbers

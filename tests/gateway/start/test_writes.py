@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Flag, load
-from gateway.start.writes import Writing, open_writing
+from gateway.start.opening import Writing, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError
 from memwal.writing import OwnershipPolicy, WriteOptions
 

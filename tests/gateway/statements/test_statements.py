@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gateway.protocol.tickets import decode_settings
+from gateway.protocol.commands import decode_settings
 from gateway.server import GatewayServer
 from protos import flight_sql_pb2 as sql
 from protos import gateway_pb2 as own

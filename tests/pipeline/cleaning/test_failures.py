@@ -14,9 +14,8 @@ from memwal.errors import LanceGatewayError, UnavailableError
 from memwal.regions.manifest import list_regions, read_latest_manifest
 from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, Kind, clean, find, remove
-from pipeline.cleaning.base import read_base
-from pipeline.cleaning.past import list_versions, past_of
-from pipeline.cleaning.rules.all_rules import LookAtRegion
+from pipeline.cleaning.region_tasks import LookAtRegion
+from pipeline.cleaning.versions import list_versions, past_of, read_base
 from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.jobs.runners import Threads
 from pipeline.merging import merge

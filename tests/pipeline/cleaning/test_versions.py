@@ -9,8 +9,7 @@ import pytest
 
 from memwal.errors import NotFoundError, PreconditionError, UnavailableError
 from pipeline.cleaning import CleanPolicy, Kind
-from pipeline.cleaning.past import expired, list_versions
-from pipeline.cleaning.versions import old_versions, remove_versions
+from pipeline.cleaning.versions import expired, list_versions, old_versions, remove_versions
 from tests.support.cleaning import HOUR, NEWEST_ONLY, Kept, Open, of, read
 from tests.support.writer_process import WriterProcess
 

@@ -11,12 +11,11 @@ import pytest
 from memwal.base import versions
 from memwal.base.index_details import read_index_details
 from memwal.errors import PreconditionError, UnavailableError
-from pipeline.indexing import IndexPolicy, catching_up, compacting, maintain, needs
+from pipeline.indexing import IndexPolicy, job, maintain, needs, optimising
+from pipeline.indexing.indexes import DIRECTORY
 from pipeline.indexing.optimising import Optimised
-from pipeline.indexing.training import DIRECTORY
 from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.progress import silent
-from pipeline.jobs.runners import Threads
+from pipeline.jobs.runners import Threads, silent
 from tests.pipeline.indexed_table import IndexedTable, check_lance, rows
 from tests.planner.search.replayed import Ask
 from tests.support.writer_process import WriterProcess
@@ -265,7 +264,7 @@ def test_others_who_always_come_first_are_given_up_on(
         raise OSError(message)
 
     with monkeypatch.context() as patch:
-        patch.setattr(compacting, "Compaction", type("Lost", (), {"plan": losing}))
+        patch.setattr(job, "Compaction", type("Lost", (), {"plan": losing}))
         with pytest.raises(UnavailableError, match="12 times another change came first; try again later"):
             maintain(plain_table.lake_table, IndexPolicy(max_spare_fragments=0))
     assert len(tries) == versions.ATTEMPTS
@@ -303,14 +302,14 @@ def test_an_index_lags_where_others_change_the_table_all_the_time_and_fails_wher
         return nothing(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(catching_up, "optimise", nothing_beside_a_merge)
-        catching_up.caught_up(plain_table.lake_table, names, Threads(), silent)
+        patch.setattr(optimising, "optimise", nothing_beside_a_merge)
+        optimising.caught_up(plain_table.lake_table, names, Threads(), silent)
     assert not plain_table.index("n_index").is_current
     with monkeypatch.context() as patch:
-        patch.setattr(catching_up, "optimise", nothing)
+        patch.setattr(optimising, "optimise", nothing)
         with pytest.raises(PreconditionError, match=r"'n_index' can't catch up .* they still lack rows"):
-            catching_up.caught_up(plain_table.lake_table, names, Threads(), silent)
-    catching_up.caught_up(plain_table.lake_table, names, Threads(), silent)
+            optimising.caught_up(plain_table.lake_table, names, Threads(), silent)
+    optimising.caught_up(plain_table.lake_table, names, Threads(), silent)
     assert plain_table.index("n_index").is_current
 
 

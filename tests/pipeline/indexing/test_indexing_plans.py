@@ -4,9 +4,8 @@ import pytest
 
 from memwal.errors import InvalidInputError
 from pipeline.indexing import IndexPolicy
-from pipeline.indexing.indexes import Fragment, IndexState, Segment, TableIndexes
+from pipeline.indexing.indexes import Fragment, IndexState, Segment, TableIndexes, Training
 from pipeline.indexing.planning import folded, gathering, spare_fragments
-from pipeline.indexing.training import Training
 
 
 class Base:

@@ -12,12 +12,10 @@ from pyspark.sql import SparkSession
 
 from memwal.errors import InvalidInputError, PreconditionError
 from pipeline.ingesting import IngestOptions, ingest, job
-from pipeline.ingesting.markers import BatchMarkers
-from pipeline.ingesting.routing import Router
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.state import TableState
-from pipeline.spark.carrying import CarriedError, told
-from pipeline.spark.versions import versions
+from pipeline.ingesting.columns import Router
+from pipeline.ingesting.writing import BatchMarkers
+from pipeline.jobs.lake import LakeTable, TableState
+from pipeline.spark.runner import CarriedError, told, versions
 from tests.pipeline.attempts import routed, task, write
 from tests.pipeline.failing_tasks import DyingWriter, FailingWriter
 from tests.support.gateways import EngineGateway
@@ -137,7 +135,7 @@ def test_an_executor_with_another_pylance_writes_nothing(table: LakeTable):
     driver = replace(versions(), pylance="99.0.0")
     for one in (
         replace(task(table, columns), versions=driver),
-        Router(table.uri, {}, columns, rows.schema, {}, driver),
+        Router(table, columns, rows.schema, {}, driver),
     ):
         with pytest.raises(CarriedError) as caught:
             list(one(iter(rows.to_batches())))

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from memwal.errors import InvalidInputError, LanceGatewayError, PreconditionError, UnavailableError
 from pipeline.ingesting import IngestOptions, IngestReport, stream
-from pipeline.ingesting.markers import BatchMarkers
+from pipeline.ingesting.writing import BatchMarkers
 from pipeline.jobs.lake import LakeTable
 from tests.support.gateways import EngineGateway
 from tests.support.written import held, make_notes

@@ -21,15 +21,12 @@ from typer.testing import CliRunner
 from memwal.errors import NotFoundError, UnavailableError
 from pipeline.cleaning import CleanPolicy
 from pipeline.cli import app
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.progress import Progress
-from pipeline.jobs.runners import Runner
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import Lake, LakeTable, TableState
+from pipeline.jobs.runners import Progress, Runner
 from pipeline.keeping import Keeper, Policies, RunPolicy
-from pipeline.keeping.http import HttpServer
-from pipeline.keeping.metrics import KeeperMetrics
+from pipeline.keeping.keeper import STEPS, Done
+from pipeline.keeping.metrics import HttpServer, KeeperMetrics
 from pipeline.keeping.running import run_until
-from pipeline.keeping.steps import STEPS, Done
 from pipeline.merging import MergePolicy
 from pipeline.snapshotting import SnapshotPolicy
 from pipeline.status import read_status

@@ -9,11 +9,10 @@ import pytest
 
 from memwal.errors import UnavailableError
 from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.progress import Progress
-from pipeline.jobs.runners import Runner
+from pipeline.jobs.runners import Progress, Runner
 from pipeline.keeping import Keeper, Policies
-from pipeline.keeping.steps import STEPS, Done
-from pipeline.keeping.streaming import QUERY, stream_until
+from pipeline.keeping.keeper import STEPS, Done
+from pipeline.keeping.running import QUERY, stream_until
 from pipeline.status import read_status
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess

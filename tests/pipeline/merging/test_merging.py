@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import NotFoundError, PreconditionError, UnsupportedError
-from pipeline.jobs.lake import Lake, LakeTable
+from pipeline.jobs.lake import Lake, LakeTable, TableState
 from pipeline.jobs.runners import Threads
-from pipeline.jobs.state import TableState
 from pipeline.merging import MergePolicy, merge
 from pipeline.merging.winners import check_key
 from tests.support.gateways import EngineGateway

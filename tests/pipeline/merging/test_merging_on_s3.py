@@ -9,8 +9,7 @@ import pytest
 from memwal.errors import UnavailableError
 from memwal.regions.generation_numbers import EXTENTS
 from memwal.storage.files import Storage
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import LakeTable, TableState
 from pipeline.merging import merge
 from tests.support.failing_s3 import FailingS3, Fate, failing_s3
 from tests.support.tables import key_field

@@ -4,10 +4,9 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import InvalidInputError
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import TableState
 from pipeline.merging import MergePolicy, merge
-from pipeline.merging.batches import Batch, batches
-from pipeline.merging.weighing import Weight, weigh
+from pipeline.merging.batches import Batch, Weight, batches, weigh
 from tests.support.merged import Kept
 from tests.support.tables import key_field, unpartitioned
 from tests.support.writer_process import WriterProcess

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.errors import LanceGatewayError, UnavailableError
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import TableState
 from pipeline.merging import MergePolicy, committing, job, merge
 from tests.support.gateways import EngineGateway
 from tests.support.merged import Kept, meanwhile

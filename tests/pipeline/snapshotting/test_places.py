@@ -16,8 +16,7 @@ from memwal.base.index_details import MEM_WAL_INDEX, MEM_WAL_INDEX_TYPE, read_ba
 from memwal.base.versions import commit_next
 from memwal.regions.region_snapshots import encode_region_snapshots
 from pipeline.jobs.lake import Lake as PipelineLake
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import LakeTable, TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 from planner.engine import QueryEngine

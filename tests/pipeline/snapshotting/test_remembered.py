@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from memwal.regions.region_snapshots import decode_region_snapshots
-from pipeline.jobs.lake import Lake, LakeTable
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import Lake, LakeTable, TableState
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 from planner.engine import QueryEngine

@@ -5,11 +5,9 @@ import pytest
 
 from memwal.base.index_details import read_base_manifest
 from memwal.regions.region_snapshots import decode_region_snapshots
-from pipeline.jobs.lake import Lake
-from pipeline.jobs.state import TableState
+from pipeline.jobs.lake import Lake, TableState
 from pipeline.merging import merge
-from pipeline.snapshotting import snapshot
-from pipeline.snapshotting.committing import commit
+from pipeline.snapshotting import commit, snapshot
 from pipeline.status import read_status
 from planner.engine import QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog

@@ -15,7 +15,7 @@ from memwal.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from pipeline.source.failing import LanceGatewaySourceError, told_first, translated
+from pipeline.source.client import LanceGatewaySourceError, told_first, translated
 
 FIRST = "memwal.errors.NotFoundError: table 'x' does not exist\n"
 
@@ -40,7 +40,7 @@ def test_our_words_stand_in_front_of_the_traceback(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("SPARK_SIMPLIFIED_TRACEBACK", "1")
     assert shown().startswith(FIRST)
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "1")
-    assert shown() == "pipeline.source.failing.LanceGatewaySourceError: table 'x' does not exist\n"
+    assert shown() == "pipeline.source.client.LanceGatewaySourceError: table 'x' does not exist\n"
 
 
 def test_errors_of_others_pass() -> None:

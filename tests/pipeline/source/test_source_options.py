@@ -5,8 +5,7 @@ import re
 import pytest
 
 from memwal.errors import InvalidInputError
-from pipeline.source.options import Login, Options, refuse
-from pipeline.source.statement import is_wrapped, selecting
+from pipeline.source.options import Login, Options, is_wrapped, refuse, selecting
 
 
 def test_little_needs_to_be_said() -> None:

@@ -15,8 +15,7 @@ from gateway.execution.endpoints import ENDPOINT_SECONDS, Endpoints
 from gateway.server import GatewayServer
 from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
 from pipeline.source import direct
-from pipeline.source.client import Gateway
-from pipeline.source.failing import LanceGatewaySourceError
+from pipeline.source.client import Gateway, LanceGatewaySourceError
 from pipeline.source.options import Options
 from pipeline.source.reading import DirectParts, Parts, Whole
 from tests.gateway.conftest import serving

@@ -11,8 +11,8 @@ import trustme
 from gateway.auth.users import User, write_user
 from gateway.config.schema import AuthSection
 from gateway.server import GatewayServer
-from gateway.start.security import open_security
-from pipeline.source.failing import LanceGatewaySourceError
+from gateway.start.opening import open_security
+from pipeline.source.client import LanceGatewaySourceError
 from pipeline.source.reading import Whole
 from tests.gateway.auth.conftest import QUICK, write_tls
 from tests.gateway.conftest import ORDER_COUNT, orders, serving

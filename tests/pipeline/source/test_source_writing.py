@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from gateway.cli.client import GatewayClient
 from gateway.server import GatewayServer
-from pipeline.source.failing import LanceGatewaySourceError
+from pipeline.source.client import LanceGatewaySourceError
 from pipeline.source.types import arrow_schema, spark_schema
 from pipeline.source.writing import GatewayStreamWriter, GatewayWriter, Written
 from tests.gateway.conftest import serving

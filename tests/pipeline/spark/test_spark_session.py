@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from memwal.errors import InvalidInputError, PreconditionError
-from pipeline.spark.quiet import quiet_jvm
-from pipeline.spark.session import check_java, find_session, opened_session
+from pipeline.spark.session import check_java, find_session, opened_session, quiet_jvm
 
 
 def pretend_java(folder: Path, text: str) -> None:

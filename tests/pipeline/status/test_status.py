@@ -20,9 +20,7 @@ from pipeline.jobs.lake import Lake, LakeTable
 from pipeline.merging import merge
 from pipeline.snapshotting import snapshot
 from pipeline.status import read_status
-from pipeline.status.documents import document
-from pipeline.status.metrics import exposition
-from pipeline.status.tables import render
+from pipeline.status.shown import document, exposition, render
 from tests.support import manifests
 from tests.support.tables import LsmTable, bucketed, key_field
 from tests.support.writer_process import WriterProcess

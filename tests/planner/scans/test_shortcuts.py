@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.protocol.tickets import decode_settings, encode_settings
+from gateway.protocol.commands import decode_settings, encode_settings
 from memwal.errors import InvalidInputError
 from planner.scans.settings import (
     ALL_SHORTCUTS,

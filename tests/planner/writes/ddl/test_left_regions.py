@@ -13,8 +13,7 @@ from memwal.regions.generation_numbers import EVERYTHING
 from memwal.regions.manifest import list_regions, read_latest_manifest
 from memwal.storage.files import Storage
 from pipeline.cleaning import CleanPolicy, clean
-from pipeline.jobs.lake import LakeTable
-from pipeline.jobs.state import NoMemWalError
+from pipeline.jobs.lake import LakeTable, NoMemWalError
 from pipeline.merging import merge
 from tests.planner.writes.ddl.conftest import Gateway
 from tests.support.cleaning import later

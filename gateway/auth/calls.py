@@ -1,0 +1,293 @@
+"""Who calls: the headers of a call, read once, and the handshakes by which clients log in.
+
+================================================  ==========================================================
+what a client sends                               who does so
+================================================  ==========================================================
+Handshake with `authorization: Basic ...`,        ADBC, JDBC and pyarrow with a user name and password; the
+answered by `authorization: Bearer ...`           answer is sent back with every call
+Handshake with `authorization: Bearer ...`        JDBC with a token, to try it
+Handshake with a BasicAuth message, answered by   older clients (`FlightClient.authenticate`); the token
+a message with a token                            comes back as `auth-token-bin`
+`authorization: Bearer ...` with every call       everybody with a static token or a JWT
+`authorization: Basic ...` with every call        simple clients
+================================================  ==========================================================
+
+Flight tells a handshake neither the address of its peer nor its certificate, and a server with a handshake
+tells no call its certificate either. Both is left to the handlers of the calls, which know them.
+
+A server has one middleware: Flight hands a call to each by itself, and each time the thread has to get hold
+of the interpreter, which costs more than what is done there beside short calls.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from pyarrow import flight
+
+from gateway.auth.authenticator import Authenticator
+from gateway.auth.credentials import Basic, Bearer, Credentials, UnauthenticatedError, read_credentials
+from gateway.protocol.errors import answering, status_of
+from gateway.protocol.identity import ANONYMOUS, Identity
+from gateway.sessions import TELLING_HEADERS, SessionHeaders, is_jdbc, read_session
+from memwal.errors import UnavailableError
+from planner.access.rights import FULL_ACCESS, Access, FullAccess
+
+Headers = Mapping[str, Sequence[str]]
+METHODS: Mapping[flight.FlightMethod, str] = MappingProxyType(
+    {
+        flight.FlightMethod.HANDSHAKE: "Handshake",
+        flight.FlightMethod.LIST_FLIGHTS: "ListFlights",
+        flight.FlightMethod.GET_FLIGHT_INFO: "GetFlightInfo",
+        flight.FlightMethod.GET_SCHEMA: "GetSchema",
+        flight.FlightMethod.DO_GET: "DoGet",
+        flight.FlightMethod.DO_PUT: "DoPut",
+        flight.FlightMethod.DO_ACTION: "DoAction",
+        flight.FlightMethod.LIST_ACTIONS: "ListActions",
+        flight.FlightMethod.DO_EXCHANGE: "DoExchange",
+    }
+)
+"""Every method of a call, with its name."""
+_MAX_PRINCIPALS = 10_000
+# Older handshakes wait for a message, each in a thread of its own, for as long as a client likes.
+_MAX_WAITING = 64
+# Whoever has it sees and stops the statements of others where no policy says who does.
+ADMIN_ROLE = "admin"
+_OPEN_TOKEN = "anonymous"  # noqa: S105 - opens nothing
+
+
+@lru_cache(maxsize=_MAX_PRINCIPALS)
+def see_everything(identity: Identity) -> Access:
+    """Return what everybody may see where there is no policy: all tables."""
+    if identity == ANONYMOUS:
+        return FULL_ACCESS
+    return FullAccess(identity.name, ADMIN_ROLE in identity.roles)
+
+
+@dataclass(frozen=True)
+class Security:
+    """What a server asks about its callers.
+
+    Args:
+        authenticator: decides who a caller is; None lets everybody in, with or without a name.
+        access: what a principal may see; the same object while the policy lasts.
+        tls: arguments of FlightServerBase that turn on TLS; empty for plaintext.
+        opens: whether credentials are those of another gateway, which may forward rows; None where none may.
+    """
+
+    authenticator: Authenticator | None = None
+    access: Callable[[Identity], Access] = see_everything
+    tls: Mapping[str, Any] = field(default_factory=dict)
+    opens: Callable[[Credentials | None], bool] | None = None
+
+
+class RpcObserver:
+    """Hears of calls, in the thread that serves them; subclasses say of what."""
+
+    def on_call(self, method: str, headers: Headers) -> None:
+        """A call begins; names of headers are in lower case."""
+
+    def on_call_finished(self, method: str, status: str, seconds: float) -> None:
+        """A call has ended, its stream included."""
+
+
+class CallHeaders(flight.ServerMiddleware):
+    """What the headers of one call say.
+
+    Attributes:
+        credentials: what the call presents, where somebody asks for credentials.
+        session: the session and the options that it names; None where it names none.
+        is_peer: whether another gateway calls.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials | None = None,
+        session: SessionHeaders | None = None,
+        *,
+        is_peer: bool = False,
+    ) -> None:
+        self.credentials = credentials
+        self.session = session
+        self.is_peer = is_peer
+
+
+NO_HEADERS = CallHeaders()
+"""Of a call whose headers say nothing."""
+
+
+class _ObservedCall(CallHeaders):
+    """A call of which somebody hears, or that is answered by a header."""
+
+    def __init__(
+        self,
+        method: str,
+        headers: Headers,
+        observers: Sequence[RpcObserver],
+        found: CallHeaders | None = None,
+        token: str | None = None,
+    ) -> None:
+        found = found or NO_HEADERS
+        super().__init__(found.credentials, found.session, is_peer=found.is_peer)
+        self._method = method
+        self._observers = observers
+        self._token = token
+        self._started = time.perf_counter()
+        for observer in observers:
+            observer.on_call(method, headers)
+
+    def sending_headers(self) -> dict[str, str]:
+        # Where clients that send a user and password look for their token.
+        return {} if self._token is None else {"authorization": f"Bearer {self._token}"}
+
+    def call_completed(self, exception: Exception | None) -> None:
+        seconds = time.perf_counter() - self._started
+        for observer in self._observers:
+            observer.on_call_finished(self._method, status_of(exception), seconds)
+
+
+class _Messages(Protocol):
+    """What a handshake sends messages through, or receives them from."""
+
+    def write(self, message: bytes) -> None: ...
+    def read(self) -> bytes: ...
+
+
+class Handshake(flight.ServerAuthHandler):
+    """Answers handshakes: those with credentials in their headers, and older ones.
+
+    The middleware sees the headers, and all that the handler gets to know of them is the answer. Flight calls
+    both on the same thread. Python's thread-local values do not last from one to the other: a thread that
+    Python did not start is a new one to it at each call. Its number stays.
+
+    Args:
+        authenticator: knows users; None answers everybody with a token that means nothing.
+    """
+
+    def __init__(self, authenticator: Authenticator | None) -> None:
+        super().__init__()
+        self._authenticator = authenticator
+        self._answers: dict[int, bytes] = {}
+        self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
+
+    def read(self, headers: Headers) -> str | None:
+        """Return the token that answers the headers of a handshake; None leaves it to its message.
+
+        Raises:
+            UnauthenticatedError: they are those of nobody that is known.
+            UnavailableError: too many logins at once.
+        """
+        authenticator, thread = self._authenticator, threading.get_ident()
+        if authenticator is None:
+            return _OPEN_TOKEN
+        if authenticator.uses_certificates:
+            raise UnauthenticatedError(
+                "this gateway takes names from client certificates: connect without logging in, or send "
+                "credentials with every call"
+            )
+        self._answers.pop(thread, None)
+        match read_credentials(headers):
+            case Basic() as login:
+                token = authenticator.login(login)
+            case Bearer(token) as presented:
+                authenticator.check(presented)
+            case None:
+                return None
+        self._answers[thread] = token.encode()
+        return token
+
+    def authenticate(self, outgoing: _Messages, incoming: _Messages) -> None:
+        """Sends the token of the header's credentials, or that of those in the client's message."""
+        if self._authenticator is None:
+            return
+        with answering("Handshake"):
+            answer = self._answers.pop(threading.get_ident(), None)
+            if answer is None:
+                answer = self._authenticator.login(self._receive(incoming)).encode()
+            outgoing.write(answer)
+
+    def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002 - the signature is Flight's
+        """Leaves the decision to the handler of the call."""
+        return b""
+
+    def _receive(self, incoming: _Messages) -> Basic:
+        if not self._waiting.acquire(blocking=False):
+            raise UnavailableError("too many handshakes wait for their client: try again in a moment")
+        try:
+            message = flight.BasicAuth.deserialize(incoming.read())
+            return Basic(message.username.decode(), message.password.decode())
+        except (OSError, ValueError, flight.FlightError):
+            raise UnauthenticatedError(
+                "the handshake presents no user name and password: send them in an authorization header"
+            ) from None
+        finally:
+            self._waiting.release()
+
+
+class CallMiddleware(flight.ServerMiddlewareFactory):
+    """The one middleware of a server: reads the headers of each call.
+
+    Attributes:
+        name: by which a call finds its headers.
+        auth_handler: answers handshakes; None where callers are known by their certificates.
+
+    Args:
+        security: says whose credentials are read.
+        observers: hear of calls, by method.
+    """
+
+    name = "calls"
+
+    def __init__(
+        self, security: Security, observers: Mapping[flight.FlightMethod, Sequence[RpcObserver]]
+    ) -> None:
+        super().__init__()
+        self._authenticator = security.authenticator
+        self._opens = security.opens
+        self._observers = observers
+        self._handshake = Handshake(security.authenticator)
+        # A server that shakes hands does not learn the name in its client's certificate.
+        uses_certificates = security.authenticator is not None and security.authenticator.uses_certificates
+        self.auth_handler = None if uses_certificates else self._handshake
+
+    def start_call(self, info: flight.CallInfo, headers: Headers) -> CallHeaders | None:
+        """Return what the headers of a call say; None where they say nothing."""
+        method = info.method
+        if method == flight.FlightMethod.HANDSHAKE:
+            with answering("Handshake"):
+                token = self._handshake.read(headers)
+            return _ObservedCall(METHODS[method], headers, self._observers.get(method, ()), token=token)
+        credentials = None
+        if self._authenticator is not None:
+            credentials = _read_presented(self._authenticator, method, headers)
+        is_peer = False
+        if self._opens is not None and method == flight.FlightMethod.DO_PUT:
+            # Where everybody is let in nobody else looks at them.
+            with suppress(UnauthenticatedError):
+                is_peer = self._opens(read_credentials(headers))
+        session = None
+        if not TELLING_HEADERS.isdisjoint(headers) or is_jdbc(*headers.get("user-agent", ())):
+            session = read_session(headers)
+        found = None
+        if credentials is not None or session is not None or is_peer:
+            found = CallHeaders(credentials, session, is_peer=is_peer)
+        observers = self._observers.get(method)
+        return _ObservedCall(METHODS[method], headers, observers, found) if observers else found
+
+
+def _read_presented(
+    authenticator: Authenticator, method: flight.FlightMethod, headers: Headers
+) -> Credentials | None:
+    with answering("authentication"):
+        credentials = read_credentials(headers)
+        # What its handler refuses has no status: pyarrow does not look for Flight errors there.
+        if method == flight.FlightMethod.GET_SCHEMA and not (
+            credentials is None and authenticator.uses_certificates
+        ):
+            authenticator.check(credentials)
+        return credentials

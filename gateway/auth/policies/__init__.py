@@ -1,1 +1,0 @@
-"""Policies: what roles may see and do."""

@@ -1,1 +1,0 @@
-"""Bearer tokens: those of identity providers, and those that the gateway makes."""

@@ -1,0 +1,254 @@
+"""`lance-gateway serve`, `sql` and `config`, and what commands share: flags, and what a failure says."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from gateway.cli.render import Format
+from gateway.config.loader import Flag
+from memwal.errors import LanceGatewayError
+from pipeline.cli.options import StorageOptions, pairs
+from pipeline.cli.options import failing as failing_job
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """End the program with one line on stderr and status 1 when the block fails in a known way."""
+    with failing_job():
+        try:
+            yield
+        except Exception as error:
+            import pyarrow as pa  # noqa: PLC0415 - only needed for its exceptions
+
+            if not isinstance(error, pa.ArrowException):
+                raise
+            from protos.flight_sql import error_text  # noqa: PLC0415
+
+            raise LanceGatewayError(error_text(error)) from None
+
+
+ConfigFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="TOML file; LANCE_GATEWAY_CONFIG may name it.")
+]
+Root: TypeAlias = Annotated[
+    str | None, typer.Option(help="Directory or s3://bucket/prefix with <name>.lance tables.")
+]
+Sets: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any key of the configuration, such as limits.query_timeout=5m; may be repeated.",
+    ),
+]
+
+
+def flags_of(
+    root: str | None,
+    storage_options: list[str] | None,
+    sets: list[str] | None,
+    keys: dict[str, tuple[str, object]] | None = None,
+) -> list[Flag]:
+    """Returns the flags that were given.
+
+    Args:
+        root: of `--root`.
+        storage_options: of `--storage-option`.
+        sets: of `--set`.
+        keys: flag name -> (key, value) of the others; None is a flag that was not given.
+
+    Raises:
+        InvalidInputError: a pair without "=".
+    """
+    given = {"--root": ("root", root), **(keys or {})}
+    flags = [Flag(name, key, value) for name, (key, value) in given.items() if value is not None]
+    options = pairs("--storage-option", storage_options)
+    if options:
+        flags.append(Flag("--storage-option", "storage_options", options))
+    flags += [Flag("--set", key, value) for key, value in pairs("--set", sets).items()]
+    return flags
+
+
+app = typer.Typer(help="Check, show and explain the configuration.", no_args_is_help=True)
+
+
+@app.command()
+def check(
+    root: Root = None, config: ConfigFile = None, storage_option: StorageOptions = None, sets: Sets = None
+) -> None:
+    """Check that a gateway can start with this configuration; every problem is one line."""
+    with failing():
+        from gateway.config.loader import ConfigError, load  # noqa: PLC0415
+        from gateway.start.run_server import problems  # noqa: PLC0415 - keeps --help quick
+
+        try:
+            found = problems(load(flags_of(root, storage_option, sets), config))
+        except ConfigError as error:
+            found = list(error.problems)
+        for problem in found:
+            typer.echo(f"error: {problem}", err=True)
+        if found:
+            raise typer.Exit(1)
+        typer.echo("the configuration is good")
+
+
+@app.command()
+def show(
+    root: Root = None, config: ConfigFile = None, storage_option: StorageOptions = None, sets: Sets = None
+) -> None:
+    """Show the values in effect, each with where it comes from; credentials are left out."""
+    with failing():
+        from gateway.config.effective_values import lines  # noqa: PLC0415
+        from gateway.config.loader import load  # noqa: PLC0415
+
+        for line in lines(load(flags_of(root, storage_option, sets), config)):
+            typer.echo(line)
+
+
+@app.command()
+def reference() -> None:
+    """Print the reference of all keys, in Markdown."""
+    from gateway.config.effective_values import text  # noqa: PLC0415
+
+    typer.echo(text(), nl=False)
+
+
+def serve(
+    root: Root = None,
+    config: ConfigFile = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on (31337); 0 takes any free one.")] = None,
+    http_host: Annotated[str | None, typer.Option(help="Address of metrics and health (127.0.0.1).")] = None,
+    http_port: Annotated[
+        str | None, typer.Option(help="Port of metrics and health; auto (the one after --port) or off.")
+    ] = None,
+    storage_option: StorageOptions = None,
+    drain_seconds: Annotated[
+        float | None, typer.Option(help="How long running streams may go on after a signal to stop (30).")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR; logs go to stderr.")
+    ] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option("--insecure", help="Serve other machines without authentication, knowingly."),
+    ] = None,
+    read_only: Annotated[
+        bool | None, typer.Option("--read-only", help="Refuse statements that write.")
+    ] = None,
+    sets: Sets = None,
+) -> None:
+    """Serve the tables of a directory until SIGINT or SIGTERM."""
+    # gRPC's own complaints repeat ours in worse words. Read when the library is loaded, hence set here.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # A statement takes as many of DataFusion's threads as it has partitions, one per core. With more threads,
+    # one that never pauses (a huge cross join) can still be stopped, and others still run.
+    os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, 4 * (os.cpu_count() or 1))))
+    with failing():
+        from gateway.config import load  # noqa: PLC0415 - keeps --help and the client commands quick
+
+        keys: dict[str, tuple[str, object]] = {
+            "--host": ("server.host", host),
+            "--port": ("server.port", port),
+            "--drain-seconds": ("server.drain", drain_seconds),
+            "--http-host": ("observability.http_host", http_host),
+            "--http-port": ("observability.http_port", http_port),
+            "--log-level": ("observability.log_level", log_level),
+            "--log-format": ("observability.log_format", log_format),
+            "--insecure": ("auth.insecure", insecure),
+            # The key says what is allowed, the flag what is not.
+            "--read-only": ("writes.enabled", False if read_only else None),
+        }
+        loaded = load(flags_of(root, storage_option, sets, keys), config)
+        # Loads pylance, DataFusion and gRPC: the client commands do without the first two.
+        from gateway.start.run_server import serve as run  # noqa: PLC0415
+
+        run(loaded)
+
+
+def sql(
+    statement: Annotated[
+        str | None, typer.Argument(help="What to run; without it, a shell (or the script on stdin).")
+    ] = None,
+    uri: Annotated[
+        str, typer.Option(help="Address of the gateway; grpc+tls://... is encrypted.")
+    ] = "grpc://127.0.0.1:31337",
+    user: Annotated[
+        str | None,
+        typer.Option(
+            help="User name; the password is asked for, or taken from the variable LANCE_GATEWAY_PASSWORD."
+        ),
+    ] = None,
+    password: Annotated[
+        str | None,
+        typer.Option(
+            help="Password, which others on this machine may see here: prefer the variable.",
+            envvar="LANCE_GATEWAY_PASSWORD",
+            show_envvar=False,
+        ),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Bearer token; prefer the variable LANCE_GATEWAY_TOKEN.",
+            envvar="LANCE_GATEWAY_TOKEN",
+            show_envvar=False,
+        ),
+    ] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(help="PEM file of the authorities that the server's certificate may come from."),
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of a client certificate.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file of the key of the certificate.")] = None,
+    output_format: Annotated[
+        Format, typer.Option("--format", help="How to write the result.")
+    ] = Format.TABLE,
+    consistency: Annotated[
+        str | None, typer.Option(help="strong, flushed or snapshot; the server's default is strong.")
+    ] = None,
+    shortcuts: Annotated[
+        str | None,
+        typer.Option(help="all, none, or the names of the engine's shortcuts that stay on, with commas."),
+    ] = None,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Rows that a table shows; the others are counted.")
+    ] = 100,
+) -> None:
+    """Run SQL on a gateway, or talk to it in a shell."""
+    with failing():
+        from gateway.cli.client import GatewayClient, Login  # noqa: PLC0415 - keeps --help and --version quick
+        from gateway.cli.shell import Quit, Shell, prompt_session  # noqa: PLC0415
+
+        if user is None:
+            # The variable may be set for other calls.
+            password = None
+        elif password is None and sys.stdin.isatty():
+            password = str(typer.prompt(f"Password of {user}", hide_input=True))
+        login = Login(user, password, None if user else token, tls_ca, tls_certificate, tls_key)
+        with GatewayClient(uri, login) as client:
+            given = {"consistency": consistency, "shortcuts": shortcuts}
+            chosen = {name: value for name, value in given.items() if value is not None}
+            if chosen:
+                client.set_options(chosen)
+            shell = Shell(client, sys.stdout, sys.stderr, output_format, max_rows)
+            if statement is None and sys.stdin.isatty():
+                typer.echo(
+                    f"lance-gateway {version('lance-gateway')}, connected to {uri}; help shows what there is."
+                )
+                shell.timing = True
+                shell.interact(prompt_session())
+                return
+            try:
+                succeeded = shell.execute(sys.stdin.read() if statement is None else statement)
+            except Quit:
+                return
+        if not succeeded:
+            raise typer.Exit(1)

@@ -1,0 +1,342 @@
+"""What is told of statements and calls: log lines that name their statement, and metrics for Prometheus."""
+
+import logging
+import sys
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+from itertools import accumulate
+from threading import RLock
+from typing import Any, Literal
+
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+from pythonjsonlogger.json import JsonFormatter
+
+from gateway.auth.calls import RpcObserver
+from gateway.execution.running_queries import Query, QueryObserver, QueryState, current_statement
+from planner.bridge.run_control import SEARCH_KINDS
+
+_RPC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_QUERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_ENDED = (QueryState.FINISHED, QueryState.FAILED, QueryState.CANCELLED)
+
+
+class _Seconds:
+    """How long things took, by buckets.
+
+    Args:
+        bounds: of the buckets, ascending seconds; each takes what is at most as long.
+    """
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum += seconds
+
+    def add_to(self, family: HistogramMetricFamily, labels: Sequence[str] = ()) -> None:
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        family.add_metric(labels, list(zip(bounds, accumulate(self._counts), strict=True)), self._sum)
+
+
+class Metrics(Collector, QueryObserver, RpcObserver):
+    """Observes calls and statements; a registry of its own keeps servers of one process apart.
+
+    What is counted for every call is counted here, under one lock, and becomes metrics when somebody looks:
+    prometheus-client's counters take a lock and a dozen steps each.
+    """
+
+    def __init__(self) -> None:
+        # When a series began is of no use to Prometheus, and doubles what it stores.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        # Reentrant: a stream that nobody holds any more ends wherever Python looks for such things.
+        self._lock = RLock()
+        self._calls: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._call_seconds: defaultdict[str, _Seconds] = defaultdict(lambda: _Seconds(_RPC_SECONDS))
+        self._ended = dict.fromkeys(_ENDED, 0)
+        self._query_seconds = _Seconds(_QUERY_SECONDS)
+        self._queue_seconds = _Seconds(_QUERY_SECONDS)
+        self._first_batch_seconds = _Seconds(_QUERY_SECONDS)
+        self._rows = self._bytes = self._affected = 0
+        self._regions_kept = self._regions_pruned = 0
+        self._searches = dict.fromkeys(SEARCH_KINDS, 0)
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        Info("lance_gateway", "The gateway's version.", registry=self.registry).info(
+            {"version": version("lance-gateway")}
+        )
+
+    def on_call_finished(self, method: str, status: str, seconds: float) -> None:
+        """Counts a call."""
+        with self._lock:
+            self._calls[method, status] += 1
+            self._call_seconds[method].add(seconds)
+
+    def on_finished(self, query: Query) -> None:
+        """Counts a statement: how long it waited and ran, what it read and sent."""
+        with self._lock:
+            self._ended[query.state] += 1
+            self._rows += query.rows
+            self._bytes += query.bytes
+            self._affected += query.affected or 0
+            if query.started_at is None:
+                return
+            self._queue_seconds.add(query.queue_seconds)
+            self._query_seconds.add(query.run_seconds)
+            if query.first_batch_at is not None:
+                self._first_batch_seconds.add(query.first_batch_seconds)
+            for read in query.reads:
+                self._regions_kept += read.regions_kept
+                self._regions_pruned += read.regions - read.regions_kept
+                if read.search is not None:
+                    self._searches[read.search] += 1
+
+    def collect(self) -> list[Metric]:
+        """What was counted so far."""
+        with self._lock:
+            return [*self._of_calls(), *self._of_statements(), *self._of_results()]
+
+    def _of_calls(self) -> Iterator[Metric]:
+        yield _counter(
+            "rpcs",
+            "Calls that have ended, by method and gRPC status.",
+            ("method", "status"),
+            self._calls.items(),
+        )
+        seconds = HistogramMetricFamily(
+            "lance_gateway_rpc_duration_seconds",
+            "Duration of calls; that of DoGet includes its stream.",
+            labels=("method",),
+        )
+        for method, counted in self._call_seconds.items():
+            counted.add_to(seconds, (method,))
+        yield seconds
+
+    def _of_statements(self) -> Iterator[Metric]:
+        yield _counter(
+            "queries",
+            "Statements that have ended, by what became of them.",
+            ("state",),
+            (((state.value,), count) for state, count in self._ended.items()),
+        )
+        for name, documentation, seconds in (
+            ("duration", "From leaving the queue to the last batch.", self._query_seconds),
+            ("queue", "How long statements waited for their turn.", self._queue_seconds),
+            ("first_batch", "From leaving the queue to the first batch.", self._first_batch_seconds),
+        ):
+            family = HistogramMetricFamily(f"lance_gateway_query_{name}_seconds", documentation)
+            seconds.add_to(family)
+            yield family
+
+    def _of_results(self) -> Iterator[Metric]:
+        for name, documentation, count in (
+            ("sent_rows", "Rows sent by statements that have ended.", self._rows),
+            ("sent_bytes", "Bytes sent by statements that have ended, uncompressed.", self._bytes),
+            (
+                "affected_rows",
+                "Rows that statements inserted, updated or deleted, counted when they end.",
+                self._affected,
+            ),
+        ):
+            yield _counter(name, documentation, (), [((), count)])
+        yield _counter(
+            "regions",
+            "Regions of the tables that statements read, by whether they were pruned.",
+            ("verdict",),
+            [(("kept",), self._regions_kept), (("pruned",), self._regions_pruned)],
+        )
+        yield _counter(
+            "searches",
+            "Searches of statements that have ended, by kind: vector, text or hybrid.",
+            ("kind",),
+            (((kind,), count) for kind, count in self._searches.items()),
+        )
+
+
+def _counter(
+    name: str, documentation: str, labels: Sequence[str], counts: Iterable[tuple[Sequence[str], int]]
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"lance_gateway_{name}", documentation, labels=labels)
+    for values, count in counts:
+        family.add_metric(values, count)
+    return family
+
+
+audit_logger = logging.getLogger("gateway.audit")
+
+
+def shown_session(session_id: str | None) -> str | None:
+    """Returns what tells a session apart; all of its id would let whoever reads it take the session over."""
+    return None if session_id is None else session_id[:8]
+
+
+class WriteAudit(QueryObserver):
+    """Logs every statement that changes something, when it has ended, whatever became of it.
+
+    Neither the statement nor the text of an error is part of the line: both may hold values of rows.
+    """
+
+    def on_finished(self, query: Query) -> None:
+        """Logs a statement that changes something."""
+        if query.target is None and query.affected is None:
+            return
+        succeeded = query.state is QueryState.FINISHED
+        audit_logger.info(
+            "write %s: user %r, table %r, rows %s",
+            query.state.value,
+            query.user,
+            query.target,
+            "unknown" if query.affected is None else query.affected,
+            extra={
+                "query_id": query.id,
+                "user": query.user,
+                "peer": query.peer,
+                "session": shown_session(query.session_id),
+                "table": query.target,
+                "rows_affected": query.affected,
+                "state": query.state.value,
+                "succeeded": succeeded,
+                "duration_seconds": round(query.run_seconds, 6),
+            },
+        )
+
+
+logger = logging.getLogger("gateway.query")
+
+LogFormat = Literal["text", "json"]
+LoggedQueries = Literal["all", "slow", "none"]
+MAX_STATEMENT = 1000
+"""Characters of a statement that logs and traces carry."""
+_FIELDS = ("query_id", "user", "peer", "session")
+
+
+def configure(log_format: LogFormat, level: str) -> None:
+    """Sends all log lines of this process to stderr.
+
+    Args:
+        log_format: "text" or "json" (one object per line).
+        level: the least severe level that is shown.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_with_query)
+    fields = ["levelname", "name", "message", "threadName", *_FIELDS]
+    names = {"levelname": "level", "name": "logger", "threadName": "thread"}
+    is_json = log_format == "json"
+    handler.setFormatter(
+        _JsonFormatter(fields, rename_fields=names, timestamp="time") if is_json else _TextFormatter()
+    )
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+
+
+def shortened(statement: str) -> str:
+    """Returns a statement on one line, cut where it is very long."""
+    line = " ".join(statement.split())
+    return line if len(line) <= MAX_STATEMENT else f"{line[:MAX_STATEMENT]}... ({len(line)} characters)"
+
+
+class QueryLog(QueryObserver):
+    """Logs finished statements, one line each: all, or those that failed or took long.
+
+    Args:
+        logged: "all", "slow" (and failed ones) or "none".
+        slow_seconds: those that take at least this long are warnings; 0 for none.
+    """
+
+    def __init__(self, logged: LoggedQueries = "slow", slow_seconds: float = 0.0) -> None:
+        self._logged = logged
+        self._slow_seconds = slow_seconds
+
+    def on_finished(self, query: Query) -> None:
+        """Logs what became of it."""
+        seconds = query.run_seconds
+        slow = 0 < self._slow_seconds <= seconds
+        failed = query.state is not QueryState.FINISHED
+        if self._logged == "all" or (self._logged == "slow" and (slow or failed)):
+            self._write(query, seconds, slow=slow, failed=failed)
+
+    def _write(self, query: Query, seconds: float, *, slow: bool, failed: bool) -> None:
+        level = logging.WARNING if slow else logging.INFO
+        if not logger.isEnabledFor(level):
+            return
+        statement = shortened(query.sql)
+        logger.log(
+            level,
+            "%s%s after %.3f s, %d rows, %d bytes: %s",
+            "slow query " if slow else "query ",
+            f"{query.state.value}: {query.error}" if failed else query.state.value,
+            seconds,
+            query.rows,
+            query.bytes,
+            statement,
+            extra={
+                **_fields(query),
+                "state": query.state.value,
+                "duration_seconds": round(seconds, 6),
+                "queue_seconds": round(query.queue_seconds, 6),
+                "rows": query.rows,
+                "bytes": query.bytes,
+                "error": query.error,
+                "slow": slow,
+                "statement": statement,
+            },
+        )
+
+
+def _with_query(record: logging.LogRecord) -> bool:
+    query = current_statement()
+    if query is not None and not hasattr(record, "query_id"):
+        vars(record).update(_fields(query))
+    return True
+
+
+def _fields(query: Query) -> dict[str, str | None]:
+    return {
+        "query_id": query.id,
+        "user": query.user,
+        "peer": query.peer,
+        "session": shown_session(query.session_id),
+    }
+
+
+class _TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class calls it so
+        line = super().formatMessage(record)
+        named = [f"{name}={value}" for name in _FIELDS if (value := vars(record).get(name)) is not None]
+        return _printable(f"{line} [{' '.join(named)}]" if named else line)
+
+    def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - as of the base class
+        # Indented: no line of what went wrong can be taken for another record.
+        return "\n".join(f"  {_printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _printable(line: str) -> str:
+    """Returns a text as one line that says no more than it shows: parts of it are what somebody sent."""
+    return (
+        line if line.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
+    )
+
+
+class _JsonFormatter(JsonFormatter):
+    def process_log_record(self, log_data: dict[str, object]) -> dict[str, object]:
+        # Fields that say nothing are left out.
+        return {name: value for name, value in log_data.items() if value is not None}

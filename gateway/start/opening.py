@@ -1,0 +1,256 @@
+"""From the configuration to the security of a server, how it writes, and what it lets other gateways do."""
+
+import ipaddress
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argon2 import PasswordHasher
+
+from gateway.auth.authenticator import Authenticator
+from gateway.auth.calls import Security, see_everything
+from gateway.auth.credentials import Throttle
+from gateway.auth.files import WatchedFile, read_text
+from gateway.auth.gateway_tokens import ApiTokens, IssuedTokens, parse_tokens
+from gateway.auth.jwt import JwtVerifier, open_keys
+from gateway.auth.policy import parse_policy
+from gateway.auth.tls import Certificates, tls_arguments
+from gateway.auth.users import HASHER, Passwords, Users, parse_users
+from gateway.config.schema import AuthSection, GatewayConfig, JwtSection, TlsSection, WritesSection
+from gateway.peers.forwarding import Forwarding
+from gateway.peers.peer_identity import PeerToken, Trust
+from gateway.protocol.identity import Identity
+from memwal.errors import InvalidInputError, PreconditionError
+from memwal.writing import OwnershipPolicy, WriteOptions
+from memwal.writing.observing import SilentObserver, WriteObserver
+from planner.access.rights import Access
+
+
+def open_security(
+    tls: TlsSection, auth: AuthSection, *, host: str, hasher: PasswordHasher = HASHER
+) -> Security:
+    """Returns the security that a configuration asks for, after reading all files that it names.
+
+    Args:
+        tls: the section of that name.
+        auth: the section of that name.
+        host: address that the server listens on.
+        hasher: gives users who do not exist the cost of those who do.
+
+    Raises:
+        LanceGatewayError: a file makes no sense, or the server would be open to other machines.
+    """
+    arguments = _tls(tls)
+    access = _access(auth.policy_file)
+    authenticator = _authenticator(tls, auth, hasher)
+    check_exposure(
+        host, authenticated=authenticator is not None, encrypted=bool(arguments), insecure=auth.insecure
+    )
+    return Security(authenticator, access, arguments)
+
+
+def check_exposure(host: str, *, authenticated: bool, encrypted: bool, insecure: bool) -> None:
+    """Refuses to let other machines in without authentication, unless somebody said so.
+
+    Raises:
+        PreconditionError: nobody did.
+    """
+    if is_loopback(host):
+        return
+    if not authenticated:
+        if not insecure:
+            raise PreconditionError(
+                f"{host} can be reached by other machines, and no authentication is set: set "
+                "auth.users_file, auth.tokens_file, auth.jwt or auth.certificates, listen on 127.0.0.1, or "
+                "say --insecure to let everybody in"
+            )
+        logger.warning("listening on %s without authentication: whoever reaches it is let in", host)
+    elif not encrypted:
+        logger.warning(
+            "listening on %s without TLS: passwords and tokens can be read on the way, unless something in "
+            "front encrypts them; set tls.certificate_file and tls.key_file",
+            host,
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _tls(tls: TlsSection) -> Mapping[str, Any]:
+    if tls.certificate_file is None:
+        return {}
+    if tls.key_file is None:
+        raise InvalidInputError("tls.certificate_file is set without tls.key_file: name its private key")
+    return tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file)
+
+
+def _access(policy_file: Path | None) -> Callable[[Identity], Access]:
+    if policy_file is None:
+        return see_everything
+    policy = WatchedFile(policy_file, parse_policy)
+    return lambda identity: policy().access(identity)
+
+
+def _authenticator(tls: TlsSection, auth: AuthSection, hasher: PasswordHasher) -> Authenticator | None:
+    if auth.certificates and tls.client_ca_file is None:
+        raise InvalidInputError(
+            "auth.certificates is on without tls.client_ca_file: name the authorities that sign clients"
+        )
+    users: Callable[[], Users] | None = None
+    passwords = issued = api_tokens = None
+    if auth.users_file is not None:
+        users = WatchedFile(auth.users_file, parse_users)
+        names = Throttle("user", auth.max_failures, auth.failure_window)
+        passwords = Passwords(users, names, hasher=hasher)
+        issued = IssuedTokens(users, auth.token_lifetime)
+    if auth.tokens_file is not None:
+        api_tokens = ApiTokens(WatchedFile(auth.tokens_file, parse_tokens))
+    jwt = _jwt(auth.jwt)
+    certificates = Certificates(users) if auth.certificates else None
+    if not (passwords or api_tokens or jwt or certificates):
+        return None
+    return Authenticator(
+        Throttle("address", auth.max_failures, auth.failure_window),
+        passwords=passwords,
+        issued=issued,
+        api_tokens=api_tokens,
+        jwt=jwt,
+        certificates=certificates,
+    )
+
+
+def _jwt(section: JwtSection) -> JwtVerifier | None:
+    if not section.jwks:
+        return None
+    return JwtVerifier(
+        open_keys(section.jwks),
+        section.issuer,
+        section.audience,
+        algorithms=section.algorithms,
+        user_claim=section.user_claim,
+        roles_claim=section.roles_claim,
+        leeway=section.leeway,
+    )
+
+
+logger = logging.getLogger(__name__)
+
+# The rest of the time is for claiming the region where its owner does not answer.
+_FORWARDING_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a gateway writes.
+
+    Attributes:
+        options: of all tables; None where the gateway only reads.
+        forwarding: sends rows to other gateways; None where it does not.
+        token: by which other gateways are known; None where they may not send rows to this one.
+    """
+
+    options: WriteOptions | None
+    forwarding: Forwarding | None = None
+    token: PeerToken | None = None
+
+    def close(self) -> None:
+        """Close the connections to other gateways."""
+        if self.forwarding is not None:
+            self.forwarding.close()
+
+
+def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -> Writing:
+    """Returns how a configuration says that rows are written.
+
+    Args:
+        config: all of it: certificates serve both sides.
+        observer: is told what writers do.
+
+    Raises:
+        LanceGatewayError: keys that don't fit together, or a file that can't be read.
+    """
+    writes = config.writes
+    if not writes.enabled:
+        return Writing(None)
+    token = _token(writes)
+    policy = OwnershipPolicy(writes.ownership)
+    _check_url(config)
+    if policy is OwnershipPolicy.REFUSE and not writes.advertise_url:
+        # By its address a gateway that was killed knows its regions again.
+        raise PreconditionError(
+            "writes.ownership is refuse, and writes.advertise_url is not set: by it clients find the owner "
+            "of a region, and a gateway knows its own after a crash; or choose claim"
+        )
+    forwarding = None
+    if policy is OwnershipPolicy.FORWARD:
+        if token is None or not writes.advertise_url:
+            missing = "writes.advertise_url" if token is not None else "writes.peer_token"
+            raise PreconditionError(
+                f"writes.ownership is forward, and {missing} is not set: gateways need an address to reach "
+                "each other by and a secret to know each other by; or choose claim or refuse"
+            )
+        # Others that demand certificates of their clients get the one that this gateway serves with.
+        mutual = config.tls.client_ca_file is not None
+        trust = Trust(
+            token,
+            config.tls.certificate_file is not None,
+            writes.peer_ca_file,
+            config.tls.certificate_file if mutual else None,
+            config.tls.key_file if mutual else None,
+        )
+        forwarding = Forwarding(trust, writes.claim_timeout * _FORWARDING_SHARE)
+    options = WriteOptions(
+        ownership=policy,
+        hold_ms=round(writes.hold * 1000),
+        claim_timeout_ms=max(1, round(writes.claim_timeout * 1000)),
+        max_queued_bytes=writes.max_queued_bytes,
+        max_memtable_rows=writes.max_memtable_rows,
+        max_memtable_bytes=writes.max_memtable_bytes,
+        idle_close_seconds=writes.idle_close,
+        url=writes.advertise_url,
+        forwarder=forwarding,
+        observer=observer or SilentObserver(),
+    )
+    # Nobody can send rows to a gateway that does not say where it is.
+    return Writing(options, forwarding, token if writes.advertise_url else None)
+
+
+def _token(writes: WritesSection) -> PeerToken | None:
+    if writes.peer_token:
+        return PeerToken(writes.peer_token)
+    if writes.peer_token_file is not None:
+        try:
+            return PeerToken(read_text(writes.peer_token_file).strip())
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"writes.peer_token_file {str(writes.peer_token_file)!r}: {error}"
+            ) from None
+    return None
+
+
+def _check_url(config: GatewayConfig) -> None:
+    url = config.writes.advertise_url
+    if not url:
+        return
+    scheme, _, rest = url.partition("://")
+    encrypted = config.tls.certificate_file is not None
+    if encrypted != (scheme == "grpc+tls"):
+        expected = "grpc+tls" if encrypted else "grpc"
+        raise PreconditionError(
+            f"writes.advertise_url is {url!r}, but the gateway serves {'with' if encrypted else 'without'} "
+            f"TLS: write {expected}://{rest}"
+        )
+    host = rest.rpartition(":")[0].strip("[]")
+    if not encrypted and not is_loopback(host):
+        logger.warning(
+            "writes.advertise_url is %s: rows and the peer token travel between gateways without TLS; set "
+            "tls.certificate_file and tls.key_file",
+            url,
+        )

@@ -1,1 +1,0 @@
-"""The rules that find garbage, one per kind."""
