@@ -24,16 +24,15 @@ from planner.writes.ddl.statement.prepared_ddl import PreparedDefinition
 from planner.writes.ddl.tables.alter import prepare_alter
 from planner.writes.ddl.tables.analyze import prepare_analyze
 from planner.writes.ddl.tables.drop import prepare_drop
-from planner.writes.dml.delete import prepare_delete, prepare_truncate
 from planner.writes.dml.explain import PreparedExplain, behind_explain, refuse_analyze
-from planner.writes.dml.insert.insert import PreparedInsert, prepare_insert
-from planner.writes.dml.merge.merge import prepare_merge
+from planner.writes.dml.insert import PreparedInsert, prepare_insert
+from planner.writes.dml.merge import prepare_merge
+from planner.writes.dml.prepared_change import PreparedChange
 from planner.writes.dml.statement.prepared_write import PreparedWrite, WriteResult
-from planner.writes.dml.statement.reader import Reader, read_statement, skip_common_tables
 from planner.writes.dml.statement.target import check_may_write
+from planner.writes.dml.statement.text import Reader, read_statement, skip_common_tables
 from planner.writes.dml.statement.translate import is_dml, native_dml
-from planner.writes.dml.update import prepare_update
-from planner.writes.dml.writing.prepared_change import PreparedChange
+from planner.writes.dml.update import prepare_delete, prepare_truncate, prepare_update
 
 __all__ = [
     "DEFAULT_SETTINGS",
@@ -188,7 +187,7 @@ class WriteCache:
         """Keep a statement; one without parameters until it is executed, since drivers prepare it first."""
         if not isinstance(write, PreparedInsert | PreparedChange) or len(sql) > _LONGEST:
             return
-        comes_again = bool(len(write.parameter_schema) or write.reads)
+        comes_again = bool(len(write.parameter_schema) or write.reads) or isinstance(write, PreparedChange)
         with self._lock:
             (self._kept if comes_again else self._passing)[PreparedFor(sql, settings, access)] = write
 

@@ -12,9 +12,9 @@ from memwal.errors import UnsupportedError
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.reading.parameter_types import Read
 from planner.writes.dml.statement.prepared_write import Described, WriteResult, check_count
-from planner.writes.dml.statement.reader import Part, Reader, read_statement
+from planner.writes.dml.statement.reads import Read
+from planner.writes.dml.statement.text import Reader, read_statement
 
 if TYPE_CHECKING:
     from planner.access.rights import Access
@@ -30,10 +30,6 @@ class Explainable(Protocol):
     @property
     def parameter_schema(self) -> pa.Schema:
         """Of its parameters."""
-
-    @property
-    def reads(self) -> Sequence[Read]:
-        """Queries that it reads with."""
 
     @property
     def shown(self) -> Read | None:
@@ -76,9 +72,8 @@ class PreparedExplain(Described):
         kinds, plans = ["write_plan"], [self.statement.summary]
         shown = self.statement.shown
         if shown is not None:
-            values = [parameters[one] for one in shown.query.ordinals]
             explain = self.engine.prepare(f"EXPLAIN {shown.query.sql}", self.settings, self.access)
-            rows = explain.execute(values, None, control).read_all()
+            rows = explain.execute(shown.query.values(parameters), None, control).read_all()
             kinds += rows.column(0).to_pylist()
             plans += rows.column(1).to_pylist()
         return WriteResult(-1, pa.table([kinds, plans], schema=_PLAN))
@@ -97,9 +92,7 @@ def behind_explain(sql: str) -> tuple[str, bool]:
     reader.take("VERBOSE")
     if reader.take("FORMAT"):
         reader.at += 1
-    return statement.source(
-        Part(min(reader.at, len(statement.text.tokens)), len(statement.text.tokens))
-    ), analyzes
+    return statement.source(range(reader.at, len(statement.text.tokens))), analyzes
 
 
 def refuse_analyze(what: str) -> UnsupportedError:

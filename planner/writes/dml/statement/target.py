@@ -25,6 +25,7 @@ from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.tables.state.table import Table
+from planner.writes.dml.statement.reads import ReadSession
 
 __all__ = ["Target", "check_may_write", "find_target", "named_table"]
 
@@ -193,22 +194,22 @@ def written_schema(base: BaseTable) -> pa.Schema:
     return declared
 
 
-def find_target(engine: QueryPlanner, parts: Sequence[str], access: Access) -> Target:
+def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
     """The table that a statement names as its target.
 
     Args:
-        engine: that the statement came to.
+        session: of the statement.
         parts: of the name.
-        access: rights of the principal.
 
     Raises:
         LanceGatewayError: there is no such table, or it can't be written.
     """
     name = named_table(parts)
-    check_may_write(engine, name, access)
-    table = engine.catalog.table(name)
+    catalog = session.engine.catalog
+    check_may_write(session.engine, name, session.access)
+    table = catalog.table(name)
     base = table.recent_base()
-    if engine.catalog.writing is None:
+    if catalog.writing is None:
         table.writer()  # says why not
     if base.details is None:
         msg = (

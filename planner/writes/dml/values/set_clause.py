@@ -9,11 +9,16 @@ import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
 from planner.sql.tokens import at_position, quote
-from planner.writes.dml.statement.reader import Part, Reader, WriteText
-from planner.writes.dml.statement.splice import Splice
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.values.assignment import assigned, check_assignable, check_required
-from planner.writes.dml.values.constants import NULL, constant_column, read_constant
+from planner.writes.dml.statement.text import Part, Reader, Splice, WriteText
+from planner.writes.dml.values.assignment import (
+    NULL,
+    assigned,
+    check_assignable,
+    check_required,
+    constant_column,
+    read_constant,
+)
 
 __all__ = ["Assignment", "SetColumns", "read_assignments", "set_columns"]
 
@@ -121,24 +126,24 @@ def read_assignments(statement: WriteText, part: Part, names: frozenset[str]) ->
     """
     found: list[Assignment] = []
     if not part:
-        raise statement.text.error(part.first, "An assignment is expected: column = value; here")
-    for piece in Reader(statement, part.first).separated(part):
-        reader = Reader(statement, piece.first)
+        raise statement.text.error(part.start, "An assignment is expected: column = value; here")
+    for piece in Reader(statement, part.start).separated(part):
+        reader = Reader(statement, piece.start)
         if reader.word == "(":
             found += _several(statement, reader, piece, names)
             continue
         column = _column(reader, names)
         reader.expect("=")
-        value = Part(reader.at, piece.end)
+        value = range(reader.at, piece.stop)
         if not value:
-            raise reader.error(f"A value for column {column!r} is expected")
+            raise reader.unexpected(f"A value for column {column!r} is expected")
         found.append(Assignment(column, value))
     return found
 
 
 def _column(reader: Reader, names: frozenset[str]) -> str:
     first = reader.at
-    *qualifiers, column = reader.names("The name of a column")
+    *qualifiers, column = reader.qualified_name("The name of a column")
     if qualifiers and qualifiers[-1] not in names:
         shown = ".".join(qualifiers)
         raise reader.text.error(
@@ -150,18 +155,17 @@ def _column(reader: Reader, names: frozenset[str]) -> str:
 def _several(statement: WriteText, reader: Reader, piece: Part, names: frozenset[str]) -> list[Assignment]:
     """Read (a, b) = (1, 2)."""
     closing = reader.closing()
-    inside = Part(reader.at + 1, closing)
-    columns = [_column(Reader(statement, one.first), names) for one in reader.separated(inside)]
+    inside = range(reader.at + 1, closing)
+    columns = [_column(Reader(statement, one.start), names) for one in reader.separated(inside)]
     reader.at = closing + 1
     reader.expect("=")
     reader.take("ROW")
     if reader.word != "(" or reader.words[reader.at + 1] in {"SELECT", "WITH", "VALUES"}:
-        message = "Several columns at once are set to as many values in brackets; here stands"
-        raise UnsupportedError(at_position(statement.sql, statement.text.start(reader.at), message))
+        raise reader.refused("Several columns at once are set to as many values in brackets; here stands")
     end = reader.closing()
-    values = list(reader.separated(Part(reader.at + 1, end)))
-    if end + 1 != piece.end or len(values) != len(columns):
-        raise reader.error(f"{len(columns)} value(s) in brackets are expected")
+    values = list(reader.separated(range(reader.at + 1, end)))
+    if end + 1 != piece.stop or len(values) != len(columns):
+        raise reader.unexpected(f"{len(columns)} value(s) in brackets are expected")
     return [Assignment(column, value) for column, value in zip(columns, values, strict=True)]
 
 
@@ -188,7 +192,7 @@ def set_columns(
     """
     made = SetColumns(target)
     for one in assignments:
-        place = at_position(statement.sql, statement.text.start(one.part.first), "its value stands")
+        place = at_position(statement.sql, statement.text.start(one.part.start), "its value stands")
         try:
             target.check_column(one.column)
         except InvalidInputError as error:

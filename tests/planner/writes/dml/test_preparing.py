@@ -181,3 +181,42 @@ def test_writes_that_are_not_durable_say_so(lake: Lake) -> None:
     assert not quick.write("INSERT INTO people (id) VALUES (2000)").is_durable
     assert lake.read("SELECT id FROM people WHERE id = 2000") == [{"id": 2000}]
     assert quick.write("UPDATE people SET age = 5 WHERE id = 2000").is_durable
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "told"),
+    [
+        ("UPDATE people SET age = age + $1", [1 << 40], "parameter $1 is 1099511627776 (int64), but int32"),
+        ("UPDATE people SET age = age + $1 WHERE id = $2", [1 << 40, 5], "parameter $1 is 1099511627776"),
+        (
+            "UPDATE people SET age = age + $2 WHERE score > $1",
+            [0.5, 1 << 40],
+            "parameter $2 is 1099511627776",
+        ),
+        (
+            "INSERT INTO people (id, age) SELECT id + $1, age + $2 FROM news",
+            [1, 1e300],
+            "parameter $2 is 1e+300",
+        ),
+        (
+            "DELETE FROM people WHERE age = $2 AND name = $1",
+            ["x", "y"],
+            "parameter $2 is 'y' (string), but int32",
+        ),
+        (
+            "DELETE FROM people WHERE id = $2 AND age > $1",
+            [1, "y"],
+            "parameter $2 is 'y' (string), but int64",
+        ),
+    ],
+)
+def test_a_value_out_of_range_is_named(unchanged: Lake, sql: str, values: list[Any], told: str) -> None:
+    before = unchanged.rows("people")
+    statement = prepared(unchanged, sql)
+    with pytest.raises(InvalidInputError) as refused:
+        statement.execute([pa.scalar(value) for value in values])
+    assert str(refused.value).startswith(told)
+    with pytest.raises(InvalidInputError) as refused:
+        statement.execute_many(pa.table({f"${at}": [value] for at, value in enumerate(values, start=1)}))
+    assert str(refused.value).startswith(told)
+    assert unchanged.rows("people") == before

@@ -138,6 +138,15 @@ UPDATE people SET age = v.a FROM (VALUES (1, 70), (2, 71)) AS v(i, a) WHERE peop
 ## UPDATE with a subquery in SET
 UPDATE people SET age = (SELECT count(*) FROM orders) WHERE id = 1
 
+## UPDATE by key, with a subquery in SET over all rows of the table
+UPDATE people SET age = (SELECT count(*) FROM people) WHERE id = 2
+
+## UPDATE by key, where a subquery looks at all rows of the table
+UPDATE people SET name = 'many' WHERE id = 2 AND (SELECT count(*) FROM people AS all_of_them) > 1
+
+## DELETE by key, where a subquery looks at all rows of the table
+DELETE FROM people WHERE id = 420 AND (SELECT count(*) FROM people AS all_of_them) > 1
+
 ## UPDATE with a correlated subquery in SET
 UPDATE people SET age = (SELECT max(n.age) FROM news n WHERE n.id = people.id) WHERE id IN (3, 5)
 

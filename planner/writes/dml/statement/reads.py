@@ -1,28 +1,56 @@
-"""Expressions of VALUES and SET that are neither literals nor parameters, computed by the engine."""
+"""The queries that a statement reads with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
+from planner.scans.settings import SessionSettings
 from planner.sql.tokens import quote
-from planner.writes.dml.statement.reader import Part, WriteText
-from planner.writes.dml.statement.splice import Splice, SplicedQuery
+from planner.writes.dml.statement.text import Part, Splice, SplicedQuery, WriteText
 
 if TYPE_CHECKING:
-    from planner.access.rights import Access
     from planner.plans.prepared_query import PreparedQuery
-    from planner.scans.settings import SessionSettings
 
-__all__ = ["Computed", "Read", "computed", "prepared_read"]
+__all__ = ["Computed", "Read", "ReadSession", "computed"]
 
 _AT_ONCE = 256
 """Expressions in one SELECT: DataFusion's planning grows faster than their number."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadSession:
+    """For whom a statement reads, and by what.
+
+    Attributes:
+        engine: that the statement came to.
+        settings: of the session.
+        access: rights of the principal.
+    """
+
+    engine: QueryPlanner
+    settings: SessionSettings
+    access: Access
+
+    def strong(self) -> ReadSession:
+        """The same, for reading what is about to be changed: the newest rows."""
+        chosen = replace(self.settings, consistency="strong", max_staleness_ms=0, endpoints=1, types="arrow")
+        return ReadSession(self.engine, chosen, self.access)
+
+    def prepare(self, query: SplicedQuery) -> Read:
+        """Check a query.
+
+        Raises:
+            LanceGatewayError: what is wrong with it, shown in the statement.
+        """
+        with query.telling():
+            return Read(query, self.engine.prepare(query.sql, self.settings, self.access), self.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +60,7 @@ class Read:
     Attributes:
         query: spliced from the statement.
         prepared: the same, checked.
-        settings: under which it was.
+        settings: under which it was, and runs.
     """
 
     query: SplicedQuery
@@ -49,29 +77,14 @@ class Read:
         """Ordinal in the statement -> type that the query expects."""
         return dict(zip(self.query.ordinals, self.prepared.parameter_schema.types, strict=True))
 
-    def batches(
-        self, parameters: Sequence[pa.Scalar], settings: SessionSettings, control: RunControl
-    ) -> pa.RecordBatchReader:
+    def batches(self, parameters: Sequence[pa.Scalar], control: RunControl) -> pa.RecordBatchReader:
         """Run it with the statement's parameters; lazily.
 
         Raises:
             LanceGatewayError: what went wrong, shown in the statement.
         """
         with self.query.telling():
-            values = [parameters[one] for one in self.query.ordinals]
-            return self.prepared.execute(values, settings, control)
-
-
-def prepared_read(
-    engine: QueryPlanner, query: SplicedQuery, settings: SessionSettings, access: Access
-) -> Read:
-    """Check a query.
-
-    Raises:
-        LanceGatewayError: what is wrong with it, shown in the statement.
-    """
-    with query.telling():
-        return Read(query, engine.prepare(query.sql, settings, access), settings)
+            return self.prepared.execute(self.query.values(parameters), self.settings, control)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,34 +97,22 @@ class Computed:
         """Of the expressions, in order."""
         return [kind for read in self.reads for kind in read.schema.types]
 
-    def values(
-        self, parameters: Sequence[pa.Scalar], settings: SessionSettings, control: RunControl
-    ) -> list[pa.Array]:
+    def values(self, parameters: Sequence[pa.Scalar], control: RunControl) -> list[pa.Array]:
         """One array of one value for each expression."""
-        found: list[pa.Array] = []
-        for read in self.reads:
-            rows = read.batches(parameters, settings, control).read_all()
-            found += [column.combine_chunks() for column in rows.columns]
-        return found
+        rows = [read.batches(parameters, control).read_all() for read in self.reads]
+        return [column.combine_chunks() for one in rows for column in one.columns]
 
 
 def computed(
-    engine: QueryPlanner,
-    statement: WriteText,
-    parts: Sequence[Part],
-    common_tables: Part,
-    settings: SessionSettings,
-    access: Access,
+    session: ReadSession, statement: WriteText, parts: Sequence[Part], common_tables: Part
 ) -> Computed:
     """Check expressions that name no row.
 
     Args:
-        engine: that computes them.
+        session: that computes them.
         statement: they are parts of.
         parts: the expressions.
         common_tables: WITH, which they may use.
-        settings: of the session.
-        access: rights of the principal.
 
     Raises:
         LanceGatewayError: what is wrong with one.
@@ -121,5 +122,5 @@ def computed(
         splice = Splice(statement).copy(common_tables).add(" SELECT ")
         for number, part in enumerate(parts[first : first + _AT_ONCE]):
             splice.add(", (" if number else "(").copy(part).add(f") AS {quote(f'value {number}')}")
-        reads.append(prepared_read(engine, splice.query(), settings, access))
+        reads.append(session.prepare(splice.query()))
     return Computed(tuple(reads))

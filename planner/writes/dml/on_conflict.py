@@ -2,36 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import Enum
 
 import pyarrow as pa
 
 from memwal.errors import UnsupportedError
 from memwal.writing import Changes, WriteReceipt
 from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.scans.settings import SessionSettings
 from planner.sql.tokens import at_position, quote
-from planner.writes.dml.insert.read_insert import ConflictText, OnConflict
-from planner.writes.dml.merge.merge import Clause, joined_query, merged
-from planner.writes.dml.merge.read_merge import Action, Match
-from planner.writes.dml.reading.evaluate import RowsQuery
-from planner.writes.dml.reading.lookup import distinct_keys, not_among, rows_of_keys
-from planner.writes.dml.statement.reader import NO_PART, WriteText
-from planner.writes.dml.statement.splice import Splice
+from planner.writes.dml.merge import Clause, joined_query, merged
+from planner.writes.dml.prepared_change import Compute, Outcome, rewritten
+from planner.writes.dml.read_merge import Action, Match
+from planner.writes.dml.reading.read_rows import ReadStep, distinct_keys, not_among, rows_of_keys
+from planner.writes.dml.reading.rows_query import RowsQuery
+from planner.writes.dml.statement.reads import ReadSession
 from planner.writes.dml.statement.target import Target
+from planner.writes.dml.statement.text import NO_PART, Part, Reader, Splice, WriteText
 from planner.writes.dml.values.set_clause import SetColumns, read_assignments, set_columns
-from planner.writes.dml.writing.prepared_change import Compute
-from planner.writes.dml.writing.retry_fenced import Outcome, rewritten
 
-if TYPE_CHECKING:
-    from planner.access.rights import Access
-
-__all__ = ["Conflict", "conflict"]
+__all__ = ["Conflict", "ConflictText", "OnConflict", "conflict", "read_conflict"]
 
 _EXCLUDED = "excluded"
+
+
+class OnConflict(Enum):
+    """What becomes of a row whose key is there already."""
+
+    REPLACE = "replace"
+    NOTHING = "nothing"
+    UPDATE = "update"
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictText:
+    """ON CONFLICT.
+
+    Attributes:
+        action: what to do.
+        columns: of the conflict's target, each with its token; () without one.
+        assignments: behind SET.
+        condition: behind WHERE.
+    """
+
+    action: OnConflict
+    columns: tuple[tuple[str, int], ...] = ()
+    assignments: Part = NO_PART
+    condition: Part = NO_PART
+
+
+def read_conflict(reader: Reader) -> ConflictText:
+    """The clause that stands next, if one does.
+
+    Raises:
+        InvalidInputError: a syntax error, with its place.
+        UnsupportedError: a clause that is not offered.
+    """
+    if reader.stands("ON", "DUPLICATE"):
+        reader.expect("ON", "DUPLICATE", "KEY", "UPDATE")
+        reader.take("SET")
+        return ConflictText(OnConflict.UPDATE, (), reader.until(("RETURNING",)))
+    if not reader.take("ON", "CONFLICT"):
+        return ConflictText(OnConflict.REPLACE)
+    if reader.stands("ON", "CONSTRAINT"):
+        raise reader.refused(
+            "Constraints have no names here: give the key columns, ON CONFLICT (..); this stands"
+        )
+    columns = reader.name_list("The name of a key column") if reader.word == "(" else ()
+    reader.expect("DO")
+    if reader.take("NOTHING"):
+        return ConflictText(OnConflict.NOTHING, columns)
+    reader.expect("UPDATE", "SET")
+    assignments = reader.until(("WHERE",), ("RETURNING",))
+    condition = reader.clause("WHERE", ("RETURNING",))
+    return ConflictText(OnConflict.UPDATE, columns, assignments, condition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +85,7 @@ class Joined:
 
     query: RowsQuery
     compute: Compute
-    parameter_types: dict[int, pa.DataType]
+    parameter_types: Mapping[int, pa.DataType]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +94,14 @@ class Conflict:
 
     Attributes:
         action: what becomes of rows whose key is there.
-        engine: that reads.
+        session: that reads.
         target: table.
-        settings: of the session.
-        access: rights of the principal.
         joined: for DO UPDATE.
     """
 
     action: OnConflict
-    engine: QueryPlanner
+    session: ReadSession
     target: Target
-    settings: SessionSettings
-    access: Access
     joined: Joined | None = None
 
     @property
@@ -69,7 +110,7 @@ class Conflict:
         return self.action is not OnConflict.REPLACE
 
     @property
-    def parameter_types(self) -> dict[int, pa.DataType]:
+    def parameter_types(self) -> Mapping[int, pa.DataType]:
         """Ordinal -> type that DO UPDATE expects."""
         return {} if self.joined is None else self.joined.parameter_types
 
@@ -84,8 +125,7 @@ class Conflict:
         target, keys = self.target, distinct_keys(rows, self.target.key)
         wanted = target.key if self.joined is None else target.schema.names
 
-        def compute() -> Outcome:
-            found = rows_of_keys(self.engine, target, keys, wanted, self.settings, self.access, control)
+        def compute(found: pa.Table) -> Outcome:
             if self.joined is None:
                 fresh = not_among(rows, found, target.key)
                 return Outcome(fresh.num_rows, Changes(fresh) if fresh.num_rows else None, fresh)
@@ -93,23 +133,15 @@ class Conflict:
             return self.joined.compute(both, parameters, control)
 
         places = rows.select(list(target.place_columns))
-        return rewritten(
-            target,
-            lambda: target.table.writer().regions_of(places),
-            compute,
-            control,
-            durable=self.settings.durable_writes,
+        step = ReadStep(
+            lambda writer: writer.regions_of(places),
+            lambda: rows_of_keys(self.session.strong(), target, keys, wanted, control),
         )
+        return rewritten(target, step, compute, control, durable=self.session.settings.durable_writes)
 
 
 def conflict(
-    engine: QueryPlanner,
-    statement: WriteText,
-    text: ConflictText,
-    target: Target,
-    alias: str | None,
-    settings: SessionSettings,
-    access: Access,
+    session: ReadSession, statement: WriteText, text: ConflictText, target: Target, alias: str | None
 ) -> Conflict:
     """Check ON CONFLICT.
 
@@ -127,7 +159,7 @@ def conflict(
     joined = None
     if text.action is OnConflict.UPDATE:
         joined = _joined(statement, text, target, alias or target.name)
-    return Conflict(text.action, engine, target, settings, access, joined)
+    return Conflict(text.action, session, target, joined)
 
 
 def _joined(statement: WriteText, text: ConflictText, target: Target, name: str) -> Joined:
@@ -146,5 +178,5 @@ def _joined(statement: WriteText, text: ConflictText, target: Target, name: str)
     made = RowsQuery(query, {_EXCLUDED: target.schema, target.name: target.schema})
     for clause in clauses:
         clause.columns.check_types(made.schema, clause.prefix)
-    types = dict(zip(query.ordinals, made.parameter_types, strict=True)) | columns.parameter_types
+    types = made.parameter_types | columns.parameter_types
     return Joined(made, merged(target, clauses, _EXCLUDED), types)

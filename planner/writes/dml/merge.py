@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes
+from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.tokens import quote
-from planner.writes.dml.merge.read_merge import Action, ClauseText, Match, MergeText, read_merge
-from planner.writes.dml.reading.lookup import key_text, repeated_key, strong
-from planner.writes.dml.reading.parameter_types import prepared_read
-from planner.writes.dml.reading.read_rows import PlannedRows
+from planner.writes.dml.prepared_change import Compute, Outcome, PreparedChange, no_change
+from planner.writes.dml.read_merge import Action, ClauseText, Match, MergeText, read_merge
+from planner.writes.dml.reading.read_rows import PlannedRows, key_text, repeated_key
+from planner.writes.dml.reading.rows_query import returning
 from planner.writes.dml.statement.prepared_write import parameter_schema
-from planner.writes.dml.statement.reader import Part, WriteText, read_statement
-from planner.writes.dml.statement.splice import Splice
+from planner.writes.dml.statement.reads import ReadSession
 from planner.writes.dml.statement.target import Target, find_target
+from planner.writes.dml.statement.text import Part, Splice, WriteText, read_statement
 from planner.writes.dml.values.assignment import assigned, check_given, filled
 from planner.writes.dml.values.set_clause import Assignment, SetColumns, read_assignments, set_columns
-from planner.writes.dml.writing.prepared_change import Compute, PreparedChange, no_change
-from planner.writes.dml.writing.retry_fenced import Outcome
-from planner.writes.dml.writing.returning import returning
-
-if TYPE_CHECKING:
-    from planner.access.rights import Access
 
 __all__ = ["FOUND", "GIVEN", "TARGET", "Clause", "joined_query", "merged", "prepare_merge", "read_clauses"]
 
@@ -176,21 +170,22 @@ def prepare_merge(
     """
     statement = read_statement(sql)
     text = read_merge(statement)
-    target = find_target(engine, text.target, access)
+    session = ReadSession(engine, settings, access)
+    target = find_target(session, text.target)
     target.check_key("MERGE")
     name = text.alias or target.name
     if name == text.source_name:
         msg = f"table and source of a MERGE are both called {name!r}: give one of them another name with AS"
         raise InvalidInputError(msg)
-    chosen = strong(settings)
+    strong = session.strong()
     given: pa.Schema | None = None
     if any(one.action is not Action.NOTHING and _takes_all(one) for one in text.clauses):
         query = Splice(statement).copy(text.common_tables).add(" SELECT * FROM ").copy(text.source).query()
-        given = prepared_read(engine, query, chosen, access).schema
+        given = strong.prepare(query).schema
     clauses = read_clauses(statement, text, target, name, given)
     splice = Splice(statement).copy(text.common_tables)
     splice = joined_query(splice, target, name, text.source, text.source_name, text.condition, clauses)
-    planned = PlannedRows.of(engine, target, splice.query(), chosen, access)
+    planned = PlannedRows.of(strong, target, splice.query())
     for clause in clauses:
         clause.columns.check_types(planned.read.schema, clause.prefix)
     answered = returning(statement, text.returning, target, text.alias, settings)
@@ -261,7 +256,7 @@ def _columns(
     if clause.columns is not None:
         names = tuple(column for column, _ in clause.columns)
     if len(clause.values) != len(names):
-        at = clause.values[0].first if clause.values else 0
+        at = clause.values[0].start if clause.values else 0
         raise statement.text.error(at, f"{len(names)} value(s) are needed, and {len(clause.values)} stand")
     pairs = [Assignment(column, part) for column, part in zip(names, clause.values, strict=True)]
     made = set_columns(statement, target, pairs, key_too=True)

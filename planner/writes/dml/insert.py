@@ -1,36 +1,123 @@
-"""INSERT of values or of a query's rows."""
+"""INSERT of values or of a query's rows.
+
+[WITH ..] INSERT [OR REPLACE] INTO t [AS a] [(columns)] | REPLACE INTO ..
+  VALUES .. | DEFAULT VALUES | TABLE x | a query
+  [ON CONFLICT [(key)] DO NOTHING | DO UPDATE SET ..] [RETURNING ..]
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes, WriteReceipt
+from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.insert.on_conflict import Conflict, conflict
-from planner.writes.dml.insert.read_insert import InsertText, OnConflict, read_insert
-from planner.writes.dml.insert.values import ValuesRows, values_rows
-from planner.writes.dml.reading.parameter_types import Read, prepared_read
-from planner.writes.dml.reading.read_rows import Collected
+from planner.writes.dml.ingest import in_parts, write_parts
+from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, conflict, read_conflict
+from planner.writes.dml.prepared_change import Outcome, again_if_fenced
+from planner.writes.dml.reading.rows_query import Returning, read_returning, returning
 from planner.writes.dml.statement.prepared_write import Described, WriteResult, check_count, parameter_schema
-from planner.writes.dml.statement.reader import Part, WriteText, read_statement
-from planner.writes.dml.statement.splice import Splice, SplicedQuery
+from planner.writes.dml.statement.reads import Read, ReadSession
 from planner.writes.dml.statement.target import Target, find_target
+from planner.writes.dml.statement.text import (
+    NO_PART,
+    Part,
+    Reader,
+    Splice,
+    SplicedQuery,
+    WriteText,
+    read_statement,
+    skip_common_tables,
+)
 from planner.writes.dml.values.assignment import check_assignable, check_given, filled, filled_batch
-from planner.writes.dml.writing.retry_fenced import again_if_fenced
-from planner.writes.dml.writing.returning import Returning, returning
-from planner.writes.dml.writing.stream import in_parts, write_parts
-
-if TYPE_CHECKING:
-    from planner.access.rights import Access
+from planner.writes.dml.values.values_rows import ValuesRows, read_rows, values_rows
 
 __all__ = ["PreparedInsert", "prepare_insert"]
+
+_ENDS = (("ON", "CONFLICT"), ("ON", "DUPLICATE"), ("RETURNING",))
+_QUERY = frozenset({"SELECT", "WITH", "FROM", "(", "TABLE"})
+
+
+@dataclass(frozen=True, slots=True)
+class InsertText:
+    """The clauses.
+
+    Attributes:
+        target: parts of the table's name.
+        alias: of the table.
+        columns: that are given, each with its token; None for all.
+        by_name: whether the query's columns find the table's by their names.
+        rows: of VALUES; None for a query. An empty row is DEFAULT VALUES.
+        common_tables: WITH before INSERT.
+        query: the query.
+    """
+
+    target: tuple[str, ...]
+    alias: str | None
+    columns: tuple[tuple[str, int], ...] | None
+    by_name: bool
+    rows: list[list[Part]] | None
+    common_tables: Part
+    query: Part
+    conflict: ConflictText
+    returning: Part
+
+
+def read_insert(statement: WriteText) -> InsertText:
+    """Read an INSERT.
+
+    Raises:
+        InvalidInputError: a syntax error, with its place.
+        UnsupportedError: a clause that is not offered.
+    """
+    reader = Reader(statement)
+    common_tables = skip_common_tables(reader)
+    replaces = reader.take("REPLACE")
+    ignores = False
+    if not replaces:
+        reader.expect("INSERT")
+        if reader.take("OR"):
+            replaces = reader.take("REPLACE")
+            ignores = not replaces and reader.take("IGNORE")
+            if not replaces and not ignores:
+                raise reader.unexpected("REPLACE or IGNORE is expected")
+        else:
+            ignores = reader.take("IGNORE")
+    if reader.word == "OVERWRITE":
+        raise reader.refused("INSERT OVERWRITE is not offered (DELETE the rows first); OVERWRITE stands")
+    reader.expect("INTO")
+    reader.take("TABLE")
+    target = reader.qualified_name("The name of a table")
+    alias = reader.name("An alias") if reader.take("AS") else None
+    columns = None
+    if reader.word == "(" and reader.words[reader.at + 1] not in _QUERY:
+        columns = reader.name_list("The name of a column")
+    by_name = reader.take("BY", "NAME")
+    if not by_name:
+        reader.take("BY", "POSITION")
+    rows: list[list[Part]] | None = None
+    query = NO_PART
+    if reader.take("DEFAULT", "VALUES"):
+        rows = [[]]
+    elif reader.word == "VALUES" and not by_name:
+        rows = read_rows(reader)
+    else:
+        query = reader.until(*_ENDS)
+        if not query or statement.text.words[query.start] not in _QUERY | {"VALUES"}:
+            reader.at = query.start
+            raise reader.unexpected("VALUES, DEFAULT VALUES or a query is expected")
+    clause = read_conflict(reader)
+    if ignores:
+        clause = ConflictText(OnConflict.NOTHING)
+    returned = read_returning(reader)
+    reader.expect_end()
+    return InsertText(target, alias, columns, by_name, rows, common_tables, query, clause, returned)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,37 +199,42 @@ class PreparedInsert(Described):
     def _execute(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> WriteResult:
         self.into.check_unaltered(self.sql)
         scalars = [column[0] for column in columns] if sets else []
-        shown = Collected(self.into, wanted=self.returning.query is not None)
+        affected, shown = 0, [self.into.schema.empty_table()]
+
+        def write_once(rows: pa.Table) -> WriteReceipt:
+            nonlocal affected
+            outcome, receipt = self._written(rows, scalars, control)
+            affected += outcome.affected
+            if self.returning.query is not None:
+                shown.append(outcome.shown)
+            return receipt
 
         def write(rows: pa.Table) -> WriteReceipt:
-            return again_if_fenced(lambda: self._written(rows, scalars, shown, control), control, self.target)
+            return again_if_fenced(lambda: write_once(rows), control, self.target)
 
         receipt = write_parts(write, in_parts(self._rows(columns, sets, control)), control)
-        answer = None if self.returning.query is None else self.returning.rows(shown.rows, scalars, control)
-        return WriteResult(shown.affected, answer, receipt.is_durable and self.settings.durable_writes)
+        answer = self.returning.rows(pa.concat_tables(shown), scalars, control)
+        return WriteResult(affected, answer, receipt.is_durable and self.settings.durable_writes)
 
     def _written(
-        self, rows: pa.Table, parameters: Sequence[pa.Scalar], shown: Collected, control: RunControl
-    ) -> WriteReceipt:
+        self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl
+    ) -> tuple[Outcome, WriteReceipt]:
         """One part."""
-        if not self.conflict.looks_first:
-            receipt = self.into.table.writer().write(Changes(rows), durable=self.settings.durable_writes)
-            shown.add(rows, rows.num_rows)
-            return receipt
-        outcome, receipt = self.conflict.written(rows, parameters, control)
-        shown.add(outcome.shown, outcome.affected)
-        return receipt
+        if self.conflict.looks_first:
+            return self.conflict.written(rows, parameters, control)
+        receipt = self.into.table.writer().write(Changes(rows), durable=self.settings.durable_writes)
+        return Outcome(rows.num_rows, None, rows), receipt
 
     def _rows(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> Iterator[pa.Table]:
         """Whole rows, checked."""
         source, row = self.source, 1
         if isinstance(source, ValuesRows):
             if sets:
-                given = source.table(columns, sets, self.settings, control)
+                given = source.table(columns, sets, control)
                 yield filled(self.into, given)
             return
         for one in range(sets):
-            batches = source.batches([column[one] for column in columns], self.settings, control)
+            batches = source.batches([column[one] for column in columns], control)
             with source.query.telling():
                 for batch in batches:
                     yield filled_batch(self.into, self.columns, batch, row)
@@ -157,52 +249,33 @@ def prepare_insert(
     Raises:
         LanceGatewayError: what is wrong with it.
     """
-    statement = read_statement(sql)
+    session, statement = ReadSession(engine, settings, access), read_statement(sql)
     text = read_insert(statement)
-    target = find_target(engine, text.target, access)
+    target = find_target(session, text.target)
     source: ValuesRows | Read
     if text.rows is not None:
         columns = _named_columns(statement, text, target)
         if text.rows == [[]]:
             columns = ()
-        source = values_rows(
-            engine,
-            statement,
-            text.rows,
-            [target.schema.field(name) for name in columns],
-            text.common_tables,
-            settings,
-            access,
-        )
-        types = source.parameter_types
+        fields = [target.schema.field(name) for name in columns]
+        source = values_rows(session, statement, text.rows, fields, text.common_tables)
     else:
-        query = _query(statement, text)
-        source = prepared_read(engine, query, settings, access)
+        source = session.prepare(_query(statement, text))
         columns = _query_columns(statement, text, target, source.schema)
-        types = source.parameter_types
     check_given(target, columns, "the INSERT")
     answered = returning(statement, text.returning, target, text.alias, settings)
-    resolved = conflict(engine, statement, text.conflict, target, text.alias, settings, access)
-    return PreparedInsert(
-        sql,
-        target,
-        columns,
-        source,
-        resolved,
-        answered,
-        parameter_schema(
-            statement.parameter_count, types, resolved.parameter_types, answered.parameter_types
-        ),
-        settings,
-    )
+    resolved = conflict(session, statement, text.conflict, target, text.alias)
+    types = (source.parameter_types, resolved.parameter_types, answered.parameter_types)
+    schema = parameter_schema(statement.parameter_count, *types)
+    return PreparedInsert(sql, target, columns, source, resolved, answered, schema, settings)
 
 
 def _query(statement: WriteText, text: InsertText) -> SplicedQuery:
     """The query whose rows are inserted; TABLE x is all of x."""
     splice = Splice(statement).copy(text.common_tables).add(" ")
     part = text.query
-    if statement.text.words[part.first] == "TABLE":
-        return splice.add("SELECT * FROM ").copy(Part(part.first + 1, part.end)).query()
+    if statement.text.words[part.start] == "TABLE":
+        return splice.add("SELECT * FROM ").copy(part[1:]).query()
     return splice.copy(part).query()
 
 

@@ -1,0 +1,324 @@
+"""The text of a statement that writes: its clauses and parameters, and the query that it reads with.
+
+What the client wrote is copied token by token into that query, never regenerated, so that all of DataFusion's
+syntax survives and errors find their way back to the place that they are about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
+
+from memwal.errors import InvalidInputError, LanceGatewayError
+from planner.bridge.plain_types import WrongParameterError
+from planner.sql.limits import check_literal_sizes
+from planner.sql.statement_reader import StatementReader
+from planner.sql.tokens import SqlText, at_position, number_parameters, tokenize
+
+__all__ = [
+    "NO_PART",
+    "Part",
+    "Reader",
+    "Splice",
+    "SplicedQuery",
+    "WriteText",
+    "read_statement",
+    "retold",
+    "skip_common_tables",
+]
+
+T = TypeVar("T")
+_OPENERS = {"(": ")", "[": "]", "{": "}"}
+_CLOSERS = frozenset(_OPENERS.values())
+
+
+Part: TypeAlias = range
+"""Numbers of the tokens of a part of a statement; false where there are none."""
+NO_PART: Final = range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteText:
+    """A statement's tokens and parameters.
+
+    Attributes:
+        text: tokens.
+        slots: first token of each parameter -> its ordinal, from 0.
+        parameter_count: values that it takes.
+    """
+
+    text: SqlText
+    slots: Mapping[int, int]
+    parameter_count: int
+
+    @property
+    def sql(self) -> str:
+        """As given, without a trailing semicolon."""
+        return self.text.sql
+
+    def parameter(self, part: Part) -> int | None:
+        """The parameter's ordinal where a part is one and nothing else."""
+        ordinal = self.slots.get(part.start)
+        if ordinal is None or len(part) != 1 + (self.text.words[part.start] == "$"):
+            return None
+        return ordinal
+
+    def source(self, part: Part) -> str:
+        """The part as it stands in the text."""
+        return self.sql[self.text.start(part.start) : self.text.end(part.stop - 1)] if part else ""
+
+
+def read_statement(sql: str) -> WriteText:
+    """Take a statement apart into tokens.
+
+    Raises:
+        LanceGatewayError: what is wrong with it, and where.
+    """
+    text = tokenize(sql)
+    check_literal_sizes(text)
+    nul = sql.find("\0")
+    if nul >= 0:
+        raise InvalidInputError(at_position(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
+    slots, count = number_parameters(text)
+    return WriteText(text, slots, count)
+
+
+class Reader(StatementReader):
+    """Reads a statement's clauses.
+
+    Args:
+        statement: to read.
+        at: the first token.
+    """
+
+    def __init__(self, statement: WriteText, at: int = 0) -> None:
+        super().__init__(statement.text, at)
+        self.statement = statement
+
+    def closing(self) -> int:
+        """The token that closes the bracket that stands next.
+
+        Raises:
+            InvalidInputError: none does.
+        """
+        waiting: list[str] = []
+        for at in range(self.at, len(self.text.tokens)):
+            word = self.words[at]
+            if word in _OPENERS:
+                waiting.append(_OPENERS[word])
+            elif word in _CLOSERS:
+                if word != waiting.pop():
+                    break
+                if not waiting:
+                    return at
+        raise self.text.error(self.at, "The bracket is not closed: it opens")
+
+    def until(self, *stops: tuple[str, ...]) -> Part:
+        """Step over everything up to the first of some words that stand outside of brackets and CASE.
+
+        Raises:
+            InvalidInputError: brackets that don't match.
+        """
+        first, cases = self.at, 0
+        while word := self.words[self.at]:
+            if not cases and self._stops(stops):
+                break
+            if word in _OPENERS:
+                self.at = self.closing() + 1
+                continue
+            if word in _CLOSERS:
+                break
+            # `x.case` is a column.
+            if self.words[self.at - 1] != "." or self.at == first:
+                cases += (word == "CASE") - (word == "END" and cases > 0)
+            self.at += 1
+        return range(first, self.at)
+
+    def clause(self, word: str, *stops: tuple[str, ...]) -> Part:
+        """Step over a clause that begins with a word, if it stands next; its part is without the word.
+
+        Raises:
+            InvalidInputError: nothing follows the word.
+        """
+        if not self.take(word):
+            return NO_PART
+        found = self.until(*stops)
+        if not found:
+            raise self.unexpected(f"Something is expected behind {word}")
+        return found
+
+    def alias(self, *ends: str) -> str | None:
+        """Step over an alias, if one stands next; words that follow in its place are none."""
+        if self.take("AS") or (self.text.is_name(self.at) and self.word not in ends):
+            return self.name("An alias")
+        return None
+
+    def separated(self, part: Part) -> Iterator[Part]:
+        """The pieces of a part between commas outside of brackets."""
+        inner = Reader(self.statement, part.start)
+        while inner.at < part.stop:
+            first = inner.at
+            while inner.at < part.stop and (word := self.words[inner.at]) != ",":
+                inner.at = inner.closing() + 1 if word in _OPENERS else inner.at + 1
+            yield range(first, inner.at)
+            if inner.at < part.stop:
+                inner.at += 1
+                if inner.at == part.stop:
+                    raise inner.unexpected("Something is expected after the comma")
+
+    def _stops(self, stops: tuple[tuple[str, ...], ...]) -> bool:
+        if self.at and self.words[self.at - 1] == ".":
+            return False
+        for stop in stops:
+            if self.words[self.at : self.at + len(stop)] == stop:
+                # IS [NOT] DISTINCT FROM is an operator.
+                return not (stop == ("FROM",) and self.at and self.words[self.at - 1] == "DISTINCT")
+        return False
+
+
+def skip_common_tables(reader: Reader) -> Part:
+    """Step over WITH and its common table expressions, if they stand next."""
+    first = reader.at
+    if not reader.take("WITH"):
+        return NO_PART
+    reader.take("RECURSIVE")
+    while True:
+        reader.name("The name of a common table expression")
+        if reader.word == "(":
+            reader.at = reader.closing() + 1
+        while reader.word in {"AS", "NOT", "MATERIALIZED"}:
+            reader.at += 1
+        if reader.word != "(":
+            raise reader.unexpected("AS (SELECT ...) is expected")
+        reader.at = reader.closing() + 1
+        if not reader.take(","):
+            return range(first, reader.at)
+
+
+def retold(error: LanceGatewayError, message: str) -> LanceGatewayError:
+    """The same error with another message; what else it carries stays."""
+    kind = type(error)
+    # Not called like a class: some take more than a message.
+    made = kind.__new__(kind, message)
+    made.__dict__.update(error.__dict__)
+    return made
+
+
+_PLACE = re.compile(r" at line (\d+), column (\d+):\n.*?\n *\^", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """Characters `start` to `end` of the query are those of the statement from `origin` on."""
+
+    start: int
+    end: int
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplicedQuery:
+    """A query made of parts of a statement.
+
+    Attributes:
+        sql: its text, with parameters numbered anew.
+        ordinals: of its parameters in the statement.
+        original: the statement's text.
+    """
+
+    sql: str
+    ordinals: tuple[int, ...]
+    original: str
+    copied: tuple[_Copied, ...] = ()
+
+    def values(self, parameters: Sequence[T]) -> list[T]:
+        """Those of the statement's parameters that it has, in its order."""
+        return [parameters[one] for one in self.ordinals]
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Errors that show a place in the query show it in the statement."""
+        try:
+            yield
+        except WrongParameterError as error:
+            raise error.renumbered(self.ordinals[error.number - 1] + 1) from error
+        except LanceGatewayError as error:
+            told = self._show(str(error))
+            if told == str(error):
+                raise
+            raise retold(error, told) from error
+
+    def _show(self, message: str) -> str:
+        message = message.replace(self.sql, self.original)
+        found = _PLACE.search(message)
+        if found is None:
+            return message
+        lines = self.sql.split("\n")
+        line, column = int(found[1]), int(found[2])
+        place = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
+        origin = self._origin(place)
+        return at_position(self.original, origin, message[: found.start()]) + message[found.end() :]
+
+    def _origin(self, place: int) -> int:
+        """The place in the statement, or the nearest copied one before it."""
+        nearest = 0
+        for one in self.copied:
+            if one.start <= place:
+                nearest = one.origin + min(place, one.end) - one.start
+        return nearest
+
+
+class Splice:
+    """Builds a query.
+
+    Args:
+        statement: whose parts are copied.
+    """
+
+    def __init__(self, statement: WriteText) -> None:
+        self._statement = statement
+        self._texts: list[str] = []
+        self._length = 0
+        self._copied: list[_Copied] = []
+        self._ordinals: list[int] = []
+
+    def add(self, text: str) -> Splice:
+        """Append text of our own."""
+        self._texts.append(text)
+        self._length += len(text)
+        return self
+
+    def copy(self, part: Part) -> Splice:
+        """Append a part of the statement."""
+        text, slots = self._statement.text, self._statement.slots
+        if not part:
+            return self
+        position = text.start(part.start)
+        for at in part:
+            ordinal = slots.get(at)
+            if ordinal is not None:
+                self._verbatim(position, text.start(at))
+                position = text.end(at + (text.words[at] == "$"))
+                self.parameter(ordinal)
+        self._verbatim(position, text.end(part.stop - 1))
+        return self
+
+    def parameter(self, ordinal: int) -> Splice:
+        """Append a parameter of the statement."""
+        if ordinal not in self._ordinals:
+            self._ordinals.append(ordinal)
+        return self.add(f"${self._ordinals.index(ordinal) + 1}")
+
+    def query(self) -> SplicedQuery:
+        """What was built."""
+        return SplicedQuery(
+            "".join(self._texts), tuple(self._ordinals), self._statement.sql, tuple(self._copied)
+        )
+
+    def _verbatim(self, start: int, end: int) -> None:
+        if end > start:
+            self._copied.append(_Copied(self._length, self._length + end - start, start))
+            self.add(self._statement.sql[start:end])
