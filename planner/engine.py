@@ -18,12 +18,11 @@ from planner.plans.results import altered
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.tables.state.catalog import Catalog
+from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
-from planner.writes.ddl.indexes.optimize import prepare_optimize
-from planner.writes.ddl.statement.prepared_ddl import PreparedDefinition
-from planner.writes.ddl.tables.alter import prepare_alter
-from planner.writes.ddl.tables.analyze import prepare_analyze
-from planner.writes.ddl.tables.drop import prepare_drop
+from planner.writes.ddl.drop import prepare_drop
+from planner.writes.ddl.maintenance import prepare_analyze, prepare_optimize
+from planner.writes.ddl.statement import PreparedDefinition
 from planner.writes.dml.explain import PreparedExplain, behind_explain, refuse_analyze
 from planner.writes.dml.insert import PreparedInsert, prepare_insert
 from planner.writes.dml.merge import prepare_merge

@@ -2,34 +2,183 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from lance.fragment import FragmentMetadata
 
-from memwal.creating import declared_schema, key_columns, not_null_columns
-from memwal.errors import InvalidInputError
+from memwal.creating import (
+    create_dataset,
+    declared_schema,
+    delete_table,
+    key_columns,
+    not_null_columns,
+    table_exists,
+    write_fragments,
+)
+from memwal.errors import AlreadyExistsError, InvalidInputError, UnavailableError
+from memwal.storage.files import Storage
 from planner.access.rights import Access
+from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
-from planner.writes.ddl.statement.options import region_text, table_options
-from planner.writes.ddl.statement.prepared_ddl import DONE, PreparedDefinition, check_may_create
-from planner.writes.ddl.statement.reader import Reader
-from planner.writes.ddl.statement.types import COMMENT, ColumnDefinition, read_column
-from planner.writes.ddl.tables.make_table import Mode, create_table
+from planner.tables.state.catalog import Catalog
+from planner.writes.ddl.options import region_text, table_options
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.types import COMMENT, ColumnDefinition, read_column
 from planner.writes.dml.statement.prepared_write import WriteResult
 
-if TYPE_CHECKING:
-    from planner.bridge.run_control import RunControl
-
+Mode = Literal["fail", "skip", "replace"]
+_NO_OPTIONS: Mapping[str, str] = {}
 _REFUSED = {
     "UNIQUE": "UNIQUE is not offered; a PRIMARY KEY keeps the newest row of each key",
     "FOREIGN": "Foreign keys are not offered",
     "CHECK": "CHECK is not offered",
     "EXCLUDE": "EXCLUDE is not offered",
 }
+
+
+def create_table(
+    catalog: Catalog,
+    name: str,
+    schema: pa.Schema,
+    primary_key: Sequence[str] = (),
+    region_by: str | None = None,
+    options: Mapping[str, str] = _NO_OPTIONS,
+    mode: Mode = "fail",
+    *,
+    not_null: Sequence[str] = (),
+    rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
+) -> bool:
+    """Make a table, whole and in one step; the first of several that try at once makes it.
+
+    A table that is replaced is dropped first: a moment without either is possible, a mixture of both is not.
+
+    Args:
+        catalog: of the table.
+        name: in the catalog; no view may have it.
+        schema: names and types; columns that are not nullable there are NOT NULL.
+        primary_key: columns in key order; () for none, or for the option of that name.
+        region_by: how rows map to regions; None for the option of that name.
+        options: see `planner.writes.ddl.options.TABLE_OPTIONS`.
+        mode: what to do where there is a table: "fail", "skip" it, or "replace" it.
+        not_null: more columns in which NULL is refused.
+        rows: gives the first rows, in columns of `schema` by position; they are there when the table is. Not
+            called where nothing is made.
+
+    Returns:
+        Whether this call made it.
+
+    Raises:
+        AlreadyExistsError: there is a table or a view of that name.
+        LanceGatewayError: the columns, key or options make no sense.
+    """
+    given = dict(options)
+    if region_by is not None:
+        given["region_by"] = region_by
+    read = table_options(given)
+    if primary_key and read.primary_key is not None and tuple(primary_key) != read.primary_key:
+        msg = f"the primary key is given twice: ({', '.join(primary_key)}) and {given['primary_key']!r}"
+        raise InvalidInputError(msg)
+    key = tuple(primary_key) or read.primary_key or ()
+    declared = declared_schema(schema, key, not_null)
+    storage = catalog.storage_of(name)
+    if catalog.view_sql(name) is not None:
+        msg = f"{name!r} is a view: DROP VIEW it first, or choose another name"
+        raise AlreadyExistsError(msg)
+    exists = table_exists(storage)
+    if exists and mode != "replace":
+        return _skipped(name, mode)
+    # What doesn't fit is found out before anything is written, let alone dropped.
+    create_dataset(storage, declared, options=read.mem_wal, rehearse=True)
+    fragments: list[FragmentMetadata] = []
+    if rows is not None:
+        fragments = _written(storage, rows(), declared, key)
+    if exists:
+        catalog.forget(name)
+        delete_table(storage, keep=_files(fragments))
+    if not create_dataset(storage, declared, fragments, read.mem_wal):
+        _discard(storage, fragments)
+        return _skipped(name, mode)
+    catalog.forget(name)
+    return True
+
+
+def _skipped(name: str, mode: Mode) -> bool:
+    if mode == "skip":
+        return False
+    msg = f"table {name!r} exists already: use IF NOT EXISTS to leave it, or OR REPLACE to drop it first"
+    raise AlreadyExistsError(msg)
+
+
+def _files(fragments: Sequence[FragmentMetadata]) -> list[str]:
+    return [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+
+
+def _discard(storage: Storage, fragments: Sequence[FragmentMetadata]) -> None:
+    for path in _files(fragments):
+        storage.delete(path)
+
+
+def _written(
+    storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str]
+) -> list[FragmentMetadata]:
+    """Write rows as the table stores them.
+
+    Raises:
+        InvalidInputError: NULL where it is refused, or two rows of one key.
+    """
+    keys: list[pa.Table] = []
+    failures: list[Exception] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from stored()
+        except Exception as error:
+            # Lance would tell of it in words of its own.
+            failures.append(error)
+            raise
+
+    def stored() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            columns = [
+                column if column.type.equals(field.type) else column.cast(field.type)
+                for column, field in zip(batch.columns, schema, strict=True)
+            ]
+            for name in not_null_columns(schema):
+                if columns[schema.get_field_index(name)].null_count:
+                    msg = f"column {name!r} is NOT NULL, and a row has NULL there"
+                    raise InvalidInputError(msg)
+            kept = pa.record_batch(columns, schema=schema)
+            if key:
+                keys.append(pa.Table.from_batches([kept.select(list(key))]))
+            yield kept
+        _check_unique(keys, key)
+
+    try:
+        return write_fragments(storage, pa.RecordBatchReader.from_batches(schema, batches()))
+    except (OSError, ValueError) as error:
+        if failures:
+            raise failures[0] from None
+        msg = f"rows can't be written below {storage.uri}: {error}"
+        raise UnavailableError(msg) from error
+
+
+def _check_unique(keys: Sequence[pa.Table], key: Sequence[str]) -> None:
+    if not keys:
+        return
+    every = pa.concat_tables(keys)
+    counted = every.group_by(list(key), use_threads=False).aggregate([([], "count_all")])
+    if counted.num_rows == every.num_rows:
+        return
+    twice = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
+    shown = ", ".join(f"{name} = {twice[name]!r}" for name in key)
+    msg = f"{every.num_rows - counted.num_rows} row(s) have the key of another one, such as {shown}"
+    raise InvalidInputError(msg)
 
 
 @dataclass
@@ -68,17 +217,17 @@ def prepare_create_table(
     Raises:
         LanceGatewayError: what is wrong with it.
     """
-    skips = reader.accept("IF", "NOT", "EXISTS")
+    skips = reader.take("IF", "NOT", "EXISTS")
     if skips and replaces:
         raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
     definition = _Definition(reader.table(), "replace" if replaces else "skip" if skips else "fail")
-    if reader.accept("("):
+    if reader.take("("):
         _read_body(reader, definition)
     _read_properties(reader, definition)
     check_may_create(engine, definition.name, access)
-    if reader.accept("AS"):
+    if reader.take("AS"):
         return _as_select(engine, reader, settings, access, definition)
-    reader.finish()
+    reader.expect_end()
     if definition.like is not None:
         schema = _like(engine, access, definition)
     elif definition.columns:
@@ -108,7 +257,7 @@ def _as_select(
     if definition.columns or definition.like is not None:
         raise reader.error("A table made AS SELECT takes its columns from there: name them by AS; it stands")
     if reader.word not in QUERY_STARTS | {"("}:
-        raise reader.error(f"A table is made of one SELECT, and this begins with {reader.shown()}: it stands")
+        raise reader.error(f"A table is made of one SELECT, and this begins with {reader.shown}: it stands")
     own = replace(settings, types="arrow", endpoints=1)
     source = engine.prepare(reader.rest(), own, access)
     for one in source.schema:
@@ -143,13 +292,13 @@ def _as_select(
 
 def _read_body(reader: Reader, definition: _Definition) -> None:
     """Take columns and constraints, and the parenthesis behind them."""
-    if reader.accept("LIKE"):
+    if reader.take("LIKE"):
         definition.like = reader.table()
-        while reader.accept("INCLUDING"):
+        while reader.take("INCLUDING"):
             reader.expect("ALL")
     else:
         _read_element(reader, definition)
-        while reader.accept(","):
+        while reader.take(","):
             _read_element(reader, definition)
     reader.expect(")")
     marked = [one.field.name for one in definition.columns if one.is_key]
@@ -160,13 +309,13 @@ def _read_body(reader: Reader, definition: _Definition) -> None:
 
 
 def _read_element(reader: Reader, definition: _Definition) -> None:
-    if reader.accept("CONSTRAINT"):
-        reader.name("the name of a constraint")
-    if reader.accept("PRIMARY", "KEY"):
+    if reader.take("CONSTRAINT"):
+        reader.name("The name of a constraint")
+    if reader.take("PRIMARY", "KEY"):
         if definition.primary_key:
             raise reader.error("A table has one primary key; a second one stands")
-        definition.primary_key = reader.names("a key column")
-    elif reader.word in _REFUSED and reader.word_after(1) in ("(", "KEY"):
+        definition.primary_key = tuple(name for name, _ in reader.name_list("A key column"))
+    elif reader.word in _REFUSED and reader.next_word in ("(", "KEY"):
         raise reader.refused(f"{_REFUSED[reader.word]}; it stands")
     else:
         definition.columns.append(read_column(reader))
@@ -174,15 +323,15 @@ def _read_element(reader: Reader, definition: _Definition) -> None:
 
 def _read_properties(reader: Reader, definition: _Definition) -> None:
     while reader.word not in ("", "AS"):
-        if reader.accept("WITH"):
+        if reader.take("WITH"):
             for name, value in reader.options().items():
                 if definition.options.setdefault(name, value) != value:
                     raise reader.error(f"Option {name} is given twice, the second time before what stands")
-        elif reader.accept("COMMENT"):
-            reader.accept("=")
+        elif reader.take("COMMENT"):
+            reader.take("=")
             definition.metadata[COMMENT] = reader.string("a comment").encode()
         else:
-            raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown()}: it stands")
+            raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown}: it stands")
 
 
 def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
