@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import lance
 import pyarrow as pa
@@ -36,24 +36,6 @@ from planner.writes.dml.statement.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
 DISCARD_REGIONS: Final = "discard_regions"
-
-
-class Change(Protocol):
-    """One form of ALTER TABLE."""
-
-    def check(self, table: Table) -> bool:
-        """Whether there is anything to do.
-
-        Raises:
-            LanceGatewayError: it can't be done.
-        """
-
-    def apply(self, table: Table) -> None:
-        """Do it.
-
-        Raises:
-            LanceGatewayError: it was not done.
-        """
 
 
 @dataclass(frozen=True)
@@ -350,6 +332,8 @@ def _left(table: Table, region_ids: Sequence[str]) -> PreconditionError:
     )
 
 
+Change: TypeAlias = AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal
+"""One form of ALTER TABLE: `check` tells whether there is anything to do, and refuses what can't be done."""
 _FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
     {"ADD": adding, "DROP": dropping, "RENAME": renaming, "ALTER": retyping, "SET": enabling}
 )

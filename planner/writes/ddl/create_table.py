@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata
 
 from memwal.creating import (
@@ -28,8 +27,9 @@ from planner.scans.settings import SessionSettings
 from planner.sql.references import QUERY_STARTS
 from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.options import region_text, table_options
-from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
 from planner.writes.ddl.types import COMMENT, ColumnDefinition, read_column
+from planner.writes.dml.reading.read_rows import distinct_keys, key_text, repeated_key
 from planner.writes.dml.statement.prepared_write import WriteResult
 
 Mode = Literal["fail", "skip", "replace"]
@@ -47,11 +47,9 @@ def create_table(
     name: str,
     schema: pa.Schema,
     primary_key: Sequence[str] = (),
-    region_by: str | None = None,
+    *,
     options: Mapping[str, str] = _NO_OPTIONS,
     mode: Mode = "fail",
-    *,
-    not_null: Sequence[str] = (),
     rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
 ) -> bool:
     """Make a table, whole and in one step; the first of several that try at once makes it.
@@ -63,10 +61,8 @@ def create_table(
         name: in the catalog; no view may have it.
         schema: names and types; columns that are not nullable there are NOT NULL.
         primary_key: columns in key order; () for none, or for the option of that name.
-        region_by: how rows map to regions; None for the option of that name.
         options: see `planner.writes.ddl.options.TABLE_OPTIONS`.
         mode: what to do where there is a table: "fail", "skip" it, or "replace" it.
-        not_null: more columns in which NULL is refused.
         rows: gives the first rows, in columns of `schema` by position; they are there when the table is. Not
             called where nothing is made.
 
@@ -77,15 +73,12 @@ def create_table(
         AlreadyExistsError: there is a table or a view of that name.
         LanceGatewayError: the columns, key or options make no sense.
     """
-    given = dict(options)
-    if region_by is not None:
-        given["region_by"] = region_by
-    read = table_options(given)
+    read = table_options(options)
     if primary_key and read.primary_key is not None and tuple(primary_key) != read.primary_key:
-        msg = f"the primary key is given twice: ({', '.join(primary_key)}) and {given['primary_key']!r}"
+        msg = f"the primary key is given twice: ({', '.join(primary_key)}) and {options['primary_key']!r}"
         raise InvalidInputError(msg)
     key = tuple(primary_key) or read.primary_key or ()
-    declared = declared_schema(schema, key, not_null)
+    declared = declared_schema(schema, key)
     storage = catalog.storage_of(name)
     if catalog.view_sql(name) is not None:
         msg = f"{name!r} is a view: DROP VIEW it first, or choose another name"
@@ -157,7 +150,12 @@ def _written(
             if key:
                 keys.append(pa.Table.from_batches([kept.select(list(key))]))
             yield kept
-        _check_unique(keys, key)
+        every = pa.concat_tables(keys) if keys else None
+        twice = None if every is None else repeated_key(every, key)
+        if every is not None and twice is not None:
+            count = every.num_rows - distinct_keys(every, key).num_rows
+            msg = f"{count} row(s) have the key of another one, such as {key_text(twice)}"
+            raise InvalidInputError(msg)
 
     try:
         return write_fragments(storage, pa.RecordBatchReader.from_batches(schema, batches()))
@@ -166,19 +164,6 @@ def _written(
             raise failures[0] from None
         msg = f"rows can't be written below {storage.uri}: {error}"
         raise UnavailableError(msg) from error
-
-
-def _check_unique(keys: Sequence[pa.Table], key: Sequence[str]) -> None:
-    if not keys:
-        return
-    every = pa.concat_tables(keys)
-    counted = every.group_by(list(key), use_threads=False).aggregate([([], "count_all")])
-    if counted.num_rows == every.num_rows:
-        return
-    twice = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()[0]
-    shown = ", ".join(f"{name} = {twice[name]!r}" for name in key)
-    msg = f"{every.num_rows - counted.num_rows} row(s) have the key of another one, such as {shown}"
-    raise InvalidInputError(msg)
 
 
 @dataclass
@@ -234,10 +219,29 @@ def prepare_create_table(
         schema = pa.schema([one.field for one in definition.columns])
     else:
         raise reader.error("Columns (name type, ..), (LIKE table) or AS SELECT are missing")
-    schema = schema.with_metadata(definition.metadata)
-    _check(schema, definition)
+    return _prepare(engine, reader, definition, schema.with_metadata(definition.metadata))
 
-    def create(_control: RunControl | None) -> WriteResult:
+
+def _prepare(
+    engine: QueryPlanner,
+    reader: Reader,
+    definition: _Definition,
+    schema: pa.Schema,
+    rows: Callable[[RunControl | None], Iterator[pa.RecordBatch]] | None = None,
+) -> PreparedDefinition:
+    """Find out now what makes no sense; what exists when it is executed is found out then."""
+    read = table_options(definition.options)
+    declared_schema(schema, definition.key or read.primary_key or ())
+
+    def create(control: RunControl | None) -> WriteResult:
+        count = -1 if rows is None else 0
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for batch in () if rows is None else rows(control):
+                count += batch.num_rows
+                yield batch
+
         create_table(
             engine.catalog,
             definition.name,
@@ -245,8 +249,9 @@ def prepare_create_table(
             definition.key,
             options=definition.options,
             mode=definition.mode,
+            rows=None if rows is None else batches,
         )
-        return DONE
+        return WriteResult(count)
 
     return PreparedDefinition(reader.text.sql, create, definition.name)
 
@@ -265,29 +270,9 @@ def _as_select(
             msg = f"column {one.name!r} is always NULL, so its type is unknown: write CAST(NULL AS type)"
             raise InvalidInputError(msg)
     schema = pa.schema([pa.field(one.name, one.type) for one in source.schema], definition.metadata)
-    _check(schema, definition)
-
-    def create(control: RunControl | None) -> WriteResult:
-        count = 0
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            nonlocal count
-            for batch in source.execute((), own, control):
-                count += batch.num_rows
-                yield batch
-
-        create_table(
-            engine.catalog,
-            definition.name,
-            schema,
-            definition.key,
-            options=definition.options,
-            mode=definition.mode,
-            rows=batches,
-        )
-        return WriteResult(count)
-
-    return PreparedDefinition(reader.text.sql, create, definition.name)
+    return _prepare(
+        engine, reader, definition, schema, lambda control: iter(source.execute((), own, control))
+    )
 
 
 def _read_body(reader: Reader, definition: _Definition) -> None:
@@ -354,10 +339,3 @@ def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.S
         spec = details.region_specs[-1]
         definition.options.setdefault("region_by", region_text(spec, base.field_names))
     return pa.schema([one.with_nullable(one.name not in required) for one in declared])
-
-
-def _check(schema: pa.Schema, definition: _Definition) -> None:
-    """Find out now what makes no sense; what exists when it is executed is found out then."""
-    options: Mapping[str, str] = definition.options
-    read = table_options(options)
-    declared_schema(schema, definition.key or read.primary_key or ())

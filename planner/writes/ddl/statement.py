@@ -18,7 +18,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import QUOTED, STRING, tokenize
 from planner.tables.state.table import Table
-from planner.writes.dml.statement.prepared_write import NO_COLUMNS, Described, WriteResult
+from planner.writes.dml.statement.prepared_write import NO_COLUMNS, PreparedWrite, WriteResult
 from planner.writes.dml.statement.target import named_table
 
 _NUMBER = "0"
@@ -174,8 +174,8 @@ Action = Callable[[RunControl | None], WriteResult]
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedDefinition(Described):
-    """See `planner.writes.dml.statement.prepared_write.PreparedWrite`.
+class PreparedDefinition(PreparedWrite):
+    """A statement that defines something, checked.
 
     Attributes:
         sql: as given.
@@ -186,25 +186,18 @@ class PreparedDefinition(Described):
 
     sql: str
     action: Action
-    target: str
+    target: str = ""
     schema: pa.Schema = NO_COLUMNS
 
     parameter_schema = NO_COLUMNS
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Do it once.
-
-        Raises:
-            LanceGatewayError: why it was not done.
-        """
+        """Do it once."""
         if parameters:
             msg = f"statements that define tables take no parameters, and {len(parameters)} were bound"
             raise InvalidInputError(msg)
         return self.action(control)
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Refused for more than one set of parameters: there are none that could differ."""
-        if parameters.num_columns:
-            msg = f"statements that define tables take no parameters, and {parameters.num_columns} were bound"
-            raise InvalidInputError(msg)
-        return self.action(control)
+        """Do it once: there are no parameters that could differ."""
+        return self.execute(parameters.columns, control)

@@ -4,53 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from memwal.errors import UnsupportedError
+from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.statement.prepared_write import Described, WriteResult, check_count
-from planner.writes.dml.statement.reads import Read
-from planner.writes.dml.statement.text import Reader, read_statement
+from planner.writes.dml.prepared_change import PreparedRows
+from planner.writes.dml.statement.prepared_write import PreparedWrite, WriteResult, check_count
+from planner.writes.dml.statement.text import read_statement
 
-if TYPE_CHECKING:
-    from planner.access.rights import Access
-
-__all__ = ["Explainable", "PreparedExplain", "behind_explain", "refuse_analyze"]
+__all__ = ["PreparedExplain", "behind_explain", "refuse_analyze"]
 
 _PLAN = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 
 
-class Explainable(Protocol):
-    """A prepared statement whose reading can be shown."""
-
-    @property
-    def parameter_schema(self) -> pa.Schema:
-        """Of its parameters."""
-
-    @property
-    def shown(self) -> Read | None:
-        """The query whose plan tells most; None where nothing is read."""
-
-    @property
-    def summary(self) -> str:
-        """What would be written, in a line."""
-
-
 @dataclass(frozen=True, eq=False)
-class PreparedExplain(Described):
+class PreparedExplain(PreparedWrite):
     """EXPLAIN of a statement that writes. Writes nothing."""
 
     sql: str
-    statement: Explainable
+    statement: PreparedRows
     engine: QueryPlanner
     settings: SessionSettings
     access: Access
-
-    target = ""
 
     @property
     def schema(self) -> pa.Schema:
@@ -86,7 +65,7 @@ class PreparedExplain(Described):
 def behind_explain(sql: str) -> tuple[str, bool]:
     """The text behind EXPLAIN and its options, and whether ANALYZE is among them."""
     statement = read_statement(sql)
-    reader = Reader(statement)
+    reader = statement.reader()
     reader.expect("EXPLAIN")
     analyzes = reader.take("ANALYZE")
     reader.take("VERBOSE")

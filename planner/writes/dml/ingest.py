@@ -196,7 +196,7 @@ def prepare_ingest(
     """
     target = find_target(ReadSession(engine, settings, access), (table,))
     columns = tuple(schema.names)
-    unknown = [name for name in columns if name not in target.spelt]
+    unknown = [name for name in columns if not target.has_column(name)]
     if unknown:
         near = difflib.get_close_matches(unknown[0], target.schema.names, n=3)
         hint = (

@@ -18,23 +18,15 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
+from planner.sql.statement_reader import NO_PART, Part
 from planner.writes.dml.ingest import in_parts, write_parts
 from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, conflict, read_conflict
-from planner.writes.dml.prepared_change import Outcome, again_if_fenced
-from planner.writes.dml.reading.rows_query import Returning, read_returning, returning
-from planner.writes.dml.statement.prepared_write import Described, WriteResult, check_count, parameter_schema
+from planner.writes.dml.prepared_change import Outcome, PreparedRows, again_if_fenced
+from planner.writes.dml.reading.rows_query import read_returning, returning
+from planner.writes.dml.statement.prepared_write import WriteResult, check_count, parameter_schema
 from planner.writes.dml.statement.reads import Read, ReadSession
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import (
-    NO_PART,
-    Part,
-    Reader,
-    Splice,
-    SplicedQuery,
-    WriteText,
-    read_statement,
-    skip_common_tables,
-)
+from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText, read_statement
 from planner.writes.dml.values.assignment import check_assignable, check_given, filled, filled_batch
 from planner.writes.dml.values.values_rows import ValuesRows, read_rows, values_rows
 
@@ -76,8 +68,8 @@ def read_insert(statement: WriteText) -> InsertText:
         InvalidInputError: a syntax error, with its place.
         UnsupportedError: a clause that is not offered.
     """
-    reader = Reader(statement)
-    common_tables = skip_common_tables(reader)
+    reader = statement.reader()
+    common_tables = reader.common_tables()
     replaces = reader.take("REPLACE")
     ignores = False
     if not replaces:
@@ -121,38 +113,18 @@ def read_insert(statement: WriteText) -> InsertText:
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedInsert(Described):
+class PreparedInsert(PreparedRows):
     """An INSERT that was checked.
 
     Attributes:
-        sql: as given.
-        into: table that it writes to.
         columns: that the rows of `source` give, in their order.
         source: the values or query.
         conflict: what becomes of rows whose key is there.
-        returning: what is answered.
-        parameter_schema: name and type of each parameter.
-        settings: of the session.
     """
 
-    sql: str
-    into: Target
     columns: tuple[str, ...]
     source: ValuesRows | Read
     conflict: Conflict
-    returning: Returning
-    parameter_schema: pa.Schema
-    settings: SessionSettings
-
-    @property
-    def target(self) -> str:
-        """Name of the table."""
-        return self.into.name
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of what RETURNING gives."""
-        return self.returning.schema
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -178,21 +150,13 @@ class PreparedInsert(Described):
         return f"InsertExec: table={self.target}, columns=[{', '.join(self.columns)}], {given}, {looks}"
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Write the rows.
-
-        Raises:
-            LanceGatewayError: what went wrong, and what of it was written.
-        """
+        """Write the rows."""
         check_count(parameters, self.parameter_schema)
         columns = [pa.chunked_array([pa.repeat(one, 1)]) for one in parameters]
         return self._execute(columns, 1, control or RunControl())
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Write the rows of all sets of parameters, in order, as few writes.
-
-        Raises:
-            LanceGatewayError: what went wrong, and what of it was written.
-        """
+        """Write the rows of all sets of parameters, in order, as few writes."""
         check_count(parameters.columns, self.parameter_schema)
         return self._execute(parameters.columns, parameters.num_rows, control or RunControl())
 
@@ -267,7 +231,7 @@ def prepare_insert(
     resolved = conflict(session, statement, text.conflict, target, text.alias)
     types = (source.parameter_types, resolved.parameter_types, answered.parameter_types)
     schema = parameter_schema(statement.parameter_count, *types)
-    return PreparedInsert(sql, target, columns, source, resolved, answered, schema, settings)
+    return PreparedInsert(sql, target, answered, schema, settings, columns, source, resolved)
 
 
 def _query(statement: WriteText, text: InsertText) -> SplicedQuery:

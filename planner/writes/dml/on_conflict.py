@@ -11,6 +11,7 @@ import pyarrow as pa
 from memwal.errors import UnsupportedError
 from memwal.writing import Changes, WriteReceipt
 from planner.bridge.run_control import RunControl
+from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import at_position, quote
 from planner.writes.dml.merge import Clause, joined_query, merged
 from planner.writes.dml.prepared_change import Compute, Outcome, rewritten
@@ -19,7 +20,7 @@ from planner.writes.dml.reading.read_rows import ReadStep, distinct_keys, not_am
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.reads import ReadSession
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import NO_PART, Part, Reader, Splice, WriteText
+from planner.writes.dml.statement.text import Splice, WriteText
 from planner.writes.dml.values.set_clause import SetColumns, read_assignments, set_columns
 
 __all__ = ["Conflict", "ConflictText", "OnConflict", "conflict", "read_conflict"]
@@ -52,7 +53,7 @@ class ConflictText:
     condition: Part = NO_PART
 
 
-def read_conflict(reader: Reader) -> ConflictText:
+def read_conflict(reader: StatementReader) -> ConflictText:
     """The clause that stands next, if one does.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,14 +15,23 @@ from memwal.errors import LanceGatewayError
 from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.reading.read_rows import ReadStep, Rows
+from planner.writes.dml.reading.key_rows import Rows
+from planner.writes.dml.reading.read_rows import ReadStep
 from planner.writes.dml.reading.rows_query import Returning
-from planner.writes.dml.statement.prepared_write import Described, WriteResult, check_count
+from planner.writes.dml.statement.prepared_write import PreparedWrite, WriteResult, check_count
 from planner.writes.dml.statement.reads import Read
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import retold
 
-__all__ = ["Compute", "Outcome", "PreparedChange", "again_if_fenced", "no_change", "rewritten"]
+__all__ = [
+    "Compute",
+    "Outcome",
+    "PreparedChange",
+    "PreparedRows",
+    "again_if_fenced",
+    "no_change",
+    "rewritten",
+]
 
 ATTEMPTS = 12
 """Each of them claims the regions anew; more would only add to a fight between writers."""
@@ -127,30 +137,20 @@ def _pause(attempt: int) -> None:
     threading.Event().wait(random.uniform(0, longest))  # noqa: S311 - no secret
 
 
-Compute = Callable[[pa.Table, Sequence[pa.Scalar], RunControl], Outcome]
-"""From rows that were read, and parameters, what is written."""
-
-
 @dataclass(frozen=True, eq=False)
-class PreparedChange(Described):
-    """An UPDATE, DELETE or MERGE that was checked.
+class PreparedRows(PreparedWrite):
+    """A statement that was checked and changes rows.
 
     Attributes:
         sql: as given.
-        what: its name.
         into: table that it writes to.
-        rows: that it reads.
-        compute: what becomes of them.
         returning: what is answered.
         parameter_schema: name and type of each parameter.
         settings: of the session.
     """
 
     sql: str
-    what: str
     into: Target
-    rows: Rows
-    compute: Compute
     returning: Returning
     parameter_schema: pa.Schema
     settings: SessionSettings
@@ -166,8 +166,42 @@ class PreparedChange(Described):
         return self.returning.schema
 
     @property
+    @abstractmethod
     def reads(self) -> tuple[Read, ...]:
         """Queries on which it depends that the statement means what it meant."""
+
+    @property
+    @abstractmethod
+    def shown(self) -> Read | None:
+        """The query whose plan tells most; None where nothing is read."""
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """What would be written, in a line."""
+
+
+Compute = Callable[[pa.Table, Sequence[pa.Scalar], RunControl], Outcome]
+"""From rows that were read, and parameters, what is written."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedChange(PreparedRows):
+    """An UPDATE, DELETE or MERGE that was checked.
+
+    Attributes:
+        what: its name.
+        rows: that it reads.
+        compute: what becomes of them.
+    """
+
+    what: str
+    rows: Rows
+    compute: Compute
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """Queries that its rows come from."""
         return self.rows.reads
 
     @property
@@ -182,11 +216,7 @@ class PreparedChange(Described):
         return f"{self.what.capitalize()}Exec: table={self.target}, key=[{key}], {self.rows.summary}"
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
-        """Read, and write.
-
-        Raises:
-            LanceGatewayError: what went wrong, and what of it was written.
-        """
+        """Read, and write."""
         check_count(parameters, self.parameter_schema)
         self.into.check_unaltered(self.sql)
         asked = control or RunControl()
@@ -201,11 +231,7 @@ class PreparedChange(Described):
         return WriteResult(outcome.affected, answer, receipt.is_durable)
 
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Do it for one set of parameters after another.
-
-        Raises:
-            LanceGatewayError: what went wrong; those before it were done.
-        """
+        """Do it for one set of parameters after another; those before an error were done."""
         check_count(parameters.columns, self.parameter_schema)
         affected, is_durable, answers = 0, True, []
         for row in range(parameters.num_rows):

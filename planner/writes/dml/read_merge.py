@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.writes.dml.reading.rows_query import read_returning
-from planner.writes.dml.statement.text import NO_PART, Part, Reader, WriteText, skip_common_tables
+from planner.writes.dml.statement.text import WriteText
 
 __all__ = ["Action", "ClauseText", "Match", "MergeText", "read_merge"]
 
@@ -90,8 +91,8 @@ def read_merge(statement: WriteText) -> MergeText:
     Raises:
         InvalidInputError: a syntax error, with its place.
     """
-    reader = Reader(statement)
-    common_tables = skip_common_tables(reader)
+    reader = statement.reader()
+    common_tables = reader.common_tables()
     reader.expect("MERGE")
     reader.take("INTO")
     target = reader.qualified_name("The name of a table")
@@ -112,7 +113,7 @@ def read_merge(statement: WriteText) -> MergeText:
     return MergeText(target, alias, common_tables, source, source_name, condition, tuple(clauses), answer)
 
 
-def _source(reader: Reader) -> tuple[Part, str]:
+def _source(reader: StatementReader) -> tuple[Part, str]:
     """A table, function or query, and what it is called."""
     first, name = reader.at, "source"
     if reader.word == "(":
@@ -129,7 +130,7 @@ def _source(reader: Reader) -> tuple[Part, str]:
     return range(first, reader.at), name
 
 
-def _clause(reader: Reader) -> ClauseText:
+def _clause(reader: StatementReader) -> ClauseText:
     match = Match.MATCHED
     if reader.take("NOT"):
         match = Match.NOT_BY_TARGET
@@ -159,7 +160,7 @@ def _clause(reader: Reader) -> ClauseText:
     return ClauseText(match, condition, Action.UPDATE, reader.until(*_NEXT))
 
 
-def _insert(reader: Reader, condition: Part) -> ClauseText:
+def _insert(reader: StatementReader, condition: Part) -> ClauseText:
     if not reader.take("INSERT"):
         raise reader.unexpected("INSERT or DO NOTHING is expected: there is no row of the table")
     if reader.take("*") or reader.take("ROW"):

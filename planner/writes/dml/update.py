@@ -17,22 +17,16 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings, Shortcut
+from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
 from planner.writes.dml.prepared_change import Compute, Outcome, PreparedChange, no_change
-from planner.writes.dml.reading.key_rows import key_rows
-from planner.writes.dml.reading.read_rows import PlannedRows, Rows, key_text, last_of_key, repeated_key
+from planner.writes.dml.reading.key_rows import Rows, key_rows
+from planner.writes.dml.reading.read_rows import PlannedRows, key_text, last_of_key, repeated_key
 from planner.writes.dml.reading.rows_query import read_returning, returning
 from planner.writes.dml.statement.prepared_write import parameter_schema
 from planner.writes.dml.statement.reads import ReadSession
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import (
-    Part,
-    Reader,
-    Splice,
-    WriteText,
-    read_statement,
-    skip_common_tables,
-)
+from planner.writes.dml.statement.text import Splice, WriteText, read_statement
 from planner.writes.dml.values.assignment import assigned
 from planner.writes.dml.values.set_clause import SetColumns, read_assignments, set_columns
 
@@ -50,8 +44,8 @@ def prepare_update(
         LanceGatewayError: what is wrong with it.
     """
     session, statement = ReadSession(engine, settings, access), read_statement(sql)
-    reader = Reader(statement)
-    common_tables = skip_common_tables(reader)
+    reader = statement.reader()
+    common_tables = reader.common_tables()
     reader.expect("UPDATE")
     parts = reader.qualified_name("The name of a table")
     alias = reader.alias("SET")
@@ -74,7 +68,7 @@ def prepare_update(
     types = (columns.parameter_types, rows.parameter_types, answered.parameter_types)
     schema = parameter_schema(statement.parameter_count, *types)
     compute = _update(target, columns, "FROM" if others else "")
-    return PreparedChange(sql, "UPDATE", target, rows, compute, answered, schema, settings)
+    return PreparedChange(sql, target, answered, schema, settings, "UPDATE", rows, compute)
 
 
 def prepare_delete(
@@ -86,8 +80,8 @@ def prepare_delete(
         LanceGatewayError: what is wrong with it.
     """
     session, statement = ReadSession(engine, settings, access), read_statement(sql)
-    reader = Reader(statement)
-    common_tables = skip_common_tables(reader)
+    reader = statement.reader()
+    common_tables = reader.common_tables()
     reader.expect("DELETE")
     reader.take("FROM")
     parts = reader.qualified_name("The name of a table")
@@ -105,7 +99,7 @@ def prepare_delete(
     answered = returning(statement, answer, target, alias, settings)
     schema = parameter_schema(statement.parameter_count, rows.parameter_types, answered.parameter_types)
     compute = _delete(target, joined=bool(others), whole=bool(answer))
-    return PreparedChange(sql, "DELETE", target, rows, compute, answered, schema, settings)
+    return PreparedChange(sql, target, answered, schema, settings, "DELETE", rows, compute)
 
 
 def prepare_truncate(
@@ -116,7 +110,7 @@ def prepare_truncate(
     Raises:
         LanceGatewayError: what is wrong with it.
     """
-    reader = Reader(read_statement(sql))
+    reader = read_statement(sql).reader()
     reader.expect("TRUNCATE")
     reader.take("TABLE")
     parts = reader.qualified_name("The name of a table")
@@ -149,19 +143,24 @@ def _find_rows(
         others: what the target is joined with.
         condition: behind WHERE.
     """
-    splice = Splice(statement).copy(common_tables).add(" SELECT ")
-    splice.add(", ".join([f"{quote(name)}.{quote(one)}" for one in wanted]))
-    columns.add_to(splice, _SET)
-    splice.add(f" FROM {quote(target.name)} AS {quote(name)}")
-    if others:
-        splice.add(", ").copy(others)
-    if condition:
-        splice.add(" WHERE (").copy(condition).add(")")
-    query, strong = splice.query(), session.strong()
-    rows = None
+    strong = session.strong()
+
+    def plan() -> PlannedRows:
+        splice = Splice(statement).copy(common_tables).add(" SELECT ")
+        splice.add(", ".join([f"{quote(name)}.{quote(one)}" for one in wanted]))
+        columns.add_to(splice, _SET)
+        splice.add(f" FROM {quote(target.name)} AS {quote(name)}")
+        if others:
+            splice.add(", ").copy(others)
+        if condition:
+            splice.add(" WHERE (").copy(condition).add(")")
+        return PlannedRows(target, strong.prepare(splice.query()))
+
     if condition and not others and not common_tables:
-        rows = key_rows(strong, statement, target, name, condition, columns, _SET, wanted, query)
-    return rows or PlannedRows.of(strong, target, query)
+        rows = key_rows(strong, statement, target, name, condition, columns, _SET, wanted, plan)
+        if rows is not None:
+            return rows
+    return plan()
 
 
 def _update(target: Target, columns: SetColumns, joined: str) -> Compute:

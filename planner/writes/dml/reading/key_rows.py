@@ -5,8 +5,9 @@ WHERE id = $1 AND revision = 7      the row with that key, if its revision is 7
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -16,16 +17,17 @@ from planner.bridge.plain_types import plain_type, typed_value
 from planner.bridge.run_control import RunControl
 from planner.plans.results import normalised
 from planner.scans.settings import Shortcut
+from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
 from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, rows_of_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
 from planner.writes.dml.statement.reads import Read, ReadSession
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import Part, Reader, Splice, SplicedQuery, WriteText
+from planner.writes.dml.statement.text import Splice, WriteText
 from planner.writes.dml.values.assignment import read_constant
 from planner.writes.dml.values.set_clause import SetColumns
 
-__all__ = ["KeyRows", "key_rows"]
+__all__ = ["KeyRows", "Rows", "key_rows"]
 
 # These bind in ways that taking conditions apart could change.
 _BINDING = frozenset({"OR", "XOR", "DISTINCT", "BETWEEN", "CASE", "ESCAPE", "?|"})
@@ -43,7 +45,7 @@ class KeyRows:
         ordinals: of the parameters that the key equals.
         columns: of the target, that are read.
         expressions: what is computed of them, and which of the rows are meant; None where that is all.
-        query: finds the same by a plan, where a value is not exactly of the key's type.
+        plan: finds the same by a query, where a value is not exactly of the key's type.
     """
 
     session: ReadSession
@@ -52,14 +54,14 @@ class KeyRows:
     ordinals: tuple[int, ...]
     columns: tuple[str, ...]
     expressions: RowsQuery | None
-    query: SplicedQuery
+    plan: Callable[[], PlannedRows]
 
     reads = ()
 
     @property
     def shown(self) -> Read:
         """The plan that would find them."""
-        return self._planned().read
+        return self.plan().read
 
     @property
     def schema(self) -> pa.Schema:
@@ -85,7 +87,7 @@ class KeyRows:
         values = [typed_value(at + 1, parameters[at], kind) for at, kind in types]
         keys = self.wanted.keys(values, self.target.base.schema)
         if keys is None:
-            return self._planned().begin(parameters, control)
+            return self.plan().begin(parameters, control)
 
         def rows() -> pa.Table:
             found = rows_of_keys(self.session, self.target, keys, self.columns, control)
@@ -94,9 +96,6 @@ class KeyRows:
             return self.expressions.rows({self.target.name: found}, parameters, control)
 
         return ReadStep(lambda writer: writer.regions_of(keys), rows, is_whole=True)
-
-    def _planned(self) -> PlannedRows:
-        return PlannedRows.of(self.session, self.target, self.query)
 
     def _key_types(self) -> list[pa.DataType]:
         places = {
@@ -108,6 +107,10 @@ class KeyRows:
         return [plain_type(places[at]) for at in range(len(self.ordinals))]
 
 
+Rows: TypeAlias = PlannedRows | KeyRows
+"""Rows that a statement reads."""
+
+
 def key_rows(
     session: ReadSession,
     statement: WriteText,
@@ -117,7 +120,7 @@ def key_rows(
     columns: SetColumns,
     prefix: str,
     wanted: Sequence[str],
-    query: SplicedQuery,
+    plan: Callable[[], PlannedRows],
 ) -> KeyRows | None:
     """The rows of a condition by their keys; None where it takes a plan, to find them or what is wrong.
 
@@ -130,7 +133,7 @@ def key_rows(
         columns: expressions behind SET.
         prefix: of their names.
         wanted: columns of the target.
-        query: finds the same by a plan.
+        plan: finds the same by a query.
     """
     apart = None
     if session.settings.shortcuts >= _SHORTCUTS and not target.region_columns:
@@ -155,7 +158,7 @@ def key_rows(
         except LanceGatewayError:
             # Subqueries, most often: planned with the rest of the statement, they can be read.
             return None
-    return KeyRows(session, target, found, ordinals, needed, expressions, query)
+    return KeyRows(session, target, found, ordinals, needed, expressions, plan)
 
 
 def _key_conditions(
@@ -204,7 +207,7 @@ def _nulls(values: Sequence[object]) -> list[pa.Scalar]:
 
 def _conjuncts(statement: WriteText, condition: Part) -> list[Part]:
     """The conditions that AND joins; none where that can't be told."""
-    reader, found, first = Reader(statement, condition.start), [], condition.start
+    reader, found, first = statement.reader(condition.start), [], condition.start
     while reader.at < condition.stop:
         word = reader.words[reader.at]
         if word in _BINDING:
@@ -228,7 +231,7 @@ def _compared(statement: WriteText, part: Part, table: str) -> tuple[str, list[P
     if at < part.stop and text.is_name(at):
         if text.words[at + 1] == "=":
             return text.name(at), [range(at + 2, part.stop)]
-        reader = Reader(statement, at + 2)
+        reader = statement.reader(at + 2)
         if text.words[at + 1] == "IN" and reader.word == "(" and reader.closing() == part.stop - 1:
             return text.name(at), list(reader.separated(range(at + 3, part.stop - 1)))
     return "", []

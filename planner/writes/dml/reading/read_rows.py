@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,13 +17,11 @@ from planner.scans.settings import Shortcut
 from planner.sql.tokens import quote
 from planner.writes.dml.statement.reads import Read, ReadSession
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import SplicedQuery
 
 __all__ = [
     "MAX_COLLECTED_BYTES",
     "PlannedRows",
     "ReadStep",
-    "Rows",
     "collected",
     "distinct_keys",
     "key_text",
@@ -75,36 +72,9 @@ class ReadStep:
     is_whole: bool = False
 
 
-class Rows(Protocol):
-    """Rows that a statement reads: columns of the target, and expressions behind them."""
-
-    @property
-    def reads(self) -> tuple[Read, ...]:
-        """Queries on which it depends that the statement means what it meant."""
-
-    @property
-    def shown(self) -> Read:
-        """The query that finds them, for EXPLAIN."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of the rows, with the expressions."""
-
-    @property
-    def parameter_types(self) -> dict[int, pa.DataType]:
-        """Ordinal in the statement -> type that is expected."""
-
-    @property
-    def summary(self) -> str:
-        """How they are found, in words."""
-
-    def begin(self, parameters: Sequence[pa.Scalar], control: RunControl) -> ReadStep:
-        """Read for an execution."""
-
-
 @dataclass(frozen=True, eq=False)
 class PlannedRows:
-    """Rows that a query finds.
+    """Rows that a query finds: columns of the target, and expressions behind them.
 
     Attributes:
         target: table that is written.
@@ -113,15 +83,6 @@ class PlannedRows:
 
     target: Target
     read: Read
-
-    @staticmethod
-    def of(session: ReadSession, target: Target, query: SplicedQuery) -> PlannedRows:
-        """Check the query.
-
-        Raises:
-            LanceGatewayError: what is wrong with it, shown in the statement.
-        """
-        return PlannedRows(target, session.prepare(query))
 
     @property
     def reads(self) -> tuple[Read, ...]:

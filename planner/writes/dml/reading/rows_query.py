@@ -18,10 +18,11 @@ from planner.bridge.run_control import RunControl
 from planner.plans.checks.coarse_instants import may_lose_fractions, refuse_lost_fractions
 from planner.plans.results import normalised, translated
 from planner.scans.settings import SessionSettings
+from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
 from planner.writes.dml.statement.prepared_write import NO_COLUMNS
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import NO_PART, Part, Reader, Splice, SplicedQuery, WriteText
+from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
 
 __all__ = ["Returning", "RowsQuery", "read_returning", "returning"]
 
@@ -172,15 +173,12 @@ class Returning:
     Attributes:
         query: over the rows; None where nothing is returned.
         table: what the rows are called in it.
+        schema: of the answer; without columns where there is none.
     """
 
     query: RowsQuery | None = None
     table: str = ""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of the answer; without columns where there is none."""
-        return NO_COLUMNS if self.query is None else self.query.schema
+    schema: pa.Schema = NO_COLUMNS
 
     @property
     def parameter_types(self) -> Mapping[int, pa.DataType]:
@@ -192,7 +190,7 @@ class Returning:
         return None if self.query is None else self.query.rows({self.table: rows}, parameters, control)
 
 
-def read_returning(reader: Reader) -> Part:
+def read_returning(reader: StatementReader) -> Part:
     """The expressions behind RETURNING; an empty part without it."""
     if not reader.take("RETURNING"):
         return NO_PART
@@ -221,4 +219,5 @@ def returning(
         return Returning()
     shown = quote(target.name) + ("" if alias is None else f" AS {quote(alias)}")
     query = Splice(statement).add("SELECT ").copy(part).add(f" FROM {shown}").query()
-    return Returning(RowsQuery(query, {target.name: target.schema}, settings.type_set), target.name)
+    made = RowsQuery(query, {target.name: target.schema}, settings.type_set)
+    return Returning(made, target.name, made.schema)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
 from planner.bridge.plain_types import plain_type
-
-if TYPE_CHECKING:
-    from planner.bridge.run_control import RunControl
+from planner.bridge.run_control import RunControl
 
 NO_COLUMNS = pa.schema([])
 
@@ -34,32 +32,35 @@ class WriteResult:
     is_durable: bool = True
 
 
-class PreparedWrite(Protocol):
+class PreparedWrite(ABC):
     """A statement that was checked and changes something each time it is executed; safe to share.
 
     Preparing and describing it changes nothing.
+
+    Attributes:
+        sql: as given.
+        parameter_schema: name and type of each parameter, in order.
     """
 
-    @property
-    def sql(self) -> str:
-        """As given."""
+    sql: str
+    parameter_schema: pa.Schema
 
     @property
     def target(self) -> str:
         """Name of the table that is changed; "" for none."""
+        return ""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what RETURNING gives; without columns where nothing is returned."""
+        """Of the rows that it returns; without columns where nothing is returned."""
+        return NO_COLUMNS
 
-    @property
-    def parameter_schema(self) -> pa.Schema:
-        """Name and type of each parameter, in order."""
-
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """8 bytes that tell the result's schema."""
+        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
 
+    @abstractmethod
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Do it once.
 
@@ -67,29 +68,17 @@ class PreparedWrite(Protocol):
             LanceGatewayError: what went wrong, and what of it was written.
         """
 
+    @abstractmethod
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
         """Do it once for each row of parameters, in order, in as few writes as that allows.
 
         Args:
             parameters: one column per parameter, of the types of `parameter_schema`.
             control: stops it.
+
+        Raises:
+            LanceGatewayError: what went wrong, and what of it was written.
         """
-
-
-class Described:
-    """What follows from the rest of a prepared statement."""
-
-    sql: str
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of what RETURNING gives; without columns where nothing is returned."""
-        return NO_COLUMNS
-
-    @cached_property
-    def digest(self) -> bytes:
-        """8 bytes that tell the result's schema."""
-        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
 
 
 def parameter_schema(count: int, *known: Mapping[int, pa.DataType]) -> pa.Schema:
@@ -102,13 +91,9 @@ def parameter_schema(count: int, *known: Mapping[int, pa.DataType]) -> pa.Schema
     types: dict[int, pa.DataType] = {}
     for one in reversed(known):
         types |= one
-    return pa.schema(
-        [pa.field(f"${at + 1}", plain_type(_storage(types.get(at, pa.string())))) for at in range(count)]
-    )
-
-
-def _storage(kind: pa.DataType) -> pa.DataType:
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    kinds = [types.get(at, pa.string()) for at in range(count)]
+    stored = [kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind for kind in kinds]
+    return pa.schema([pa.field(f"${at}", plain_type(kind)) for at, kind in enumerate(stored, start=1)])
 
 
 def check_count(values: Sequence[object], schema: pa.Schema) -> None:

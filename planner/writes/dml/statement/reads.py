@@ -12,8 +12,9 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
+from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.statement.text import Part, Splice, SplicedQuery, WriteText
+from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
 
 if TYPE_CHECKING:
     from planner.plans.prepared_query import PreparedQuery

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,26 +37,20 @@ class Target:
     """A table that may be written.
 
     Attributes:
+        name: in the catalog.
         table: of the catalog.
         base: its newest version when the statement was prepared.
+        key: key columns, in key order.
         schema: of rows as they are written: columns in the table's order, with its own types.
         required: columns that must not be NULL.
     """
 
+    name: str
     table: Table
     base: BaseTable
+    key: tuple[str, ...]
     schema: pa.Schema
     required: frozenset[str]
-
-    @property
-    def name(self) -> str:
-        """Of the table."""
-        return self.table.name
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Key columns, in key order."""
-        return self.base.primary_key
 
     @cached_property
     def region_columns(self) -> tuple[str, ...]:
@@ -73,10 +67,9 @@ class Target:
         """The key, and what else it takes to find the region of a row."""
         return (*self.key, *self.region_columns)
 
-    @cached_property
-    def spelt(self) -> Mapping[str, int]:
-        """Column -> its place."""
-        return {name: at for at, name in enumerate(self.schema.names)}
+    def has_column(self, name: str) -> bool:
+        """Whether the table has a column of that name."""
+        return bool(self.schema.get_field_index(name) >= 0)
 
     def check_column(self, name: str) -> None:
         """Refuse a column that the table does not have.
@@ -84,7 +77,7 @@ class Target:
         Raises:
             InvalidInputError: names those that come close.
         """
-        if name in self.spelt:
+        if self.has_column(name):
             return
         folded = [other for other in self.schema.names if fold(other) == fold(name)]
         near = folded or difflib.get_close_matches(name, self.schema.names, n=3)
@@ -124,7 +117,7 @@ class Target:
         """Whether rows for this table fit another version of it, or one that was made anew."""
         known = self.base.details
         return (
-            written_schema(base).equals(self.schema)
+            base.dataset.schema.equals(self.schema)
             and base.primary_key == self.key
             and base.details is not None
             and known is not None
@@ -169,29 +162,22 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> None:
         PermissionDeniedError: the principal may read it, and not write it.
         UnsupportedError: it is a view.
     """
-    visible = engine.visible(access)
-    if not visible.has_table(name):
-        if access.of(name) is not None and engine.catalog.view_sql(name) is not None:
+    rights = access.of(name)
+    if rights is None or not engine.catalog.has_table(name):
+        if rights is not None and engine.catalog.view_sql(name) is not None:
             msg = f"{name!r} is a view, which can't be written: write to the tables that it reads"
             raise UnsupportedError(msg)
-        raise unknown_table(name, visible.names())
-    rights = access.of(name)
+        raise unknown_table(name, engine.visible(access).names())
     if not access.may_write(name):
         msg = f"user {access.user!r} may not write to table {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
-    if rights is None or not rights.is_unrestricted:
+    if not rights.is_unrestricted:
         # What can't be seen would be lost, or could be guessed from what happens.
         msg = (
             f"user {access.user!r} may not write to table {name!r}, since a policy hides some of its rows or "
             "columns from them: only those who see all of it can write it"
         )
         raise PermissionDeniedError(msg)
-
-
-def written_schema(base: BaseTable) -> pa.Schema:
-    """Columns of rows as they are written, as the table declares them."""
-    declared: pa.Schema = base.dataset.schema
-    return declared
 
 
 def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
@@ -217,5 +203,5 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
             f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
         )
         raise PreconditionError(msg)
-    schema = written_schema(base)
-    return Target(table, base, schema, frozenset({*base.primary_key, *not_null_columns(schema)}))
+    schema, key = base.dataset.schema, base.primary_key
+    return Target(name, table, base, key, schema, frozenset({*key, *not_null_columns(schema)}))

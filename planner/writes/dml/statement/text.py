@@ -10,34 +10,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeVar
 
 from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.bridge.plain_types import WrongParameterError
 from planner.sql.limits import check_literal_sizes
-from planner.sql.statement_reader import StatementReader
+from planner.sql.statement_reader import Part, StatementReader
 from planner.sql.tokens import SqlText, at_position, number_parameters, tokenize
 
-__all__ = [
-    "NO_PART",
-    "Part",
-    "Reader",
-    "Splice",
-    "SplicedQuery",
-    "WriteText",
-    "read_statement",
-    "retold",
-    "skip_common_tables",
-]
+__all__ = ["Splice", "SplicedQuery", "WriteText", "read_statement", "retold"]
 
 T = TypeVar("T")
-_OPENERS = {"(": ")", "[": "]", "{": "}"}
-_CLOSERS = frozenset(_OPENERS.values())
-
-
-Part: TypeAlias = range
-"""Numbers of the tokens of a part of a statement; false where there are none."""
-NO_PART: Final = range(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +41,10 @@ class WriteText:
     def sql(self) -> str:
         """As given, without a trailing semicolon."""
         return self.text.sql
+
+    def reader(self, at: int = 0) -> StatementReader:
+        """Reads it from a token on."""
+        return StatementReader(self.text, at)
 
     def parameter(self, part: Part) -> int | None:
         """The parameter's ordinal where a part is one and nothing else."""
@@ -84,118 +71,6 @@ def read_statement(sql: str) -> WriteText:
         raise InvalidInputError(at_position(sql.replace("\0", "\ufffd"), nul, "A NUL character"))
     slots, count = number_parameters(text)
     return WriteText(text, slots, count)
-
-
-class Reader(StatementReader):
-    """Reads a statement's clauses.
-
-    Args:
-        statement: to read.
-        at: the first token.
-    """
-
-    def __init__(self, statement: WriteText, at: int = 0) -> None:
-        super().__init__(statement.text, at)
-        self.statement = statement
-
-    def closing(self) -> int:
-        """The token that closes the bracket that stands next.
-
-        Raises:
-            InvalidInputError: none does.
-        """
-        waiting: list[str] = []
-        for at in range(self.at, len(self.text.tokens)):
-            word = self.words[at]
-            if word in _OPENERS:
-                waiting.append(_OPENERS[word])
-            elif word in _CLOSERS:
-                if word != waiting.pop():
-                    break
-                if not waiting:
-                    return at
-        raise self.text.error(self.at, "The bracket is not closed: it opens")
-
-    def until(self, *stops: tuple[str, ...]) -> Part:
-        """Step over everything up to the first of some words that stand outside of brackets and CASE.
-
-        Raises:
-            InvalidInputError: brackets that don't match.
-        """
-        first, cases = self.at, 0
-        while word := self.words[self.at]:
-            if not cases and self._stops(stops):
-                break
-            if word in _OPENERS:
-                self.at = self.closing() + 1
-                continue
-            if word in _CLOSERS:
-                break
-            # `x.case` is a column.
-            if self.words[self.at - 1] != "." or self.at == first:
-                cases += (word == "CASE") - (word == "END" and cases > 0)
-            self.at += 1
-        return range(first, self.at)
-
-    def clause(self, word: str, *stops: tuple[str, ...]) -> Part:
-        """Step over a clause that begins with a word, if it stands next; its part is without the word.
-
-        Raises:
-            InvalidInputError: nothing follows the word.
-        """
-        if not self.take(word):
-            return NO_PART
-        found = self.until(*stops)
-        if not found:
-            raise self.unexpected(f"Something is expected behind {word}")
-        return found
-
-    def alias(self, *ends: str) -> str | None:
-        """Step over an alias, if one stands next; words that follow in its place are none."""
-        if self.take("AS") or (self.text.is_name(self.at) and self.word not in ends):
-            return self.name("An alias")
-        return None
-
-    def separated(self, part: Part) -> Iterator[Part]:
-        """The pieces of a part between commas outside of brackets."""
-        inner = Reader(self.statement, part.start)
-        while inner.at < part.stop:
-            first = inner.at
-            while inner.at < part.stop and (word := self.words[inner.at]) != ",":
-                inner.at = inner.closing() + 1 if word in _OPENERS else inner.at + 1
-            yield range(first, inner.at)
-            if inner.at < part.stop:
-                inner.at += 1
-                if inner.at == part.stop:
-                    raise inner.unexpected("Something is expected after the comma")
-
-    def _stops(self, stops: tuple[tuple[str, ...], ...]) -> bool:
-        if self.at and self.words[self.at - 1] == ".":
-            return False
-        for stop in stops:
-            if self.words[self.at : self.at + len(stop)] == stop:
-                # IS [NOT] DISTINCT FROM is an operator.
-                return not (stop == ("FROM",) and self.at and self.words[self.at - 1] == "DISTINCT")
-        return False
-
-
-def skip_common_tables(reader: Reader) -> Part:
-    """Step over WITH and its common table expressions, if they stand next."""
-    first = reader.at
-    if not reader.take("WITH"):
-        return NO_PART
-    reader.take("RECURSIVE")
-    while True:
-        reader.name("The name of a common table expression")
-        if reader.word == "(":
-            reader.at = reader.closing() + 1
-        while reader.word in {"AS", "NOT", "MATERIALIZED"}:
-            reader.at += 1
-        if reader.word != "(":
-            raise reader.unexpected("AS (SELECT ...) is expected")
-        reader.at = reader.closing() + 1
-        if not reader.take(","):
-            return range(first, reader.at)
 
 
 def retold(error: LanceGatewayError, message: str) -> LanceGatewayError:
@@ -296,14 +171,15 @@ class Splice:
         text, slots = self._statement.text, self._statement.slots
         if not part:
             return self
-        position = text.start(part.start)
+        tokens = text.tokens
+        position = tokens[part.start].start
         for at in part:
             ordinal = slots.get(at)
             if ordinal is not None:
-                self._verbatim(position, text.start(at))
-                position = text.end(at + (text.words[at] == "$"))
+                self._verbatim(position, tokens[at].start)
+                position = tokens[at + (text.words[at] == "$")].end + 1
                 self.parameter(ordinal)
-        self._verbatim(position, text.end(part.stop - 1))
+        self._verbatim(position, tokens[part.stop - 1].end + 1)
         return self
 
     def parameter(self, ordinal: int) -> Splice:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import InvalidInputError
+from planner.sql.statement_reader import Part
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import Part, Reader, WriteText
+from planner.writes.dml.statement.text import WriteText
 from planner.writes.dml.values.casting import MISFITS, converted
 
 __all__ = [
@@ -291,7 +292,7 @@ def _list(statement: WriteText, part: Part) -> Constant | None:
     """A list of literals of one kind; where an element is anything else, DataFusion must read it."""
     inner = part[1:-1]
     values = []
-    for piece in Reader(statement, inner.start).separated(inner) if inner else ():
+    for piece in statement.reader(inner.start).separated(inner) if inner else ():
         found = _literal(statement, piece)
         if found is None or found.kind in ("date", "timestamp", "time", "bytes"):
             return None

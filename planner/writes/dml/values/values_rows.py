@@ -11,8 +11,9 @@ import pyarrow as pa
 from memwal.errors import InvalidInputError
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import Shortcut
+from planner.sql.statement_reader import Part, StatementReader
 from planner.writes.dml.statement.reads import Computed, ReadSession, computed
-from planner.writes.dml.statement.text import Part, Reader, WriteText
+from planner.writes.dml.statement.text import WriteText
 from planner.writes.dml.values.assignment import (
     NULL,
     Constant,
@@ -122,7 +123,7 @@ class ValuesRows:
         return pa.Table.from_arrays(columns, schema=pa.schema([one.field for one in self.columns]))
 
 
-def read_rows(reader: Reader) -> list[list[Part]]:
+def read_rows(reader: StatementReader) -> list[list[Part]]:
     """VALUES with its rows, as far as they reach.
 
     Raises:
