@@ -26,8 +26,7 @@ from planner.writes.ddl.statement import PreparedDefinition
 from planner.writes.dml.explain import PreparedExplain, behind_explain, refuse_analyze
 from planner.writes.dml.insert import PreparedInsert, prepare_insert
 from planner.writes.dml.merge import prepare_merge
-from planner.writes.dml.prepared_change import PreparedRows
-from planner.writes.dml.statement.prepared_write import PreparedWrite, WriteResult
+from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
 from planner.writes.dml.statement.target import check_may_write
 from planner.writes.dml.statement.text import read_statement
 from planner.writes.dml.statement.translate import is_dml, native_dml

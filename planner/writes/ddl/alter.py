@@ -32,7 +32,7 @@ from planner.writes.ddl.indexes import check_column
 from planner.writes.ddl.options import table_options, truth
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, committed
 from planner.writes.ddl.types import read_column, read_type
-from planner.writes.dml.statement.prepared_write import WriteResult
+from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
 DISCARD_REGIONS: Final = "discard_regions"

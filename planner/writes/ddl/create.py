@@ -17,7 +17,7 @@ from planner.sql.tokens import quote
 from planner.writes.ddl.create_table import prepare_create_table
 from planner.writes.ddl.indexes import prepare_create_index
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create
-from planner.writes.dml.statement.prepared_write import WriteResult
+from planner.writes.dml.prepared_write import WriteResult
 
 _TEMPORARY = "There are no temporary tables and views: make one and drop it, or use WITH"
 _REFUSED = {

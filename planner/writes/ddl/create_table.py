@@ -29,8 +29,8 @@ from planner.tables.state.catalog import Catalog
 from planner.writes.ddl.options import region_text, table_options
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
 from planner.writes.ddl.types import COMMENT, ColumnDefinition, read_column
+from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.reading.read_rows import distinct_keys, key_text, repeated_key
-from planner.writes.dml.statement.prepared_write import WriteResult
 
 Mode = Literal["fail", "skip", "replace"]
 _NO_OPTIONS: Mapping[str, str] = {}

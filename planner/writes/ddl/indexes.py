@@ -24,7 +24,7 @@ from planner.plans.query_planner import QueryPlanner
 from planner.tables.sources.base_table import BaseTable
 from planner.writes.ddl.options import check_names, number, truth
 from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, committed
-from planner.writes.dml.statement.prepared_write import WriteResult
+from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
 Parse = Callable[[str, str], Any]

@@ -15,7 +15,7 @@ from planner.sql.tokens import quote
 from planner.tables.state.table import Table
 from planner.writes.ddl.indexes import index_names
 from planner.writes.ddl.statement import PreparedDefinition, Reader, check_writable, committed
-from planner.writes.dml.statement.prepared_write import WriteResult
+from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
 
 _OPTIMIZED = pa.schema(

@@ -18,10 +18,11 @@ from planner.plans.query_planner import QueryPlanner
 from planner.sql.statement_reader import StatementReader
 from planner.sql.tokens import QUOTED, STRING, tokenize
 from planner.tables.state.table import Table
-from planner.writes.dml.statement.prepared_write import NO_COLUMNS, PreparedWrite, WriteResult
+from planner.writes.dml.prepared_write import PreparedWrite, WriteResult
 from planner.writes.dml.statement.target import named_table
 
 _NUMBER = "0"
+_NO_COLUMNS = pa.schema([])
 
 
 class Reader(StatementReader):
@@ -187,9 +188,9 @@ class PreparedDefinition(PreparedWrite):
     sql: str
     action: Action
     target: str = ""
-    schema: pa.Schema = NO_COLUMNS
+    schema: pa.Schema = _NO_COLUMNS
 
-    parameter_schema = NO_COLUMNS
+    parameter_schema = _NO_COLUMNS
 
     def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
         """Do it once."""

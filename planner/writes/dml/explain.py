@@ -12,8 +12,7 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.prepared_change import PreparedRows
-from planner.writes.dml.statement.prepared_write import PreparedWrite, WriteResult, check_count
+from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult, check_count
 from planner.writes.dml.statement.text import read_statement
 
 __all__ = ["PreparedExplain", "behind_explain", "refuse_analyze"]

@@ -15,11 +15,9 @@ from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.prepared_change import again_if_fenced
-from planner.writes.dml.statement.prepared_write import WriteResult
-from planner.writes.dml.statement.reads import ReadSession
+from planner.writes.dml.prepared_write import WriteResult, again_if_fenced
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import retold
+from planner.writes.dml.statement.text import ReadSession, retold
 from planner.writes.dml.values.assignment import check_assignable, check_given, filled_batch
 
 __all__ = ["PART_BYTES", "PART_ROWS", "PreparedIngest", "in_parts", "prepare_ingest", "write_parts"]

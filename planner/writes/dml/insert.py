@@ -21,12 +21,24 @@ from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part
 from planner.writes.dml.ingest import in_parts, write_parts
 from planner.writes.dml.on_conflict import Conflict, ConflictText, OnConflict, conflict, read_conflict
-from planner.writes.dml.prepared_change import Outcome, PreparedRows, again_if_fenced
+from planner.writes.dml.prepared_write import (
+    Outcome,
+    PreparedRows,
+    WriteResult,
+    again_if_fenced,
+    check_count,
+    parameter_schema,
+)
 from planner.writes.dml.reading.rows_query import read_returning, returning
-from planner.writes.dml.statement.prepared_write import WriteResult, check_count, parameter_schema
-from planner.writes.dml.statement.reads import Read, ReadSession
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText, read_statement
+from planner.writes.dml.statement.text import (
+    Read,
+    ReadSession,
+    Splice,
+    SplicedQuery,
+    WriteText,
+    read_statement,
+)
 from planner.writes.dml.values.assignment import check_assignable, check_given, filled, filled_batch
 from planner.writes.dml.values.values_rows import ValuesRows, read_rows, values_rows
 

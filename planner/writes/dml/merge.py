@@ -16,14 +16,12 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.prepared_change import Compute, Outcome, PreparedChange, no_change
+from planner.writes.dml.prepared_write import Compute, Outcome, PreparedChange, no_change, parameter_schema
 from planner.writes.dml.read_merge import Action, ClauseText, Match, read_merge
 from planner.writes.dml.reading.read_rows import PlannedRows, key_text, repeated_key
 from planner.writes.dml.reading.rows_query import returning
-from planner.writes.dml.statement.prepared_write import parameter_schema
-from planner.writes.dml.statement.reads import ReadSession
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import Splice, WriteText, read_statement
+from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
 from planner.writes.dml.values.assignment import assigned, check_given, filled
 from planner.writes.dml.values.set_clause import Assignment, SetColumns, read_assignments, set_columns
 

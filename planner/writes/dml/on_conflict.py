@@ -14,13 +14,12 @@ from planner.bridge.run_control import RunControl
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import at_position, quote
 from planner.writes.dml.merge import Clause, joined_query, merged
-from planner.writes.dml.prepared_change import Compute, Outcome, rewritten
+from planner.writes.dml.prepared_write import Compute, Outcome, rewritten
 from planner.writes.dml.read_merge import Action, Match
 from planner.writes.dml.reading.read_rows import ReadStep, distinct_keys, not_among, rows_of_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
-from planner.writes.dml.statement.reads import ReadSession
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import Splice, WriteText
+from planner.writes.dml.statement.text import ReadSession, Splice, WriteText
 from planner.writes.dml.values.set_clause import SetColumns, read_assignments, set_columns
 
 __all__ = ["Conflict", "ConflictText", "OnConflict", "conflict", "read_conflict"]

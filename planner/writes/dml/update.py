@@ -19,14 +19,12 @@ from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings, Shortcut
 from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.prepared_change import Compute, Outcome, PreparedChange, no_change
+from planner.writes.dml.prepared_write import Compute, Outcome, PreparedChange, no_change, parameter_schema
 from planner.writes.dml.reading.key_rows import Rows, key_rows
 from planner.writes.dml.reading.read_rows import PlannedRows, key_text, last_of_key, repeated_key
 from planner.writes.dml.reading.rows_query import read_returning, returning
-from planner.writes.dml.statement.prepared_write import parameter_schema
-from planner.writes.dml.statement.reads import ReadSession
 from planner.writes.dml.statement.target import Target, find_target
-from planner.writes.dml.statement.text import Splice, WriteText, read_statement
+from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
 from planner.writes.dml.values.assignment import assigned
 from planner.writes.dml.values.set_clause import SetColumns, read_assignments, set_columns
 

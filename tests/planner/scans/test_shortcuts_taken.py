@@ -26,7 +26,7 @@ from planner.search.search_scan import SearchScan
 from planner.tables.state import log_reader
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility import layer_places, visibility
-from planner.writes.dml.prepared_change import PreparedChange
+from planner.writes.dml.prepared_write import PreparedChange
 from planner.writes.dml.reading.key_rows import KeyRows
 from tests.planner.search.policy_lake import Lake
 from tests.support.principals import seeing

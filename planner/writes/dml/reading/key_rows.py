@@ -21,9 +21,8 @@ from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
 from planner.writes.dml.reading.read_rows import PlannedRows, ReadStep, rows_of_keys
 from planner.writes.dml.reading.rows_query import RowsQuery
-from planner.writes.dml.statement.reads import Read, ReadSession
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import Splice, WriteText
+from planner.writes.dml.statement.text import Read, ReadSession, Splice, WriteText
 from planner.writes.dml.values.assignment import read_constant
 from planner.writes.dml.values.set_clause import SetColumns
 

@@ -15,8 +15,8 @@ from planner.bridge.run_control import RunControl
 from planner.plans.results import ResourcesExhaustedError
 from planner.scans.settings import Shortcut
 from planner.sql.tokens import quote
-from planner.writes.dml.statement.reads import Read, ReadSession
 from planner.writes.dml.statement.target import Target
+from planner.writes.dml.statement.text import Read, ReadSession
 
 __all__ = [
     "MAX_COLLECTED_BYTES",

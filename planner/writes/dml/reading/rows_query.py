@@ -20,11 +20,12 @@ from planner.plans.results import normalised, translated
 from planner.scans.settings import SessionSettings
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
 from planner.sql.tokens import quote
-from planner.writes.dml.statement.prepared_write import NO_COLUMNS
 from planner.writes.dml.statement.target import Target
 from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
 
-__all__ = ["Returning", "RowsQuery", "read_returning", "returning"]
+__all__ = ["NO_COLUMNS", "Returning", "RowsQuery", "read_returning", "returning"]
+
+NO_COLUMNS = pa.schema([])
 
 
 class _Tables:

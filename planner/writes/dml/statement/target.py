@@ -25,7 +25,7 @@ from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.tables.state.table import Table
-from planner.writes.dml.statement.reads import ReadSession
+from planner.writes.dml.statement.text import ReadSession
 
 __all__ = ["Target", "check_may_write", "find_target", "named_table"]
 

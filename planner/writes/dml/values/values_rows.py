@@ -12,8 +12,7 @@ from memwal.errors import InvalidInputError
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import Shortcut
 from planner.sql.statement_reader import Part, StatementReader
-from planner.writes.dml.statement.reads import Computed, ReadSession, computed
-from planner.writes.dml.statement.text import WriteText
+from planner.writes.dml.statement.text import Computed, ReadSession, WriteText, computed
 from planner.writes.dml.values.assignment import (
     NULL,
     Constant,

@@ -1,37 +1,31 @@
-"""A statement that reads rows and writes what becomes of them, as one step that begins anew if need be."""
+"""What every statement that changes something looks like to the gateway, and those that change rows.
+
+Most of these read rows and write what becomes of them, as one step that begins anew if need be.
+"""
 
 from __future__ import annotations
 
 import random
 import threading
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from typing import TypeVar
 
 import pyarrow as pa
 
-from memwal.errors import LanceGatewayError
+from memwal.errors import InvalidInputError, LanceGatewayError
 from memwal.writing import Changes, FencedError, TableWriter, WriteReceipt
+from planner.bridge.plain_types import plain_type
 from planner.bridge.run_control import RunControl
 from planner.scans.settings import SessionSettings
 from planner.writes.dml.reading.key_rows import Rows
 from planner.writes.dml.reading.read_rows import ReadStep
-from planner.writes.dml.reading.rows_query import Returning
-from planner.writes.dml.statement.prepared_write import PreparedWrite, WriteResult, check_count
-from planner.writes.dml.statement.reads import Read
+from planner.writes.dml.reading.rows_query import NO_COLUMNS, Returning
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.statement.text import retold
-
-__all__ = [
-    "Compute",
-    "Outcome",
-    "PreparedChange",
-    "PreparedRows",
-    "again_if_fenced",
-    "no_change",
-    "rewritten",
-]
+from planner.writes.dml.statement.text import Read, retold
 
 ATTEMPTS = 12
 """Each of them claims the regions anew; more would only add to a fight between writers."""
@@ -39,6 +33,96 @@ _PAUSE_SECONDS = 0.005
 _MAX_PAUSE_SECONDS = 0.5
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class WriteResult:
+    """What a statement did.
+
+    Attributes:
+        affected: rows that were inserted, updated or deleted; -1 where that means nothing.
+        rows: what RETURNING asked for; None without it.
+        is_durable: whether what was acknowledged survives the end of this process.
+    """
+
+    affected: int
+    rows: pa.Table | None = None
+    is_durable: bool = True
+
+
+class PreparedWrite(ABC):
+    """A statement that was checked and changes something each time it is executed; safe to share.
+
+    Preparing and describing it changes nothing.
+
+    Attributes:
+        sql: as given.
+        parameter_schema: name and type of each parameter, in order.
+    """
+
+    sql: str
+    parameter_schema: pa.Schema
+
+    @property
+    def target(self) -> str:
+        """Name of the table that is changed; "" for none."""
+        return ""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows that it returns; without columns where nothing is returned."""
+        return NO_COLUMNS
+
+    @cached_property
+    def digest(self) -> bytes:
+        """8 bytes that tell the result's schema."""
+        return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
+
+    @abstractmethod
+    def execute(self, parameters: Sequence[pa.Scalar] = (), control: RunControl | None = None) -> WriteResult:
+        """Do it once.
+
+        Raises:
+            LanceGatewayError: what went wrong, and what of it was written.
+        """
+
+    @abstractmethod
+    def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
+        """Do it once for each row of parameters, in order, in as few writes as that allows.
+
+        Args:
+            parameters: one column per parameter, of the types of `parameter_schema`.
+            control: stops it.
+
+        Raises:
+            LanceGatewayError: what went wrong, and what of it was written.
+        """
+
+
+def parameter_schema(count: int, *known: Mapping[int, pa.DataType]) -> pa.Schema:
+    """One nullable field per parameter.
+
+    Args:
+        count: of parameters.
+        known: ordinal -> type; earlier ones count for more.
+    """
+    types: dict[int, pa.DataType] = {}
+    for one in reversed(known):
+        types |= one
+    kinds = [types.get(at, pa.string()) for at in range(count)]
+    stored = [kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind for kind in kinds]
+    return pa.schema([pa.field(f"${at}", plain_type(kind)) for at, kind in enumerate(stored, start=1)])
+
+
+def check_count(values: Sequence[object], schema: pa.Schema) -> None:
+    """As many values as parameters.
+
+    Raises:
+        InvalidInputError: too few or too many.
+    """
+    if len(values) != len(schema):
+        msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
+        raise InvalidInputError(msg)
 
 
 @dataclass(frozen=True, eq=False)
