@@ -103,7 +103,15 @@ class RowsQuery:
             self.parameter_types = dict(zip(query.ordinals, found, strict=True))
             if count:
                 frame = self._frame(nothing, [pa.scalar(None, kind) for kind in found], _Run())
-            self.schema = normalised(frame.schema(), types)
+            self.schema = normalised(self._typed(frame), types)
+
+    def _typed(self, frame: DataFrame) -> pa.Schema:
+        """The schema of the result; as it is written, a CASE would have the type of its first THEN."""
+        try:
+            plan = frame.optimized_logical_plan()
+            return policy_context().create_dataframe_from_logical_plan(plan).schema()
+        except Exception as error:
+            raise translated(error, self._bound, None) from error
 
     def rows(
         self, tables: Mapping[str, pa.Table], parameters: Sequence[pa.Scalar], control: RunControl
