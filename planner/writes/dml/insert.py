@@ -170,6 +170,9 @@ class PreparedInsert(PreparedRows):
     def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
         """Write the rows of all sets of parameters, in order, as few writes."""
         check_count(parameters.columns, self.parameter_schema)
+        if self.conflict.parameter_types or self.returning.parameter_types:
+            # Each set decides for itself what becomes of its rows.
+            return super().execute_many(parameters, control)
         return self._execute(parameters.columns, parameters.num_rows, control or RunControl())
 
     def _execute(self, columns: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> WriteResult:

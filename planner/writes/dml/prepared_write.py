@@ -264,6 +264,28 @@ class PreparedRows(PreparedWrite):
     def summary(self) -> str:
         """What would be written, in a line."""
 
+    def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
+        """Do it for one set of parameters after another; those before an error were done."""
+        check_count(parameters.columns, self.parameter_schema)
+        affected, is_durable, answers = 0, True, []
+        for row in range(parameters.num_rows):
+            try:
+                done = self.execute([column[row] for column in parameters.columns], control)
+            except LanceGatewayError as error:
+                if not row:
+                    raise
+                count = f"set {row + 1} of {parameters.num_rows} sets of parameters"
+                msg = f"{error}; this was {count}, and the {row} before it were done"
+                raise retold(error, msg) from error
+            affected += done.affected
+            is_durable = is_durable and done.is_durable
+            if done.rows is not None:
+                answers.append(done.rows)
+        rows = None
+        if self.returning.query is not None:
+            rows = pa.concat_tables([self.schema.empty_table(), *answers])
+        return WriteResult(affected, rows, is_durable)
+
 
 Compute = Callable[[pa.Table, Sequence[pa.Scalar], RunControl], Outcome]
 """From rows that were read, and parameters, what is written."""
@@ -313,28 +335,6 @@ class PreparedChange(PreparedRows):
         )
         answer = self.returning.rows(outcome.shown, parameters, asked)
         return WriteResult(outcome.affected, answer, receipt.is_durable)
-
-    def execute_many(self, parameters: pa.Table, control: RunControl | None = None) -> WriteResult:
-        """Do it for one set of parameters after another; those before an error were done."""
-        check_count(parameters.columns, self.parameter_schema)
-        affected, is_durable, answers = 0, True, []
-        for row in range(parameters.num_rows):
-            try:
-                done = self.execute([column[row] for column in parameters.columns], control)
-            except LanceGatewayError as error:
-                if not row:
-                    raise
-                count = f"set {row + 1} of {parameters.num_rows} sets of parameters"
-                msg = f"{error}; this was {count}, and the {row} before it were done"
-                raise retold(error, msg) from error
-            affected += done.affected
-            is_durable = is_durable and done.is_durable
-            if done.rows is not None:
-                answers.append(done.rows)
-        rows = None
-        if self.returning.query is not None:
-            rows = pa.concat_tables([self.schema.empty_table(), *answers])
-        return WriteResult(affected, rows, is_durable)
 
 
 def no_change(target: Target) -> Outcome:

@@ -220,3 +220,19 @@ def test_a_value_out_of_range_is_named(unchanged: Lake, sql: str, values: list[A
         statement.execute_many(pa.table({f"${at}": [value] for at, value in enumerate(values, start=1)}))
     assert str(refused.value).startswith(told)
     assert unchanged.rows("people") == before
+
+
+def test_each_set_of_parameters_decides_what_becomes_of_its_rows(lake: Lake) -> None:
+    statement = prepared(
+        lake,
+        "INSERT INTO people (id, age) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET age = people.age + $2 "
+        "RETURNING id, age, $3 || '!' AS note",
+    )
+    done = statement.execute_many(pa.table({"$1": [1, 2, 100], "$2": [10, 20, 30], "$3": ["a", "b", "c"]}))
+    assert done.affected == 3
+    assert done.rows is not None
+    assert done.rows.to_pylist() == [
+        {"id": 1, "age": 31, "note": "a!"},
+        {"id": 2, "age": 42, "note": "b!"},
+        {"id": 100, "age": 1, "note": "c!"},
+    ]
