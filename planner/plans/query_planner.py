@@ -12,7 +12,7 @@ import pyarrow as pa
 from execnodes import KeySet
 from memwal.errors import InvalidInputError, LanceGatewayError, UnsupportedError
 from planner.access.rights import FULL_ACCESS, Access
-from planner.access.visible_catalog import SystemTable, VisibleCatalog
+from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
 from planner.binding.bind import NameResolver, PastResolver, bind
 from planner.binding.substrait import Bound, bind_plan
 from planner.bridge import compatibility
@@ -320,31 +320,28 @@ class QueryPlanner:
 
     def rows_of_keys(
         self,
-        table: str,
+        table: SecuredTable,
         keys: KeySet,
         columns: Sequence[str],
         settings: SessionSettings,
-        access: Access,
         control: RunControl,
     ) -> Sequence[pa.RecordBatch]:
         """The rows that have some keys, looked up without a plan.
 
         Args:
-            table: its name.
+            table: as the principal sees it.
             keys: that are wanted.
             columns: of the rows.
             settings: how the table is read.
-            access: what the principal may see.
             control: stops the execution, and tells what it reads.
 
         Raises:
             LanceGatewayError: the table can't be read.
         """
-        secured = self.visible(access).table(table)
 
         def looked_up() -> Iterator[pa.RecordBatch]:
             run = self._frames.run(settings, control)
-            return run.add_scan(secured, secured.base(), list(columns), keys=keys).batches(0)
+            return run.add_scan(table, table.base(), list(columns), keys=keys).batches(0)
 
         return list(again_if_files_vanish(looked_up(), looked_up))
 

@@ -176,6 +176,13 @@ class StatementReader:
                 return not (stop == ("FROM",) and self.at and self.words[self.at - 1] == "DISTINCT")
         return False
 
+    def bracketed(self) -> list[Part]:
+        """Step over brackets; the pieces inside of them between commas."""
+        closing = self.closing()
+        found = list(self.separated(range(self.at + 1, closing)))
+        self.at = closing + 1
+        return found
+
     def common_tables(self) -> Part:
         """Step over WITH and its common table expressions, if they stand next."""
         first = self.at

@@ -29,19 +29,11 @@ _OPTIMIZED = pa.schema(
         ("indexes", pa.list_(pa.string())),
     ]
 )
-_ANALYZED = pa.schema(
-    [
-        ("table_name", pa.string()),
-        ("rows", pa.int64()),
-        ("base_rows", pa.int64()),
-        ("base_bytes", pa.int64()),
-        ("base_fragments", pa.int64()),
-        ("regions", pa.int64()),
-        ("generations", pa.int64()),
-        ("generation_rows", pa.int64()),
-        ("unflushed_rows", pa.int64()),
-    ]
+_COUNTS = (
+    *("rows", "base_rows", "base_bytes", "base_fragments", "regions"),
+    *("generations", "generation_rows", "unflushed_rows"),
 )
+_ANALYZED = pa.schema([("table_name", pa.string()), *((name, pa.int64()) for name in _COUNTS)])
 
 
 def prepare_optimize(

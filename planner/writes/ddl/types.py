@@ -182,19 +182,23 @@ def _fixed_size_list(reader: Reader) -> pa.DataType:
     return _vector(reader, kind, size)
 
 
+def _open(reader: Reader) -> str:
+    """Take the bracket before types; what closes it."""
+    if reader.take("("):
+        return ")"
+    reader.expect("<")
+    return ">"
+
+
 def _list(reader: Reader) -> pa.DataType:
-    close = ")" if reader.take("(") else ">"
-    if close == ">":
-        reader.expect("<")
+    close = _open(reader)
     kind = read_type(reader)
     reader.expect(close)
     return pa.list_(kind)
 
 
 def _struct(reader: Reader) -> pa.DataType:
-    close = ")" if reader.take("(") else ">"
-    if close == ">":
-        reader.expect("<")
+    close = _open(reader)
     fields: list[pa.Field] = []
     while not fields or reader.take(","):
         name = reader.name("The name of a field")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import pyarrow as pa
 
-from memwal.errors import UnsupportedError
 from memwal.writing import Changes, WriteReceipt
 from planner.bridge.run_control import RunControl
 from planner.sql.statement_reader import NO_PART, Part, StatementReader
-from planner.sql.tokens import at_position, quote
+from planner.sql.tokens import quote
 from planner.writes.dml.merge import Clause, joined_query, merged
 from planner.writes.dml.prepared_write import Compute, Outcome, rewritten
 from planner.writes.dml.read_merge import Action, Match
@@ -80,15 +79,6 @@ def read_conflict(reader: StatementReader) -> ConflictText:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
-    """DO UPDATE: the rows that were given, beside those that have their keys."""
-
-    query: RowsQuery
-    compute: Compute
-    parameter_types: Mapping[int, pa.DataType]
-
-
-@dataclass(frozen=True, eq=False)
 class Conflict:
     """How keys are looked up before rows are written.
 
@@ -96,23 +86,20 @@ class Conflict:
         action: what becomes of rows whose key is there.
         session: that reads.
         target: table.
-        joined: for DO UPDATE.
+        joined: for DO UPDATE: given rows beside those that have their keys, and what they come to.
+        parameter_types: ordinal -> type that DO UPDATE expects.
     """
 
     action: OnConflict
     session: ReadSession
     target: Target
-    joined: Joined | None = None
+    joined: tuple[RowsQuery, Compute] | None = None
+    parameter_types: Mapping[int, pa.DataType] = field(default_factory=dict)
 
     @property
     def looks_first(self) -> bool:
         """Whether it matters which keys are there."""
         return self.action is not OnConflict.REPLACE
-
-    @property
-    def parameter_types(self) -> Mapping[int, pa.DataType]:
-        """Ordinal -> type that DO UPDATE expects."""
-        return {} if self.joined is None else self.joined.parameter_types
 
     def written(
         self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl
@@ -129,8 +116,9 @@ class Conflict:
             if self.joined is None:
                 fresh = not_among(rows, found, target.key)
                 return Outcome(fresh.num_rows, Changes(fresh) if fresh.num_rows else None, fresh)
-            both = self.joined.query.rows({_EXCLUDED: rows, target.name: found}, parameters, control)
-            return self.joined.compute(both, parameters, control)
+            query, merge = self.joined
+            both = query.rows({_EXCLUDED: rows, target.name: found}, parameters, control)
+            return merge(both, parameters, control)
 
         places = rows.select(list(target.place_columns))
         step = ReadStep(
@@ -155,14 +143,10 @@ def conflict(
         if name not in target.key or len(text.columns) != len(target.key):
             key = ", ".join(target.key)
             message = f"The only conflicts that are noticed are those of the key ({key}); here stands"
-            raise UnsupportedError(at_position(statement.sql, statement.text.start(token), message))
-    joined = None
-    if text.action is OnConflict.UPDATE:
-        joined = _joined(statement, text, target, alias or target.name)
-    return Conflict(text.action, session, target, joined)
-
-
-def _joined(statement: WriteText, text: ConflictText, target: Target, name: str) -> Joined:
+            raise statement.reader(token).refused(message)
+    if text.action is not OnConflict.UPDATE:
+        return Conflict(text.action, session, target)
+    name = alias or target.name
     found = read_assignments(statement, text.assignments, frozenset({name}))
     columns = set_columns(statement, target, found)
     every = SetColumns(target, taken=tuple(target.schema.names))
@@ -179,4 +163,4 @@ def _joined(statement: WriteText, text: ConflictText, target: Target, name: str)
     for clause in clauses:
         clause.columns.check_types(made.schema, clause.prefix)
     types = made.parameter_types | columns.parameter_types
-    return Joined(made, merged(target, clauses, _EXCLUDED), types)
+    return Conflict(text.action, session, target, (made, merged(target, clauses, _EXCLUDED)), types)

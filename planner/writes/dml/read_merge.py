@@ -169,7 +169,5 @@ def _insert(reader: StatementReader, condition: Part) -> ClauseText:
     reader.expect("VALUES")
     if reader.word != "(":
         raise reader.unexpected("Values in brackets are expected")
-    closing = reader.closing()
-    values = tuple(reader.separated(range(reader.at + 1, closing)))
-    reader.at = closing + 1
+    values = tuple(reader.bracketed())
     return ClauseText(Match.NOT_BY_TARGET, condition, Action.INSERT, columns=columns, values=values)

@@ -144,9 +144,7 @@ def rows_of_keys(
     if keys.num_rows > MANY_KEYS or not looks_up:
         return _scanned(session, target, keys, columns, control).cast(schema)
     wanted = KeySet(keys.cast(pa.schema([base.field(name) for name in target.key])))
-    found = session.engine.rows_of_keys(
-        target.name, wanted, columns, session.settings, session.access, control
-    )
+    found = session.engine.rows_of_keys(target.secured, wanted, columns, session.settings, control)
     return pa.Table.from_batches(found, schema)
 
 

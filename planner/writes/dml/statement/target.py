@@ -17,8 +17,8 @@ from memwal.errors import (
     PreconditionError,
     UnsupportedError,
 )
-from planner.access.rights import Access
-from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table
+from planner.access.rights import Access, TableAccess
+from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table
 from planner.plans.query_planner import QueryPlanner
 from planner.plans.results import altered
 from planner.sql.tokens import fold, quote
@@ -39,6 +39,7 @@ class Target:
     Attributes:
         name: in the catalog.
         table: of the catalog.
+        secured: the same, as the principal sees it.
         base: its newest version when the statement was prepared.
         key: key columns, in key order.
         schema: of rows as they are written: columns in the table's order, with its own types.
@@ -47,6 +48,7 @@ class Target:
 
     name: str
     table: Table
+    secured: SecuredTable
     base: BaseTable
     key: tuple[str, ...]
     schema: pa.Schema
@@ -149,7 +151,7 @@ def named_table(parts: Sequence[str]) -> str:
     return name
 
 
-def check_may_write(engine: QueryPlanner, name: str, access: Access) -> None:
+def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAccess:
     """The one check of all that write to a table, change it or drop it.
 
     Args:
@@ -157,27 +159,32 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> None:
         name: of the table.
         access: rights of the principal.
 
+    Returns:
+        What the principal sees of the table: all of it.
+
     Raises:
         NotFoundError: there is no such table for this principal.
         PermissionDeniedError: the principal may read it, and not write it.
         UnsupportedError: it is a view.
     """
-    rights = access.of(name)
+    rights, may_write = access.of(name), access.may_write(name)
+    sees_all = rights is not None and rights.is_unrestricted
     if rights is None or not engine.catalog.has_table(name):
         if rights is not None and engine.catalog.view_sql(name) is not None:
             msg = f"{name!r} is a view, which can't be written: write to the tables that it reads"
             raise UnsupportedError(msg)
         raise unknown_table(name, engine.visible(access).names())
-    if not access.may_write(name):
+    if not may_write:
         msg = f"user {access.user!r} may not write to table {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
-    if not rights.is_unrestricted:
+    if not sees_all:
         # What can't be seen would be lost, or could be guessed from what happens.
         msg = (
             f"user {access.user!r} may not write to table {name!r}, since a policy hides some of its rows or "
             "columns from them: only those who see all of it can write it"
         )
         raise PermissionDeniedError(msg)
+    return rights
 
 
 def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
@@ -192,7 +199,7 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
     """
     name = named_table(parts)
     catalog = session.engine.catalog
-    check_may_write(session.engine, name, session.access)
+    rights = check_may_write(session.engine, name, session.access)
     table = catalog.table(name)
     base = table.recent_base()
     if catalog.writing is None:
@@ -204,4 +211,5 @@ def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
         )
         raise PreconditionError(msg)
     schema, key = base.dataset.schema, base.primary_key
-    return Target(name, table, base, key, schema, frozenset({*key, *not_null_columns(schema)}))
+    required = frozenset({*key, *not_null_columns(schema)})
+    return Target(name, table, SecuredTable(table, rights), base, key, schema, required)

@@ -158,17 +158,14 @@ def _several(
     statement: WriteText, reader: StatementReader, piece: Part, names: frozenset[str]
 ) -> list[Assignment]:
     """Read (a, b) = (1, 2)."""
-    closing = reader.closing()
-    inside = range(reader.at + 1, closing)
-    columns = [_column(statement.reader(one.start), names) for one in reader.separated(inside)]
-    reader.at = closing + 1
+    columns = [_column(statement.reader(one.start), names) for one in reader.bracketed()]
     reader.expect("=")
     reader.take("ROW")
     if reader.word != "(" or reader.words[reader.at + 1] in {"SELECT", "WITH", "VALUES"}:
         raise reader.refused("Several columns at once are set to as many values in brackets; here stands")
-    end = reader.closing()
-    values = list(reader.separated(range(reader.at + 1, end)))
-    if end + 1 != piece.stop or len(values) != len(columns):
+    first, values = reader.at, reader.bracketed()
+    if reader.at != piece.stop or len(values) != len(columns):
+        reader.at = first
         raise reader.unexpected(f"{len(columns)} value(s) in brackets are expected")
     return [Assignment(column, value) for column, value in zip(columns, values, strict=True)]
 

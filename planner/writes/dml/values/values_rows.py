@@ -134,9 +134,7 @@ def read_rows(reader: StatementReader) -> list[list[Part]]:
         reader.take("ROW")
         if reader.word != "(":
             raise reader.unexpected("A row of values in brackets is expected")
-        closing = reader.closing()
-        rows.append(list(reader.separated(range(reader.at + 1, closing))))
-        reader.at = closing + 1
+        rows.append(reader.bracketed())
         if not reader.take(","):
             return rows
 
