@@ -159,7 +159,8 @@ class RowsQuery:
         text, given = (bound.render(), {}) if values is None else bound.with_values(values)
         try:
             frame = context.sql(text, param_values=given or None)
-            if values is not None and may_lose_fractions(text, self._schemas.values()):
+            is_typed = values is not None or not bound.parameter_count
+            if is_typed and may_lose_fractions(text, self._schemas.values()):
                 refuse_lost_fractions(frame)
         except Exception as error:
             raise translated(error, bound, run.failure) from error

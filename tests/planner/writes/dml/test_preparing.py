@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from memwal.errors import InvalidInputError, PreconditionError, UnavailableError, UnsupportedError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine
 from tests.planner.writes.dml.lake import TABLES, Lake, make_lake, open_lake
@@ -236,3 +236,20 @@ def test_each_set_of_parameters_decides_what_becomes_of_its_rows(lake: Lake) -> 
         {"id": 2, "age": 42, "note": "b!"},
         {"id": 100, "age": 1, "note": "c!"},
     ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE moments SET n = 1 WHERE id = 1 AND at = TIMESTAMP '2024-02-29 23:59:59.5'",
+        "UPDATE moments SET n = CASE WHEN at = TIMESTAMP '2024-02-29 23:59:59.5' THEN 1 END WHERE id = 1",
+        "DELETE FROM moments WHERE id = 1 AND at = TIMESTAMP '2024-02-29 23:59:59.5'",
+        "INSERT INTO moments (id) VALUES (2) RETURNING at = TIMESTAMP '2024-02-29 23:59:59.5' AS same",
+    ],
+)
+def test_times_are_not_compared_without_their_fractions(lake: Lake, sql: str) -> None:
+    lake.write("CREATE TABLE moments (id BIGINT PRIMARY KEY, at TIMESTAMP(0), n BIGINT)")
+    lake.write("INSERT INTO moments VALUES (1, '2024-02-29 23:59:59', 0)")
+    with pytest.raises(UnsupportedError, match="seconds"):
+        prepared(lake, sql)
+    assert lake.read("SELECT id, n FROM moments") == [{"id": 1, "n": 0}]
