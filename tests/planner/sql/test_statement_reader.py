@@ -33,9 +33,7 @@ def test_a_clause_begins_with_a_word_and_has_something_behind_it() -> None:
     reader = StatementReader(tokenize("WHERE a AND b RETURNING"))
     assert reader.clause("FROM", ("WHERE",)) == NO_PART
     assert shown(reader, reader.clause("WHERE", ("RETURNING",))) == "a AND b"
-    with pytest.raises(
-        InvalidInputError, match="Something is expected behind RETURNING; the end of"
-    ):
+    with pytest.raises(InvalidInputError, match="Something is expected behind RETURNING; the end of"):
         reader.clause("RETURNING")
 
 
