@@ -18,22 +18,19 @@ from planner.plans.results import altered
 from planner.scans.settings import DEFAULT_SETTINGS, SessionSettings, Shortcut
 from planner.sql.dialects.translate import NATIVE
 from planner.tables.state.catalog import Catalog
+from planner.writes.ddl.alter import prepare_alter
 from planner.writes.ddl.create import prepare_create
-from planner.writes.ddl.indexes.optimize import prepare_optimize
-from planner.writes.ddl.statement.prepared_ddl import PreparedDefinition
-from planner.writes.ddl.tables.alter import prepare_alter
-from planner.writes.ddl.tables.analyze import prepare_analyze
-from planner.writes.ddl.tables.drop import prepare_drop
-from planner.writes.dml.delete import prepare_delete, prepare_truncate
+from planner.writes.ddl.drop import prepare_drop
+from planner.writes.ddl.maintenance import prepare_analyze, prepare_optimize
+from planner.writes.ddl.statement import PreparedDefinition
 from planner.writes.dml.explain import PreparedExplain, behind_explain, refuse_analyze
-from planner.writes.dml.insert.insert import PreparedInsert, prepare_insert
-from planner.writes.dml.merge.merge import prepare_merge
-from planner.writes.dml.statement.prepared_write import PreparedWrite, WriteResult
-from planner.writes.dml.statement.reader import Reader, read_statement, skip_common_tables
+from planner.writes.dml.insert import PreparedInsert, prepare_insert
+from planner.writes.dml.merge import prepare_merge
+from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult
 from planner.writes.dml.statement.target import check_may_write
+from planner.writes.dml.statement.text import read_statement
 from planner.writes.dml.statement.translate import is_dml, native_dml
-from planner.writes.dml.update import prepare_update
-from planner.writes.dml.writing.prepared_change import PreparedChange
+from planner.writes.dml.update import prepare_delete, prepare_truncate, prepare_update
 
 __all__ = [
     "DEFAULT_SETTINGS",
@@ -82,8 +79,8 @@ def _after_with(
     """WITH before a statement that writes, or before a query."""
     if _WRITES.search(sql) is None:
         return None
-    reader = Reader(read_statement(sql))
-    skip_common_tables(reader)
+    reader = read_statement(sql).reader()
+    reader.common_tables()
     family = _STATEMENTS.get(reader.word)
     return None if family is None else family(engine, sql, settings, access)
 
@@ -97,14 +94,14 @@ def _after_explain(
     text, analyzes = behind_explain(sql)
     if not text:
         return None
-    word = Reader(read_statement(text)).word
+    word = read_statement(text).reader().word
     family = _after_with if word == "WITH" else _STATEMENTS.get(word)
     statement = None if family is None else family(engine, text, settings, access)
     if statement is None:
         return None
     if analyzes:
         raise refuse_analyze(word)
-    assert isinstance(statement, PreparedInsert | PreparedChange)  # noqa: S101 - what these families make
+    assert isinstance(statement, PreparedRows)  # noqa: S101 - what these families make
     return PreparedExplain(sql, statement, engine, settings, access)
 
 
@@ -165,8 +162,8 @@ class WriteCache:
 
     def __init__(self, capacity: int) -> None:
         self._lock = threading.Lock()
-        self._kept: LRUCache[PreparedFor, PreparedInsert | PreparedChange] = LRUCache(capacity)
-        self._passing: LRUCache[PreparedFor, PreparedInsert | PreparedChange] = LRUCache(_PASSING)
+        self._kept: LRUCache[PreparedFor, PreparedRows] = LRUCache(capacity)
+        self._passing: LRUCache[PreparedFor, PreparedRows] = LRUCache(_PASSING)
 
     def get(
         self, engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
@@ -185,14 +182,14 @@ class WriteCache:
 
     def put(self, sql: str, settings: SessionSettings, access: Access, write: PreparedWrite) -> None:
         """Keep a statement; one without parameters until it is executed, since drivers prepare it first."""
-        if not isinstance(write, PreparedInsert | PreparedChange) or len(sql) > _LONGEST:
+        if not isinstance(write, PreparedRows) or len(sql) > _LONGEST:
             return
-        comes_again = bool(len(write.parameter_schema) or write.reads)
+        comes_again = len(write.parameter_schema) or write.reads or not isinstance(write, PreparedInsert)
         with self._lock:
             (self._kept if comes_again else self._passing)[PreparedFor(sql, settings, access)] = write
 
 
-def _holds(engine: QueryPlanner, write: PreparedInsert | PreparedChange, access: Access) -> bool:
+def _holds(engine: QueryPlanner, write: PreparedRows, access: Access) -> bool:
     """Whether the table is what it was, and every query means what it meant."""
     check_may_write(engine, write.target, access)
     into = write.into

@@ -21,7 +21,7 @@ from pipeline.merging import merge
 from pipeline.merging.batches import agree
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
-from planner.writes.dml.statement.prepared_write import WriteResult
+from planner.writes.dml.prepared_write import WriteResult
 from tests.support.cleaning import later
 from tests.support.results import rows_of
 

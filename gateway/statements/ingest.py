@@ -24,9 +24,9 @@ from planner.bridge.plain_types import conform, plain_type
 from planner.bridge.run_control import RunControl
 from planner.engine import QueryEngine, WriteResult
 from planner.tables.state.catalog import CATALOG, SCHEMA
-from planner.writes.ddl.statement.options import table_options
-from planner.writes.ddl.statement.prepared_ddl import check_may_create, check_writable
-from planner.writes.ddl.tables.make_table import create_table
+from planner.writes.ddl.create_table import create_table
+from planner.writes.ddl.options import table_options
+from planner.writes.ddl.statement import check_may_create, check_writable
 from planner.writes.dml.ingest import prepare_ingest
 from planner.writes.dml.statement.target import check_may_write
 from protos import flight_sql_pb2 as sql

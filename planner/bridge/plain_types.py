@@ -36,28 +36,71 @@ def typed_values(values: Sequence[pa.Scalar], schema: pa.Schema) -> tuple[pa.Sca
     if len(values) != len(schema):
         msg = f"the statement has {len(schema)} parameter(s), but {len(values)} were bound"
         raise InvalidInputError(msg)
-    return tuple(_typed(value, field) for value, field in zip(values, schema, strict=True))
+    given = enumerate(zip(values, schema.types, strict=True), start=1)
+    return tuple(typed_value(number, value, kind) for number, (value, kind) in given)
 
 
-def _typed(value: pa.Scalar, field: pa.Field) -> pa.Scalar:
-    if value.type.equals(field.type):
+def typed_value(number: int, value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
+    """The value of a parameter, as the statement expects it.
+
+    Args:
+        number: of the parameter, from 1.
+        value: that was bound.
+        kind: that is expected.
+
+    Raises:
+        InvalidInputError: it can't be compared with values of that type.
+    """
+    if value.type.equals(kind):
         return value
     if not value.is_valid:
-        return pa.scalar(None, field.type)
-    if is_vector_type(field.type) and pa.types.is_string(value.type):
+        return pa.scalar(None, kind)
+    if is_vector_type(kind) and pa.types.is_string(value.type):
         numbers = read_vector(value.as_py())
         if numbers is not None:
-            return pa.scalar(numbers, field.type)
+            return pa.scalar(numbers, kind)
     try:
-        return value.cast(field.type)
+        return value.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         # DataFusion may know a way (a decimal compared with an int column); keep what was bound.
-        if are_comparable(value.type, field.type):
+        if are_comparable(value.type, kind):
             return value
-        msg = (
-            f"parameter {field.name} is {value.as_py()!r} ({value.type}), but {field.type} is needed: {error}"
+        raise WrongParameterError(number, value, kind, str(error)) from error
+
+
+def refuse_untyped(values: Sequence[pa.Scalar], schema: pa.Schema) -> None:
+    """Refuse values that `typed_values` kept as they were bound.
+
+    Raises:
+        InvalidInputError: names the first of them.
+    """
+    for number, (value, kind) in enumerate(zip(values, schema.types, strict=True), start=1):
+        if not value.type.equals(kind):
+            raise WrongParameterError(number, value, kind, "it is out of range, or would lose digits")
+
+
+class WrongParameterError(InvalidInputError):
+    """A parameter was bound to a value that the statement can't take.
+
+    Attributes:
+        number: of the parameter, from 1.
+        value: that was bound.
+        kind: that is needed.
+        reason: why it is none of that type.
+    """
+
+    def __init__(self, number: int, value: pa.Scalar, kind: pa.DataType, reason: str) -> None:
+        super().__init__(
+            f"parameter ${number} is {value.as_py()!r} ({value.type}), but {kind} is needed: {reason}"
         )
-        raise InvalidInputError(msg) from error
+        self.number = number
+        self.value = value
+        self.kind = kind
+        self.reason = reason
+
+    def renumbered(self, number: int) -> WrongParameterError:
+        """The same of the parameter that has another number in the statement that was sent."""
+        return WrongParameterError(number, self.value, self.kind, self.reason)
 
 
 def are_comparable(kind: pa.DataType, other: pa.DataType) -> bool:

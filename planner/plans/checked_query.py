@@ -18,7 +18,7 @@ from planner.binding.bind import StatementKind
 from planner.binding.bound_statement import BoundStatement
 from planner.binding.substrait import Bound
 from planner.bridge.parameter_types import parameter_types
-from planner.bridge.plain_types import bindable_type, typed_values
+from planner.bridge.plain_types import bindable_type, refuse_untyped, typed_values
 from planner.bridge.run_control import RunControl
 from planner.plans.dataframes import Frames
 from planner.plans.results import altered, normalised
@@ -159,12 +159,24 @@ class CheckedQuery:
         try:
             frame = self._frames.plan(self._bound, run, parameters, catalog, pushdown=pushdown)
         except InvalidInputError as error:
-            if all(columns == self._columns.get(one, columns) for one, columns in run.columns.items()):
+            if self._has_same_columns(run):
                 raise
             raise altered(self.sql) from error
-        self._check(self._frames.schema(frame))
+        schema = self._frames.schema(frame)
+        if not self._is_promised(schema):
+            if parameters and self._has_same_columns(run):
+                # One of them was kept in a type of its own, and the result has another type for that.
+                refuse_untyped(parameters, self.parameter_schema)
+            raise altered(self.sql)
         return frame
 
     def _check(self, schema: pa.Schema) -> None:
-        if not normalised(schema, self._types).equals(self.schema):
+        if not self._is_promised(schema):
             raise altered(self.sql)
+
+    def _is_promised(self, schema: pa.Schema) -> bool:
+        return bool(normalised(schema, self._types).equals(self.schema))
+
+    def _has_same_columns(self, run: QueryRun) -> bool:
+        """Whether the tables have the columns that the statement was checked against."""
+        return all(columns == self._columns.get(one, columns) for one, columns in run.columns.items())

@@ -6,14 +6,14 @@ import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from execnodes import KeySet
 from memwal.errors import InvalidInputError, LanceGatewayError
 from planner.access.rights import FULL_ACCESS, Access
-from planner.access.visible_catalog import SystemTable, VisibleCatalog
+from planner.access.visible_catalog import SecuredTable, SystemTable, VisibleCatalog
 from planner.binding.bind import bind
 from planner.binding.substrait import Bound, bind_plan
 from planner.bridge import compatibility
@@ -219,21 +219,19 @@ class QueryPlanner:
 
     def rows_of_keys(
         self,
-        table: str,
+        table: SecuredTable,
         keys: KeySet,
         columns: Sequence[str],
         settings: SessionSettings,
-        access: Access,
         control: RunControl,
     ) -> Sequence[pa.RecordBatch]:
         """The rows that have some keys, looked up without a plan.
 
         Args:
-            table: its name.
+            table: as the principal sees it.
             keys: that are wanted.
             columns: of the rows.
             settings: how the table is read.
-            access: what the principal may see.
             control: stops the execution, and tells what it reads.
 
         Raises:
@@ -241,9 +239,9 @@ class QueryPlanner:
         """
 
         def looked_up() -> Iterator[pa.RecordBatch]:
-            secured = self.visible(access).table(table)
+            newest = replace(table)  # it keeps the version that it finds
             run = self._frames.run(settings, control)
-            return run.add_scan(secured, secured.base, list(columns), keys=keys).batches(0)
+            return run.add_scan(newest, newest.base, list(columns), keys=keys).batches(0)
 
         return list(again_if_files_vanish(looked_up(), looked_up))
 

@@ -1,8 +1,7 @@
 """Statements that change what a table is: CREATE, ALTER, DROP, indexes, and its upkeep.
 
-- `families`: statements by their first word; `create` decides by the second.
-- `statement`: read a statement word by word: types, options, rights, and the commit of what it changes.
-- `tables`: CREATE, ALTER, DROP and ANALYZE TABLE.
-- `indexes`: CREATE INDEX, DROP INDEX and OPTIMIZE.
-- `views`: CREATE VIEW and DROP VIEW.
+- `statement`: read a statement word by word; what is prepared, rights, and the commit of a change.
+- `types`, `options`: of columns, tables and indexes, as they stand in statements.
+- `create` decides by the second word: `create_table`, views and `indexes`. `drop` likewise.
+- `alter`: ALTER TABLE. `maintenance`: OPTIMIZE and ANALYZE.
 """

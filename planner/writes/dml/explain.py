@@ -4,57 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from memwal.errors import UnsupportedError
+from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.dml.reading.parameter_types import Read
-from planner.writes.dml.statement.prepared_write import Described, WriteResult, check_count
-from planner.writes.dml.statement.reader import Part, Reader, read_statement
+from planner.writes.dml.prepared_write import PreparedRows, PreparedWrite, WriteResult, check_count
+from planner.writes.dml.statement.text import read_statement
 
-if TYPE_CHECKING:
-    from planner.access.rights import Access
-
-__all__ = ["Explainable", "PreparedExplain", "behind_explain", "refuse_analyze"]
+__all__ = ["PreparedExplain", "behind_explain", "refuse_analyze"]
 
 _PLAN = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 
 
-class Explainable(Protocol):
-    """A prepared statement whose reading can be shown."""
-
-    @property
-    def parameter_schema(self) -> pa.Schema:
-        """Of its parameters."""
-
-    @property
-    def reads(self) -> Sequence[Read]:
-        """Queries that it reads with."""
-
-    @property
-    def shown(self) -> Read | None:
-        """The query whose plan tells most; None where nothing is read."""
-
-    @property
-    def summary(self) -> str:
-        """What would be written, in a line."""
-
-
 @dataclass(frozen=True, eq=False)
-class PreparedExplain(Described):
+class PreparedExplain(PreparedWrite):
     """EXPLAIN of a statement that writes. Writes nothing."""
 
     sql: str
-    statement: Explainable
+    statement: PreparedRows
     engine: QueryPlanner
     settings: SessionSettings
     access: Access
-
-    target = ""
 
     @property
     def schema(self) -> pa.Schema:
@@ -76,9 +50,8 @@ class PreparedExplain(Described):
         kinds, plans = ["write_plan"], [self.statement.summary]
         shown = self.statement.shown
         if shown is not None:
-            values = [parameters[one] for one in shown.query.ordinals]
             explain = self.engine.prepare(f"EXPLAIN {shown.query.sql}", self.settings, self.access)
-            rows = explain.execute(values, None, control).read_all()
+            rows = explain.execute(shown.query.values(parameters), None, control).read_all()
             kinds += rows.column(0).to_pylist()
             plans += rows.column(1).to_pylist()
         return WriteResult(-1, pa.table([kinds, plans], schema=_PLAN))
@@ -91,15 +64,13 @@ class PreparedExplain(Described):
 def behind_explain(sql: str) -> tuple[str, bool]:
     """The text behind EXPLAIN and its options, and whether ANALYZE is among them."""
     statement = read_statement(sql)
-    reader = Reader(statement)
+    reader = statement.reader()
     reader.expect("EXPLAIN")
     analyzes = reader.take("ANALYZE")
     reader.take("VERBOSE")
     if reader.take("FORMAT"):
         reader.at += 1
-    return statement.source(
-        Part(min(reader.at, len(statement.text.tokens)), len(statement.text.tokens))
-    ), analyzes
+    return statement.source(range(reader.at, len(statement.text.tokens))), analyzes
 
 
 def refuse_analyze(what: str) -> UnsupportedError:

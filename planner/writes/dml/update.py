@@ -1,34 +1,34 @@
-"""Updates: UPDATE t [AS a] SET .. [FROM ..] [WHERE ..] [RETURNING ..]."""
+"""UPDATE, DELETE and TRUNCATE.
+
+UPDATE t [AS a] SET .. [FROM ..] [WHERE ..] [RETURNING ..]
+DELETE FROM t [AS a] [USING ..] [WHERE ..] [RETURNING ..]
+TRUNCATE [TABLE] t
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes
+from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings, Shortcut
+from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.reading.key_conditions import point_rows
-from planner.writes.dml.reading.lookup import key_text, repeated_key, strong
-from planner.writes.dml.reading.read_rows import PlannedRows, Rows
-from planner.writes.dml.statement.prepared_write import parameter_schema
-from planner.writes.dml.statement.reader import Part, Reader, read_statement, skip_common_tables
-from planner.writes.dml.statement.splice import Splice
+from planner.writes.dml.prepared_write import Compute, Outcome, PreparedChange, no_change, parameter_schema
+from planner.writes.dml.reading.key_rows import Rows, key_rows
+from planner.writes.dml.reading.read_rows import PlannedRows, key_text, last_of_key, repeated_key
+from planner.writes.dml.reading.rows_query import read_returning, returning
 from planner.writes.dml.statement.target import Target, find_target
+from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
+from planner.writes.dml.values.assignment import assigned
 from planner.writes.dml.values.set_clause import SetColumns, read_assignments, set_columns
-from planner.writes.dml.writing.prepared_change import Compute, PreparedChange, no_change
-from planner.writes.dml.writing.retry_fenced import Outcome
-from planner.writes.dml.writing.returning import read_returning, returning
 
-if TYPE_CHECKING:
-    from planner.access.rights import Access
-
-__all__ = ["prepare_update"]
+__all__ = ["prepare_delete", "prepare_truncate", "prepare_update"]
 
 _SET = "set#"
 
@@ -41,66 +41,150 @@ def prepare_update(
     Raises:
         LanceGatewayError: what is wrong with it.
     """
-    statement = read_statement(sql)
-    reader = Reader(statement)
-    common_tables = skip_common_tables(reader)
+    session, statement = ReadSession(engine, settings, access), read_statement(sql)
+    reader = statement.reader()
+    common_tables = reader.common_tables()
     reader.expect("UPDATE")
-    parts = reader.names("The name of a table")
-    alias = table_alias(reader, "SET")
+    parts = reader.qualified_name("The name of a table")
+    alias = reader.alias("SET")
     reader.expect("SET")
     assignments = reader.until(("FROM",), ("WHERE",), ("RETURNING",))
     others = reader.clause("FROM", ("WHERE",), ("RETURNING",))
     condition = reader.clause("WHERE", ("RETURNING",))
     answer = read_returning(reader)
     reader.expect_end()
-    target = find_target(engine, parts, access)
+    target = find_target(session, parts)
     target.check_key("UPDATE")
     name = alias or target.name
     found = read_assignments(statement, assignments, frozenset({name}))
     directly = Shortcut.LITERAL_VALUES in settings.shortcuts
     columns = set_columns(statement, target, found, directly=directly)
-    splice = Splice(statement).copy(common_tables).add(" SELECT ")
-    splice.add(", ".join(f"{quote(name)}.{quote(one)}" for one in target.schema.names))
-    columns.add_to(splice, _SET)
-    add_source(splice, target, name, others, condition)
-    chosen = strong(settings)
-    planned = PlannedRows.of(engine, target, splice.query(), chosen, access)
-    columns.check_types(planned.read.schema, _SET)
-    rows: Rows = planned
-    if condition and not others and not common_tables:
-        rows = point_rows(statement, name, condition, columns, _SET, planned) or planned
+    wanted = target.schema.names
+    rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
+    columns.check_types(rows.schema, _SET)
     answered = returning(statement, answer, target, alias, settings)
-    types = (columns.parameter_types, planned.read.parameter_types, answered.parameter_types)
+    types = (columns.parameter_types, rows.parameter_types, answered.parameter_types)
     schema = parameter_schema(statement.parameter_count, *types)
-    compute = _compute(target, columns, "FROM" if others else "")
-    return PreparedChange(sql, "UPDATE", target, rows, compute, answered, schema, settings)
+    compute = _update(target, columns, "FROM" if others else "")
+    return PreparedChange(sql, target, answered, schema, settings, "UPDATE", rows, compute)
 
 
-def table_alias(reader: Reader, *ends: str) -> str | None:
-    """An alias of the table that is written, if one stands next."""
-    if reader.take("AS") or (reader.text.is_name(reader.at) and reader.word not in ends):
-        return reader.name("An alias")
-    return None
+def prepare_delete(
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
+) -> PreparedChange:
+    """Check a DELETE.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    session, statement = ReadSession(engine, settings, access), read_statement(sql)
+    reader = statement.reader()
+    common_tables = reader.common_tables()
+    reader.expect("DELETE")
+    reader.take("FROM")
+    parts = reader.qualified_name("The name of a table")
+    alias = reader.alias("USING", "WHERE", "RETURNING")
+    others = reader.clause("USING", ("WHERE",), ("RETURNING",))
+    condition = reader.clause("WHERE", ("RETURNING",))
+    answer = read_returning(reader)
+    reader.expect_end()
+    target = find_target(session, parts)
+    target.check_key("DELETE")
+    name = alias or target.name
+    wanted = target.schema.names if answer else target.place_columns
+    columns = SetColumns(target)
+    rows = _find_rows(session, statement, target, name, wanted, columns, common_tables, others, condition)
+    answered = returning(statement, answer, target, alias, settings)
+    schema = parameter_schema(statement.parameter_count, rows.parameter_types, answered.parameter_types)
+    compute = _delete(target, joined=bool(others), whole=bool(answer))
+    return PreparedChange(sql, target, answered, schema, settings, "DELETE", rows, compute)
 
 
-def add_source(splice: Splice, target: Target, name: str, others: Part, condition: Part) -> None:
-    """Append FROM and WHERE: the target under its name, and what it is joined with."""
-    splice.add(f" FROM {quote(target.name)} AS {quote(name)}")
-    if others:
-        splice.add(", ").copy(others)
-    if condition:
-        splice.add(" WHERE (").copy(condition).add(")")
+def prepare_truncate(
+    engine: QueryPlanner, sql: str, settings: SessionSettings, access: Access
+) -> PreparedChange:
+    """Check a TRUNCATE.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    reader = read_statement(sql).reader()
+    reader.expect("TRUNCATE")
+    reader.take("TABLE")
+    parts = reader.qualified_name("The name of a table")
+    reader.expect_end()
+    whole = f"DELETE FROM {'.'.join(map(quote, parts))}"  # noqa: S608 - quoted names
+    return prepare_delete(engine, whole, settings, access)
 
 
-def _compute(target: Target, columns: SetColumns, joined: str) -> Compute:
-    def outcome(rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl) -> Outcome:
-        del control
+def _find_rows(
+    session: ReadSession,
+    statement: WriteText,
+    target: Target,
+    name: str,
+    wanted: Sequence[str],
+    columns: SetColumns,
+    common_tables: Part,
+    others: Part,
+    condition: Part,
+) -> Rows:
+    """The rows that a statement is about.
+
+    Args:
+        session: that reads.
+        statement: text of the statement.
+        target: table that is written.
+        name: what the statement calls it.
+        wanted: columns of the target.
+        columns: expressions that are computed of them.
+        common_tables: WITH.
+        others: what the target is joined with.
+        condition: behind WHERE.
+    """
+    strong = session.strong()
+
+    def plan() -> PlannedRows:
+        splice = Splice(statement).copy(common_tables).add(" SELECT ")
+        splice.add(", ".join([f"{quote(name)}.{quote(one)}" for one in wanted]))
+        columns.add_to(splice, _SET)
+        splice.add(f" FROM {quote(target.name)} AS {quote(name)}")
+        if others:
+            splice.add(", ").copy(others)
+        if condition:
+            splice.add(" WHERE (").copy(condition).add(")")
+        return PlannedRows(target, strong.prepare(splice.query()))
+
+    if condition and not others and not common_tables:
+        rows = key_rows(strong, statement, target, name, condition, columns, _SET, wanted, plan)
+        if rows is not None:
+            return rows
+    return plan()
+
+
+def _update(target: Target, columns: SetColumns, joined: str) -> Compute:
+    def outcome(rows: pa.Table, parameters: Sequence[pa.Scalar], _control: RunControl) -> Outcome:
         if not rows.num_rows:
             return no_change(target)
         if joined:
             check_matched_once(target, rows, joined)
         new = columns.applied(rows, _SET, parameters)
         return Outcome(new.num_rows, Changes(new), new)
+
+    return outcome
+
+
+def _delete(target: Target, *, joined: bool, whole: bool) -> Compute:
+    def outcome(rows: pa.Table, _parameters: Sequence[pa.Scalar], _control: RunControl) -> Outcome:
+        if not rows.num_rows:
+            return no_change(target)
+        fields = [target.schema.field(name) for name in rows.column_names]
+        columns = [assigned(column, field) for column, field in zip(rows.columns, fields, strict=True)]
+        found = pa.table(columns, schema=pa.schema(fields))
+        if joined:
+            found = last_of_key(found, target.key)
+        shown = found if whole else target.schema.empty_table()
+        deleted = Changes(deletes=found.select(list(target.place_columns)))
+        return Outcome(found.num_rows, deleted, shown)
 
     return outcome
 

@@ -26,8 +26,8 @@ from planner.search.search_scan import SearchScan
 from planner.tables.state import log_reader
 from planner.tables.state.catalog import Catalog
 from planner.tables.visibility import key_search, visibility
-from planner.writes.dml.reading.read_rows import PointRows
-from planner.writes.dml.writing.prepared_change import PreparedChange
+from planner.writes.dml.prepared_write import PreparedChange
+from planner.writes.dml.reading.key_rows import KeyRows
 from tests.planner.search.policy_lake import Lake
 from tests.support.principals import seeing
 from tests.support.writer_process import WriterProcess
@@ -330,7 +330,7 @@ def test_rows_that_are_changed_are_looked_up(own: QueryEngine):
     for settings in (DEFAULT_SETTINGS, _without(Shortcut.WRITE_LOOKUPS), LONG_WAY):
         change = _prepared(own, sql, settings)
         assert isinstance(change, PreparedChange)
-        assert isinstance(change.rows, PointRows) is (Shortcut.WRITE_LOOKUPS in settings.shortcuts)
+        assert isinstance(change.rows, KeyRows) is (Shortcut.WRITE_LOOKUPS in settings.shortcuts)
         assert change.execute().affected == 1
     assert (2, "b", 5, None) in _all(own)
 

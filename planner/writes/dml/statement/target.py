@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,14 +17,15 @@ from memwal.errors import (
     PreconditionError,
     UnsupportedError,
 )
-from planner.access.rights import Access
-from planner.access.visible_catalog import SYSTEM_SCHEMA, unknown_table
+from planner.access.rights import Access, TableAccess
+from planner.access.visible_catalog import SYSTEM_SCHEMA, SecuredTable, unknown_table
 from planner.plans.query_planner import QueryPlanner
 from planner.plans.results import altered
 from planner.sql.tokens import fold, quote
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.catalog import CATALOG, SCHEMA
 from planner.tables.state.table import Table
+from planner.writes.dml.statement.text import ReadSession
 
 __all__ = ["Target", "check_may_write", "find_target", "named_table"]
 
@@ -36,26 +37,22 @@ class Target:
     """A table that may be written.
 
     Attributes:
+        name: in the catalog.
         table: of the catalog.
+        secured: the same, as the principal sees it.
         base: its newest version when the statement was prepared.
+        key: key columns, in key order.
         schema: of rows as they are written: columns in the table's order, with its own types.
         required: columns that must not be NULL.
     """
 
+    name: str
     table: Table
+    secured: SecuredTable
     base: BaseTable
+    key: tuple[str, ...]
     schema: pa.Schema
     required: frozenset[str]
-
-    @property
-    def name(self) -> str:
-        """Of the table."""
-        return self.table.name
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Key columns, in key order."""
-        return self.base.primary_key
 
     @cached_property
     def region_columns(self) -> tuple[str, ...]:
@@ -72,10 +69,9 @@ class Target:
         """The key, and what else it takes to find the region of a row."""
         return (*self.key, *self.region_columns)
 
-    @cached_property
-    def spelt(self) -> Mapping[str, int]:
-        """Column -> its place."""
-        return {name: at for at, name in enumerate(self.schema.names)}
+    def has_column(self, name: str) -> bool:
+        """Whether the table has a column of that name."""
+        return bool(self.schema.get_field_index(name) >= 0)
 
     def check_column(self, name: str) -> None:
         """Refuse a column that the table does not have.
@@ -83,7 +79,7 @@ class Target:
         Raises:
             InvalidInputError: names those that come close.
         """
-        if name in self.spelt:
+        if self.has_column(name):
             return
         folded = [other for other in self.schema.names if fold(other) == fold(name)]
         near = folded or difflib.get_close_matches(name, self.schema.names, n=3)
@@ -123,7 +119,7 @@ class Target:
         """Whether rows for this table fit another version of it, or one that was made anew."""
         known = self.base.details
         return (
-            written_schema(base).equals(self.schema)
+            base.dataset.schema.equals(self.schema)
             and base.primary_key == self.key
             and base.details is not None
             and known is not None
@@ -155,7 +151,7 @@ def named_table(parts: Sequence[str]) -> str:
     return name
 
 
-def check_may_write(engine: QueryPlanner, name: str, access: Access) -> None:
+def check_may_write(engine: QueryPlanner, name: str, access: Access) -> TableAccess:
     """The one check of all that write to a table, change it or drop it.
 
     Args:
@@ -163,52 +159,50 @@ def check_may_write(engine: QueryPlanner, name: str, access: Access) -> None:
         name: of the table.
         access: rights of the principal.
 
+    Returns:
+        What the principal sees of the table: all of it.
+
     Raises:
         NotFoundError: there is no such table for this principal.
         PermissionDeniedError: the principal may read it, and not write it.
         UnsupportedError: it is a view.
     """
-    visible = engine.visible(access)
-    if not visible.has_table(name):
-        if access.of(name) is not None and engine.catalog.view_sql(name) is not None:
+    rights, may_write = access.of(name), access.may_write(name)
+    sees_all = rights is not None and rights.is_unrestricted
+    if rights is None or not engine.catalog.has_table(name):
+        if rights is not None and engine.catalog.view_sql(name) is not None:
             msg = f"{name!r} is a view, which can't be written: write to the tables that it reads"
             raise UnsupportedError(msg)
-        raise unknown_table(name, visible.names())
-    rights = access.of(name)
-    if not access.may_write(name):
+        raise unknown_table(name, engine.visible(access).names())
+    if not may_write:
         msg = f"user {access.user!r} may not write to table {name!r}: an administrator must grant it"
         raise PermissionDeniedError(msg)
-    if rights is None or not rights.is_unrestricted:
+    if not sees_all:
         # What can't be seen would be lost, or could be guessed from what happens.
         msg = (
             f"user {access.user!r} may not write to table {name!r}, since a policy hides some of its rows or "
             "columns from them: only those who see all of it can write it"
         )
         raise PermissionDeniedError(msg)
+    return rights
 
 
-def written_schema(base: BaseTable) -> pa.Schema:
-    """Columns of rows as they are written, as the table declares them."""
-    declared: pa.Schema = base.dataset.schema
-    return declared
-
-
-def find_target(engine: QueryPlanner, parts: Sequence[str], access: Access) -> Target:
+def find_target(session: ReadSession, parts: Sequence[str]) -> Target:
     """The table that a statement names as its target.
 
     Args:
-        engine: that the statement came to.
+        session: of the statement.
         parts: of the name.
-        access: rights of the principal.
 
     Raises:
         LanceGatewayError: there is no such table, or it can't be written.
     """
     name = named_table(parts)
-    check_may_write(engine, name, access)
-    table = engine.catalog.table(name)
+    catalog = session.engine.catalog
+    rights = check_may_write(session.engine, name, session.access)
+    table = catalog.table(name)
     base = table.recent_base()
-    if engine.catalog.writing is None:
+    if catalog.writing is None:
         table.writer()  # says why not
     if base.details is None:
         msg = (
@@ -216,5 +210,6 @@ def find_target(engine: QueryPlanner, parts: Sequence[str], access: Access) -> T
             f"ALTER TABLE {name} SET (memwal = true, region_by = '...') gives it one"
         )
         raise PreconditionError(msg)
-    schema = written_schema(base)
-    return Target(table, base, schema, frozenset({*base.primary_key, *not_null_columns(schema)}))
+    schema, key = base.dataset.schema, base.primary_key
+    required = frozenset({*key, *not_null_columns(schema)})
+    return Target(name, table, SecuredTable(table, rights), base, key, schema, required)

@@ -1,18 +1,41 @@
-"""Columns of any type become columns of a table, or an error that names column, row and value."""
+"""Literals, and columns of any type, become columns of a table; an error names column, row and value."""
 
 from __future__ import annotations
 
+import decimal
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
+from sqlglot.tokenizer_core import TokenType
 
 from memwal.errors import InvalidInputError
+from planner.sql.statement_reader import Part
 from planner.writes.dml.statement.target import Target
+from planner.writes.dml.statement.text import WriteText
 from planner.writes.dml.values.casting import MISFITS, converted
 
-__all__ = ["assigned", "check_assignable", "check_given", "check_required", "filled", "filled_batch"]
+__all__ = [
+    "NULL",
+    "Constant",
+    "assigned",
+    "check_assignable",
+    "check_given",
+    "check_required",
+    "constant_column",
+    "filled",
+    "filled_batch",
+    "read_constant",
+]
 
 _SHOWN = 80
+Kind: TypeAlias = Literal[
+    "null", "integer", "number", "text", "boolean", "bytes", "list", "date", "timestamp", "time"
+]
+_INT64 = 1 << 63
+_TYPED: dict[str, Kind] = {"DATE": "date", "TIMESTAMP": "timestamp", "TIME": "time"}
 
 
 def assigned(
@@ -174,3 +197,177 @@ def check_given(target: Target, columns: Sequence[str], giver: str) -> None:
             f"column {missing[0]!r} of table {target.name!r} must not be NULL, and {giver} gives it no value"
         )
         raise InvalidInputError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal; `value` is an int, str, bool, bytes, list or None, numbers with a point are text."""
+
+    kind: Kind
+    value: object
+
+    @property
+    def scalar(self) -> pa.Scalar | None:
+        """What it equals; None where that depends on what it is compared with."""
+        is_exact = self.kind in ("null", "text", "boolean") or (self.kind == "integer" and self.is_read_alike)
+        return pa.scalar(self.value) if is_exact else None
+
+    @property
+    def is_read_alike(self) -> bool:
+        """Whether DataFusion reads it in the same way; numbers with a point, for example, it would round."""
+        if self.kind == "integer":
+            return isinstance(self.value, int) and abs(self.value) < _INT64
+        return self.kind in ("text", "boolean", "bytes")
+
+
+NULL = Constant("null", None)
+
+
+def read_constant(statement: WriteText, part: Part, *, directly: bool = True) -> Constant | None:
+    """The literal that a part is; None where it is something else.
+
+    Args:
+        statement: that the part belongs to.
+        part: an expression.
+        directly: whether literals that DataFusion reads in the same way are read here.
+    """
+    found = _literal(statement, part)
+    return found if directly or found is None or not found.is_read_alike else None
+
+
+def _literal(statement: WriteText, part: Part) -> Constant | None:
+    text = statement.text
+    size, start = len(part), part.start
+    token, word = text.tokens[start], text.words[start]
+    if size == 1:
+        return _single(token.token_type, token.text, word)
+    if word in ("-", "+") and size == 2:
+        found = _literal(statement, part[1:])
+        if found is None or found.kind not in ("integer", "number"):
+            return None
+        return _negative(found) if word == "-" else found
+    if size == 2 and text.tokens[start + 1].token_type is TokenType.STRING:
+        return Constant(_TYPED[word], text.tokens[start + 1].text) if word in _TYPED else None
+    first = start + (word == "ARRAY")
+    if text.words[first] == "[" and text.words[part.stop - 1] == "]":
+        return _list(statement, range(first, part.stop))
+    return None
+
+
+def _single(kind: TokenType, text: str, word: str) -> Constant | None:
+    if kind is TokenType.NUMBER:
+        if text.isdecimal():
+            return Constant("integer", int(text))
+        return Constant("number", text) if _is_number(text) else None
+    if kind is TokenType.STRING:
+        return Constant("text", text)
+    if kind is TokenType.HEX_STRING:
+        try:
+            return Constant("bytes", bytes.fromhex(text))
+        except ValueError:
+            return None
+    if kind is TokenType.VAR:
+        if word in ("TRUE", "FALSE"):
+            return Constant("boolean", word == "TRUE")
+        if word == "NULL":
+            return NULL
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text)) and not text.startswith(("0x", "0X")) and "_" not in text
+    except ValueError:
+        return False
+
+
+def _negative(constant: Constant) -> Constant:
+    if constant.kind == "integer":
+        assert isinstance(constant.value, int)  # noqa: S101 - by its kind
+        return Constant("integer", -constant.value)
+    return Constant("number", f"-{constant.value}")
+
+
+def _list(statement: WriteText, part: Part) -> Constant | None:
+    """A list of literals of one kind; where an element is anything else, DataFusion must read it."""
+    inner = part[1:-1]
+    values = []
+    for piece in statement.reader(inner.start).separated(inner) if inner else ():
+        found = _literal(statement, piece)
+        if found is None or found.kind in ("date", "timestamp", "time", "bytes"):
+            return None
+        values.append(float(str(found.value)) if found.kind == "number" else found.value)
+    return Constant("list", values)
+
+
+def constant_column(
+    constants: Sequence[Constant], field: pa.Field, rows: Sequence[int] | None = None
+) -> pa.Array:
+    """Literals as values of a column.
+
+    Args:
+        constants: the literals.
+        field: the column.
+        rows: number of the row of each, for messages; by default they are counted from 1.
+
+    Raises:
+        InvalidInputError: one does not fit.
+    """
+    numbers = range(1, len(constants) + 1) if rows is None else rows
+    groups: dict[Kind, list[int]] = {}
+    for at, constant in enumerate(constants):
+        groups.setdefault(constant.kind, []).append(at)
+    arrays, order = [], []
+    for kind, places in groups.items():
+        values = _natural(kind, [constants[at].value for at in places], field.type)
+        arrays += assigned(values, field, rows=[numbers[at] for at in places]).chunks
+        order += places
+    if len(groups) == 1:
+        return arrays[0] if len(arrays) == 1 else pa.chunked_array(arrays, field.type).combine_chunks()
+    places = [0] * len(order)
+    for place, at in enumerate(order):
+        places[at] = place
+    return pa.concat_arrays(arrays).take(pa.array(places, pa.int64()))
+
+
+def _natural(kind: Kind, values: list[object], target: pa.DataType) -> pa.Array:
+    """Literals of one kind as the array that they are by themselves."""
+    if kind == "null":
+        return pa.nulls(len(values))
+    if kind == "integer":
+        return _integers(values)
+    if kind == "number":
+        # Decimals and text keep every digit.
+        if pa.types.is_floating(target) or pa.types.is_integer(target):
+            return pa.array([float(str(one)) for one in values], pa.float64())
+        if pa.types.is_decimal(target):
+            return pa.array([decimal.Decimal(str(one)) for one in values])
+        return pa.array([str(one) for one in values])
+    if kind == "list":
+        return _lists(values)
+    found = pa.array(values)
+    exact = {"date": pa.date32(), "time": pa.time64("us")}.get(kind)
+    try:
+        return found if exact is None else converted(found, exact)
+    except MISFITS:
+        return found
+
+
+def _integers(values: list[object]) -> pa.Array:
+    if all(isinstance(one, int) and -_INT64 <= one < _INT64 for one in values):
+        return pa.array(values, pa.int64())
+    return pa.array([decimal.Decimal(str(one)) for one in values])
+
+
+def _lists(values: list[object]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except pa.ArrowInvalid:
+        # 1 and 2.5 in one list.
+        return pa.array([_with_points(one) for one in values])
+
+
+def _with_points(value: object) -> object:
+    if isinstance(value, list):
+        return [_with_points(one) for one in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

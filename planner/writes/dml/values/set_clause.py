@@ -8,12 +8,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError, UnsupportedError
-from planner.sql.tokens import at_position, quote
-from planner.writes.dml.statement.reader import Part, Reader, WriteText
-from planner.writes.dml.statement.splice import Splice
+from planner.sql.statement_reader import Part, StatementReader
+from planner.sql.tokens import quote
 from planner.writes.dml.statement.target import Target
-from planner.writes.dml.values.assignment import assigned, check_assignable, check_required
-from planner.writes.dml.values.constants import NULL, constant_column, read_constant
+from planner.writes.dml.statement.text import Splice, WriteText
+from planner.writes.dml.values.assignment import (
+    NULL,
+    assigned,
+    check_assignable,
+    check_required,
+    constant_column,
+    read_constant,
+)
 
 __all__ = ["Assignment", "SetColumns", "read_assignments", "set_columns"]
 
@@ -96,12 +102,13 @@ class SetColumns:
         Raises:
             InvalidInputError: a value does not fit, or is NULL where it must not be.
         """
-        made = [
-            self.value(one.name, rows, prefix, parameters)
-            if one.name in self.columns
-            else assigned(rows.column(columns + one.name), one)
-            for one in self.target.schema
-        ]
+        set_here, made = self.columns, []
+        for one in self.target.schema:
+            if one.name in set_here:
+                made.append(self.value(one.name, rows, prefix, parameters))
+                continue
+            column = rows.column(columns + one.name)
+            made.append(column if column.type.equals(one.type) else assigned(column, one))
         whole = pa.Table.from_arrays(made, names=self.target.schema.names)
         check_required(whole, self.target.required)
         return pa.Table.from_arrays(made, schema=self.target.schema)
@@ -121,24 +128,24 @@ def read_assignments(statement: WriteText, part: Part, names: frozenset[str]) ->
     """
     found: list[Assignment] = []
     if not part:
-        raise statement.text.error(part.first, "An assignment is expected: column = value; here")
-    for piece in Reader(statement, part.first).separated(part):
-        reader = Reader(statement, piece.first)
+        raise statement.text.error(part.start, "An assignment is expected: column = value; here")
+    for piece in statement.reader(part.start).separated(part):
+        reader = statement.reader(piece.start)
         if reader.word == "(":
             found += _several(statement, reader, piece, names)
             continue
         column = _column(reader, names)
         reader.expect("=")
-        value = Part(reader.at, piece.end)
+        value = range(reader.at, piece.stop)
         if not value:
-            raise reader.error(f"A value for column {column!r} is expected")
+            raise reader.unexpected(f"A value for column {column!r} is expected")
         found.append(Assignment(column, value))
     return found
 
 
-def _column(reader: Reader, names: frozenset[str]) -> str:
+def _column(reader: StatementReader, names: frozenset[str]) -> str:
     first = reader.at
-    *qualifiers, column = reader.names("The name of a column")
+    *qualifiers, column = reader.qualified_name("The name of a column")
     if qualifiers and qualifiers[-1] not in names:
         shown = ".".join(qualifiers)
         raise reader.text.error(
@@ -147,21 +154,19 @@ def _column(reader: Reader, names: frozenset[str]) -> str:
     return column
 
 
-def _several(statement: WriteText, reader: Reader, piece: Part, names: frozenset[str]) -> list[Assignment]:
+def _several(
+    statement: WriteText, reader: StatementReader, piece: Part, names: frozenset[str]
+) -> list[Assignment]:
     """Read (a, b) = (1, 2)."""
-    closing = reader.closing()
-    inside = Part(reader.at + 1, closing)
-    columns = [_column(Reader(statement, one.first), names) for one in reader.separated(inside)]
-    reader.at = closing + 1
+    columns = [_column(statement.reader(one.start), names) for one in reader.bracketed()]
     reader.expect("=")
     reader.take("ROW")
     if reader.word != "(" or reader.words[reader.at + 1] in {"SELECT", "WITH", "VALUES"}:
-        message = "Several columns at once are set to as many values in brackets; here stands"
-        raise UnsupportedError(at_position(statement.sql, statement.text.start(reader.at), message))
-    end = reader.closing()
-    values = list(reader.separated(Part(reader.at + 1, end)))
-    if end + 1 != piece.end or len(values) != len(columns):
-        raise reader.error(f"{len(columns)} value(s) in brackets are expected")
+        raise reader.refused("Several columns at once are set to as many values in brackets; here stands")
+    first, values = reader.at, reader.bracketed()
+    if reader.at != piece.stop or len(values) != len(columns):
+        reader.at = first
+        raise reader.unexpected(f"{len(columns)} value(s) in brackets are expected")
     return [Assignment(column, value) for column, value in zip(columns, values, strict=True)]
 
 
@@ -188,26 +193,25 @@ def set_columns(
     """
     made = SetColumns(target)
     for one in assignments:
-        place = at_position(statement.sql, statement.text.start(one.part.first), "its value stands")
         try:
             target.check_column(one.column)
         except InvalidInputError as error:
-            raise InvalidInputError(f"{error}; {place}") from error
+            raise statement.text.error(one.part.start, f"{error}; its value stands") from error
         if one.column in made.columns:
-            msg = f"column {one.column!r} is set twice; {place}"
-            raise InvalidInputError(msg)
+            msg = f"column {one.column!r} is set twice; its value stands"
+            raise statement.text.error(one.part.start, msg)
         if not key_too:
             check_movable(target, one.column)
         ordinal = statement.parameter(one.part)
-        is_default = statement.source(one.part).upper() == "DEFAULT"
+        is_default = len(one.part) == 1 and statement.text.words[one.part.start] == "DEFAULT"
         constant = NULL if is_default else None
         if constant is None and ordinal is None:
             constant = read_constant(statement, one.part, directly=directly)
         if constant is not None:
             made.constants[one.column] = constant_column([constant], target.schema.field(one.column))
             if constant is NULL and one.column in target.required:
-                msg = f"column {one.column!r} must not be NULL; {place}"
-                raise InvalidInputError(msg)
+                msg = f"column {one.column!r} must not be NULL; its value stands"
+                raise statement.text.error(one.part.start, msg)
         elif ordinal is not None:
             made.parameters[one.column] = ordinal
         else:

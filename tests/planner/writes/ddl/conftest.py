@@ -15,7 +15,7 @@ from memwal.writing import WriteOptions
 from planner.access.rights import FULL_ACCESS, Access
 from planner.engine import PreparedQuery, QueryEngine, SessionSettings
 from planner.tables.state.catalog import Catalog
-from planner.writes.dml.statement.prepared_write import WriteResult
+from planner.writes.dml.prepared_write import WriteResult
 from tests.support.results import rows_of
 
 EAGER = WriteOptions(hold_ms=0)

@@ -10,8 +10,8 @@ import pytest
 from memwal.base.versions import ATTEMPTS
 from memwal.creating.fields import last_field_id, with_fields
 from memwal.errors import AlreadyExistsError, PreconditionError, UnavailableError
-from planner.writes.ddl.statement.prepared_ddl import committed
-from planner.writes.ddl.tables.schema_changes import AddColumn
+from planner.writes.ddl.alter import AddColumn
+from planner.writes.ddl.statement import committed
 
 Sql = Any
 

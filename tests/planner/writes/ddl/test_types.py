@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from planner.writes.ddl.statement.reader import Reader
-from planner.writes.ddl.statement.types import read_type
+from planner.writes.ddl.statement import Reader
+from planner.writes.ddl.types import read_type
 from tests.planner.writes.ddl.test_alter import merge_everything
 
 Sql = Any
@@ -58,7 +58,7 @@ Sql = Any
 def test_names_of_types(text: str, kind: pa.DataType) -> None:
     reader = Reader.of(text)
     assert read_type(reader) == kind
-    reader.finish()
+    reader.expect_end()
 
 
 VALUES = {

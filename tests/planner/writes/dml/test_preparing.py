@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memwal.errors import InvalidInputError, PreconditionError, UnavailableError
+from memwal.errors import InvalidInputError, PreconditionError, UnavailableError, UnsupportedError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedQuery, PreparedWrite, QueryEngine
 from tests.planner.writes.dml.lake import TABLES, Lake, make_lake, open_lake
@@ -181,3 +181,75 @@ def test_writes_that_are_not_durable_say_so(lake: Lake) -> None:
     assert not quick.write("INSERT INTO people (id) VALUES (2000)").is_durable
     assert lake.read("SELECT id FROM people WHERE id = 2000") == [{"id": 2000}]
     assert quick.write("UPDATE people SET age = 5 WHERE id = 2000").is_durable
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "told"),
+    [
+        ("UPDATE people SET age = age + $1", [1 << 40], "parameter $1 is 1099511627776 (int64), but int32"),
+        ("UPDATE people SET age = age + $1 WHERE id = $2", [1 << 40, 5], "parameter $1 is 1099511627776"),
+        (
+            "UPDATE people SET age = age + $2 WHERE score > $1",
+            [0.5, 1 << 40],
+            "parameter $2 is 1099511627776",
+        ),
+        (
+            "INSERT INTO people (id, age) SELECT id + $1, age + $2 FROM news",
+            [1, 1e300],
+            "parameter $2 is 1e+300",
+        ),
+        (
+            "DELETE FROM people WHERE age = $2 AND name = $1",
+            ["x", "y"],
+            "parameter $2 is 'y' (string), but int32",
+        ),
+        (
+            "DELETE FROM people WHERE id = $2 AND age > $1",
+            [1, "y"],
+            "parameter $2 is 'y' (string), but int64",
+        ),
+    ],
+)
+def test_a_value_out_of_range_is_named(unchanged: Lake, sql: str, values: list[Any], told: str) -> None:
+    before = unchanged.rows("people")
+    statement = prepared(unchanged, sql)
+    with pytest.raises(InvalidInputError) as refused:
+        statement.execute([pa.scalar(value) for value in values])
+    assert str(refused.value).startswith(told)
+    with pytest.raises(InvalidInputError) as refused:
+        statement.execute_many(pa.table({f"${at}": [value] for at, value in enumerate(values, start=1)}))
+    assert str(refused.value).startswith(told)
+    assert unchanged.rows("people") == before
+
+
+def test_each_set_of_parameters_decides_what_becomes_of_its_rows(lake: Lake) -> None:
+    statement = prepared(
+        lake,
+        "INSERT INTO people (id, age) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET age = people.age + $2 "
+        "RETURNING id, age, $3 || '!' AS note",
+    )
+    done = statement.execute_many(pa.table({"$1": [1, 2, 100], "$2": [10, 20, 30], "$3": ["a", "b", "c"]}))
+    assert done.affected == 3
+    assert done.rows is not None
+    assert done.rows.to_pylist() == [
+        {"id": 1, "age": 31, "note": "a!"},
+        {"id": 2, "age": 42, "note": "b!"},
+        {"id": 100, "age": 1, "note": "c!"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE moments SET n = 1 WHERE id = 1 AND at = TIMESTAMP '2024-02-29 23:59:59.5'",
+        "UPDATE moments SET n = CASE WHEN at = TIMESTAMP '2024-02-29 23:59:59.5' THEN 1 END WHERE id = 1",
+        "DELETE FROM moments WHERE id = 1 AND at = TIMESTAMP '2024-02-29 23:59:59.5'",
+        "INSERT INTO moments (id) VALUES (2) RETURNING at = TIMESTAMP '2024-02-29 23:59:59.5' AS same",
+    ],
+)
+def test_times_are_not_compared_without_their_fractions(lake: Lake, sql: str) -> None:
+    lake.write("CREATE TABLE moments (id BIGINT PRIMARY KEY, at TIMESTAMP(0), n BIGINT)")
+    lake.write("INSERT INTO moments VALUES (1, '2024-02-29 23:59:59', 0)")
+    with pytest.raises(UnsupportedError, match="seconds"):
+        prepared(lake, sql)
+    assert lake.read("SELECT id, n FROM moments") == [{"id": 1, "n": 0}]

@@ -11,9 +11,8 @@ from memwal.writing import WriteReceipt
 from planner.access.rights import FULL_ACCESS
 from planner.bridge.run_control import RunControl
 from planner.engine import DEFAULT_SETTINGS, QueryEngine
-from planner.writes.dml.ingest import prepare_ingest
-from planner.writes.dml.writing import stream
-from planner.writes.dml.writing.stream import in_parts, write_parts
+from planner.writes.dml import ingest as stream
+from planner.writes.dml.ingest import in_parts, prepare_ingest, write_parts
 from tests.planner.writes.dml.lake import PEOPLE, Lake, make_lake
 
 

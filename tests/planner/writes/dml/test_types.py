@@ -13,7 +13,7 @@ from memwal.errors import InvalidInputError, UnsupportedError
 from memwal.writing import PartlyWrittenError, WriteReceipt
 from planner.engine import QueryEngine
 from planner.tables.state.catalog import Catalog
-from planner.writes.dml.statement.splice import retold
+from planner.writes.dml.statement.text import retold
 from tests.planner.writes.dml.lake import Lake
 from tests.support.tables import key_field
 

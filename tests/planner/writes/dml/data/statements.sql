@@ -138,6 +138,21 @@ UPDATE people SET age = v.a FROM (VALUES (1, 70), (2, 71)) AS v(i, a) WHERE peop
 ## UPDATE with a subquery in SET
 UPDATE people SET age = (SELECT count(*) FROM orders) WHERE id = 1
 
+## UPDATE by key, to values of two types
+UPDATE people SET score = CASE WHEN age > 1000 THEN 1 ELSE 2.5 END WHERE id = 2 RETURNING id, CASE WHEN age > 1000 THEN 1 ELSE 2.5 END AS half
+
+## INSERT .. DO UPDATE to values of two types
+INSERT INTO people (id, age) VALUES (2, 1) ON CONFLICT (id) DO UPDATE SET score = CASE WHEN excluded.age > 1000 THEN 1 ELSE 3.5 END
+
+## UPDATE by key, with a subquery in SET over all rows of the table
+UPDATE people SET age = (SELECT count(*) FROM people) WHERE id = 2
+
+## UPDATE by key, where a subquery looks at all rows of the table
+UPDATE people SET name = 'many' WHERE id = 2 AND (SELECT count(*) FROM people AS all_of_them) > 1
+
+## DELETE by key, where a subquery looks at all rows of the table
+DELETE FROM people WHERE id = 420 AND (SELECT count(*) FROM people AS all_of_them) > 1
+
 ## UPDATE with a correlated subquery in SET
 UPDATE people SET age = (SELECT max(n.age) FROM news n WHERE n.id = people.id) WHERE id IN (3, 5)
 

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memwal.errors import InvalidInputError
 from memwal.writing import Changes
+from planner.access.rights import Access
 from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
+from planner.sql.statement_reader import Part
 from planner.sql.tokens import quote
-from planner.writes.dml.merge.read_merge import Action, ClauseText, Match, MergeText, read_merge
-from planner.writes.dml.reading.lookup import key_text, repeated_key, strong
-from planner.writes.dml.reading.parameter_types import prepared_read
-from planner.writes.dml.reading.read_rows import PlannedRows
-from planner.writes.dml.statement.prepared_write import parameter_schema
-from planner.writes.dml.statement.reader import Part, WriteText, read_statement
-from planner.writes.dml.statement.splice import Splice
+from planner.writes.dml.prepared_write import Compute, Outcome, PreparedChange, no_change, parameter_schema
+from planner.writes.dml.read_merge import Action, ClauseText, Match, read_merge
+from planner.writes.dml.reading.read_rows import PlannedRows, key_text, repeated_key
+from planner.writes.dml.reading.rows_query import returning
 from planner.writes.dml.statement.target import Target, find_target
+from planner.writes.dml.statement.text import ReadSession, Splice, WriteText, read_statement
 from planner.writes.dml.values.assignment import assigned, check_given, filled
 from planner.writes.dml.values.set_clause import Assignment, SetColumns, read_assignments, set_columns
-from planner.writes.dml.writing.prepared_change import Compute, PreparedChange, no_change
-from planner.writes.dml.writing.retry_fenced import Outcome
-from planner.writes.dml.writing.returning import returning
 
-if TYPE_CHECKING:
-    from planner.access.rights import Access
-
-__all__ = ["FOUND", "GIVEN", "TARGET", "Clause", "joined_query", "merged", "prepare_merge", "read_clauses"]
+__all__ = ["FOUND", "GIVEN", "TARGET", "Clause", "joined_query", "merged", "prepare_merge"]
 
 TARGET = "target#"
 """Before the names of the table's columns."""
@@ -52,7 +45,6 @@ class Clause:
         action: what becomes of them.
         condition: behind AND.
         columns: that are set.
-        source: whose columns are taken by their names; None where they are not.
     """
 
     number: int
@@ -60,7 +52,6 @@ class Clause:
     action: Action
     condition: Part
     columns: SetColumns
-    source: str | None = None
 
     @property
     def prefix(self) -> str:
@@ -176,21 +167,25 @@ def prepare_merge(
     """
     statement = read_statement(sql)
     text = read_merge(statement)
-    target = find_target(engine, text.target, access)
+    session = ReadSession(engine, settings, access)
+    target = find_target(session, text.target)
     target.check_key("MERGE")
     name = text.alias or target.name
     if name == text.source_name:
         msg = f"table and source of a MERGE are both called {name!r}: give one of them another name with AS"
         raise InvalidInputError(msg)
-    chosen = strong(settings)
+    strong = session.strong()
     given: pa.Schema | None = None
     if any(one.action is not Action.NOTHING and _takes_all(one) for one in text.clauses):
         query = Splice(statement).copy(text.common_tables).add(" SELECT * FROM ").copy(text.source).query()
-        given = prepared_read(engine, query, chosen, access).schema
-    clauses = read_clauses(statement, text, target, name, given)
+        given = strong.prepare(query).schema
+    clauses = [
+        Clause(at, one.match, one.action, one.condition, _columns(statement, one, target, name, given))
+        for at, one in enumerate(text.clauses)
+    ]
     splice = Splice(statement).copy(text.common_tables)
-    splice = joined_query(splice, target, name, text.source, text.source_name, text.condition, clauses)
-    planned = PlannedRows.of(engine, target, splice.query(), chosen, access)
+    joined_query(splice, target, name, text.source, text.source_name, text.condition, clauses)
+    planned = PlannedRows(target, strong.prepare(splice.query()))
     for clause in clauses:
         clause.columns.check_types(planned.read.schema, clause.prefix)
     answered = returning(statement, text.returning, target, text.alias, settings)
@@ -198,9 +193,8 @@ def prepare_merge(
     schema = parameter_schema(
         statement.parameter_count, *types, planned.read.parameter_types, answered.parameter_types
     )
-    return PreparedChange(
-        sql, "MERGE", target, planned, merged(target, clauses, text.source_name), answered, schema, settings
-    )
+    compute = merged(target, clauses, text.source_name)
+    return PreparedChange(sql, target, answered, schema, settings, "MERGE", planned, compute)
 
 
 def _takes_all(clause: ClauseText) -> bool:
@@ -208,34 +202,6 @@ def _takes_all(clause: ClauseText) -> bool:
     if clause.action is Action.UPDATE:
         return not clause.assignments
     return clause.action is Action.INSERT and clause.values is None
-
-
-def read_clauses(
-    statement: WriteText, text: MergeText, target: Target, name: str, given: pa.Schema | None
-) -> tuple[Clause, ...]:
-    """The WHEN clauses, checked.
-
-    Args:
-        statement: that they belong to.
-        text: the clauses.
-        target: table.
-        name: what the statement calls it.
-        given: columns of the source, where a clause takes them by their names.
-
-    Raises:
-        LanceGatewayError: what is wrong with one.
-    """
-    return tuple(
-        Clause(
-            number,
-            one.match,
-            one.action,
-            one.condition,
-            _columns(statement, one, target, name, given),
-            text.source_name if _takes_all(one) and one.action is not Action.NOTHING else None,
-        )
-        for number, one in enumerate(text.clauses)
-    )
 
 
 def _columns(
@@ -261,7 +227,7 @@ def _columns(
     if clause.columns is not None:
         names = tuple(column for column, _ in clause.columns)
     if len(clause.values) != len(names):
-        at = clause.values[0].first if clause.values else 0
+        at = clause.values[0].start if clause.values else 0
         raise statement.text.error(at, f"{len(names)} value(s) are needed, and {len(clause.values)} stand")
     pairs = [Assignment(column, part) for column, part in zip(names, clause.values, strict=True)]
     made = set_columns(statement, target, pairs, key_too=True)

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from planner.writes.ddl.statement.reader import Reader
+from planner.writes.ddl.statement import Reader
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 _LARGEST_PRECISION: Final = 38
@@ -67,8 +67,8 @@ def read_type(reader: Reader) -> pa.DataType:
         UnsupportedError: a type that tables can't store; the message says what else there is.
     """
     kind = _element(reader)
-    while reader.accept("["):
-        if reader.accept("]"):
+    while reader.take("["):
+        if reader.take("]"):
             kind = pa.list_(kind)
         else:
             kind = _vector(reader, kind, _dimension(reader))
@@ -88,20 +88,20 @@ def _element(reader: Reader) -> pa.DataType:
     if kind is None:
         close = get_close_matches(word, [*_PLAIN, *_SPECIAL], n=1)
         hint = f"did you mean {close[0]}?" if close else "the documentation of SQL lists all types"
-        raise reader.error(f"There is no type {reader.shown()} ({hint}); it stands")
+        raise reader.error(f"There is no type {reader.shown} ({hint}); it stands")
     reader.at += 1
     if word == "DOUBLE":
-        reader.accept("PRECISION")
+        reader.take("PRECISION")
     if word in ("CHAR", "CHARACTER"):
-        reader.accept("VARYING")
-    if word in _WITH_LENGTH and reader.accept("("):
+        reader.take("VARYING")
+    if word in _WITH_LENGTH and reader.take("("):
         # As in Postgres' own clients: a length that is not enforced would promise too much.
         reader.number("a length")
         raise reader.refused(f"Lengths of {word} are not enforced: leave it out; it ends")
-    if word == "FLOAT" and reader.accept("("):
+    if word == "FLOAT" and reader.take("("):
         kind = pa.float32() if reader.number("a precision") <= 24 else pa.float64()
         reader.expect(")")
-    if reader.accept("UNSIGNED"):
+    if reader.take("UNSIGNED"):
         unsigned = _UNSIGNED.get(kind)
         if unsigned is None:
             raise reader.error(f"{word} can't be UNSIGNED; it is said to be")
@@ -111,9 +111,9 @@ def _element(reader: Reader) -> pa.DataType:
 
 def _decimal(reader: Reader) -> pa.DataType:
     precision, scale = _LARGEST_PRECISION, 10
-    if reader.accept("("):
+    if reader.take("("):
         precision = reader.number("a precision")
-        scale = reader.number("a scale") if reader.accept(",") else 0
+        scale = reader.number("a scale") if reader.take(",") else 0
         reader.expect(")")
     if not 1 <= precision <= _LARGEST_PRECISION or scale > precision:
         raise reader.error(
@@ -123,7 +123,7 @@ def _decimal(reader: Reader) -> pa.DataType:
 
 
 def _binary(reader: Reader) -> pa.DataType:
-    if not reader.accept("("):
+    if not reader.take("("):
         return pa.binary()
     width = reader.number("a width")
     reader.expect(")")
@@ -134,10 +134,10 @@ def _moment(zone: str | None) -> Callable[[Reader], pa.DataType]:
     def read(reader: Reader) -> pa.DataType:
         unit = _precision(reader, "us")
         named = zone
-        if reader.accept("WITH", "TIME", "ZONE"):
+        if reader.take("WITH", "TIME", "ZONE"):
             named = "UTC"
         else:
-            reader.accept("WITHOUT", "TIME", "ZONE")
+            reader.take("WITHOUT", "TIME", "ZONE")
         return pa.timestamp(unit, named)
 
     return read
@@ -145,15 +145,15 @@ def _moment(zone: str | None) -> Callable[[Reader], pa.DataType]:
 
 def _time(reader: Reader) -> pa.DataType:
     unit = _precision(reader, "us")
-    if reader.accept("WITH", "TIME", "ZONE"):
+    if reader.take("WITH", "TIME", "ZONE"):
         raise reader.refused("Times of day with a zone are not offered: use TIME or TIMESTAMPTZ; it ends")
-    reader.accept("WITHOUT", "TIME", "ZONE")
+    reader.take("WITHOUT", "TIME", "ZONE")
     return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
 
 
 def _precision(reader: Reader, default: str) -> str:
     """The unit that ``(3)`` says: digits after the second."""
-    if not reader.accept("("):
+    if not reader.take("("):
         return default
     digits = reader.number("a number of digits")
     if digits not in (0, 3, 6, 9):
@@ -166,7 +166,7 @@ def _sized(element: pa.DataType) -> Callable[[Reader], pa.DataType]:
     def read(reader: Reader) -> pa.DataType:
         reader.expect("(")
         size = _dimension(reader)
-        kind = read_type(reader) if reader.accept(",") else element
+        kind = read_type(reader) if reader.take(",") else element
         reader.expect(")")
         return _vector(reader, kind, size)
 
@@ -182,23 +182,27 @@ def _fixed_size_list(reader: Reader) -> pa.DataType:
     return _vector(reader, kind, size)
 
 
+def _open(reader: Reader) -> str:
+    """Take the bracket before types; what closes it."""
+    if reader.take("("):
+        return ")"
+    reader.expect("<")
+    return ">"
+
+
 def _list(reader: Reader) -> pa.DataType:
-    close = ")" if reader.accept("(") else ">"
-    if close == ">":
-        reader.expect("<")
+    close = _open(reader)
     kind = read_type(reader)
     reader.expect(close)
     return pa.list_(kind)
 
 
 def _struct(reader: Reader) -> pa.DataType:
-    close = ")" if reader.accept("(") else ">"
-    if close == ">":
-        reader.expect("<")
+    close = _open(reader)
     fields: list[pa.Field] = []
-    while not fields or reader.accept(","):
-        name = reader.name("the name of a field")
-        reader.accept(":")
+    while not fields or reader.take(","):
+        name = reader.name("The name of a field")
+        reader.take(":")
         fields.append(pa.field(name, read_type(reader)))
     reader.expect(close)
     return pa.struct(fields)
@@ -270,21 +274,21 @@ def read_column(reader: Reader) -> ColumnDefinition:
     Raises:
         LanceGatewayError: what is wrong with it.
     """
-    name = reader.name("the name of a column")
+    name = reader.name("The name of a column")
     kind = read_type(reader)
     nullable, is_key, comment = True, False, None
     while reader.word not in ("", ",", ")"):
-        if reader.accept("NOT", "NULL"):
+        if reader.take("NOT", "NULL"):
             nullable = False
-        elif reader.accept("PRIMARY", "KEY"):
+        elif reader.take("PRIMARY", "KEY"):
             nullable, is_key = False, True
-        elif reader.accept("COMMENT"):
+        elif reader.take("COMMENT"):
             comment = reader.string("a comment")
         elif reader.word in _REFUSED_CLAUSES:
             raise reader.refused(f"{_REFUSED_CLAUSES[reader.word]}; it stands")
-        elif not reader.accept("NULL"):
+        elif not reader.take("NULL"):
             raise reader.error(
-                f"Expected NOT NULL, PRIMARY KEY, COMMENT, ',' or ')', not {reader.shown()}: it stands"
+                f"Expected NOT NULL, PRIMARY KEY, COMMENT, ',' or ')', not {reader.shown}: it stands"
             )
     metadata = None if comment is None else {COMMENT: comment.encode()}
     return ColumnDefinition(pa.field(name, kind, nullable, metadata), is_key)

@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.writes.dml.statement.reader import NO_PART, Part, Reader, WriteText, skip_common_tables
-from planner.writes.dml.writing.returning import read_returning
+from planner.sql.statement_reader import NO_PART, Part, StatementReader
+from planner.writes.dml.reading.rows_query import read_returning
+from planner.writes.dml.statement.text import WriteText
 
 __all__ = ["Action", "ClauseText", "Match", "MergeText", "read_merge"]
 
 _THEN = (("THEN",),)
 _NEXT = (("WHEN",), ("RETURNING",))
-_ENDS_OF_SOURCE = frozenset({"ON"})
 
 
 class Match(Enum):
@@ -91,47 +91,46 @@ def read_merge(statement: WriteText) -> MergeText:
     Raises:
         InvalidInputError: a syntax error, with its place.
     """
-    reader = Reader(statement)
-    common_tables = skip_common_tables(reader)
+    reader = statement.reader()
+    common_tables = reader.common_tables()
     reader.expect("MERGE")
     reader.take("INTO")
-    target = reader.names("The name of a table")
-    alias = None
-    if reader.take("AS") or (reader.text.is_name(reader.at) and reader.word != "USING"):
-        alias = reader.name("An alias")
+    target = reader.qualified_name("The name of a table")
+    alias = reader.alias("USING")
     reader.expect("USING")
     source, source_name = _source(reader)
     reader.expect("ON")
     condition = reader.until(("WHEN",))
     if not condition:
-        raise reader.error("A condition is expected behind ON")
+        raise reader.unexpected("A condition is expected behind ON")
     clauses = []
     while reader.take("WHEN"):
         clauses.append(_clause(reader))
     if not clauses:
-        raise reader.error("WHEN [NOT] MATCHED .. THEN .. is expected")
+        raise reader.unexpected("WHEN [NOT] MATCHED .. THEN .. is expected")
     answer = read_returning(reader)
     reader.expect_end()
     return MergeText(target, alias, common_tables, source, source_name, condition, tuple(clauses), answer)
 
 
-def _source(reader: Reader) -> tuple[Part, str]:
+def _source(reader: StatementReader) -> tuple[Part, str]:
     """A table, function or query, and what it is called."""
     first, name = reader.at, "source"
     if reader.word == "(":
         reader.at = reader.closing() + 1
     else:
-        name = reader.names("A table or a query in brackets")[-1]
+        name = reader.qualified_name("A table or a query in brackets")[-1]
         if reader.word == "(":
             reader.at = reader.closing() + 1
-    if reader.take("AS") or (reader.text.is_name(reader.at) and reader.word not in _ENDS_OF_SOURCE):
-        name = reader.name("An alias")
+    alias = reader.alias("ON")
+    if alias is not None:
+        name = alias
         if reader.word == "(":
             reader.at = reader.closing() + 1
-    return Part(first, reader.at), name
+    return range(first, reader.at), name
 
 
-def _clause(reader: Reader) -> ClauseText:
+def _clause(reader: StatementReader) -> ClauseText:
     match = Match.MATCHED
     if reader.take("NOT"):
         match = Match.NOT_BY_TARGET
@@ -141,11 +140,11 @@ def _clause(reader: Reader) -> ClauseText:
             match = Match.NOT_BY_SOURCE
         else:
             reader.expect("TARGET")
-    condition = Part(reader.at, reader.at)
+    condition = NO_PART
     if reader.take("AND"):
         condition = reader.until(*_THEN)
         if not condition:
-            raise reader.error("A condition is expected behind AND")
+            raise reader.unexpected("A condition is expected behind AND")
     reader.expect("THEN")
     if reader.take("DO", "NOTHING"):
         return ClauseText(match, condition, Action.NOTHING)
@@ -154,23 +153,21 @@ def _clause(reader: Reader) -> ClauseText:
     if reader.take("DELETE"):
         return ClauseText(match, condition, Action.DELETE)
     if not reader.take("UPDATE"):
-        raise reader.error("UPDATE, DELETE or DO NOTHING is expected")
+        raise reader.unexpected("UPDATE, DELETE or DO NOTHING is expected")
     reader.expect("SET")
     if match is Match.MATCHED and reader.take("*"):
         return ClauseText(match, condition, Action.UPDATE)
     return ClauseText(match, condition, Action.UPDATE, reader.until(*_NEXT))
 
 
-def _insert(reader: Reader, condition: Part) -> ClauseText:
+def _insert(reader: StatementReader, condition: Part) -> ClauseText:
     if not reader.take("INSERT"):
-        raise reader.error("INSERT or DO NOTHING is expected: there is no row of the table")
+        raise reader.unexpected("INSERT or DO NOTHING is expected: there is no row of the table")
     if reader.take("*") or reader.take("ROW"):
         return ClauseText(Match.NOT_BY_TARGET, condition, Action.INSERT)
     columns = reader.name_list("The name of a column") if reader.word == "(" else None
     reader.expect("VALUES")
     if reader.word != "(":
-        raise reader.error("Values in brackets are expected")
-    closing = reader.closing()
-    values = tuple(reader.separated(Part(reader.at + 1, closing)))
-    reader.at = closing + 1
+        raise reader.unexpected("Values in brackets are expected")
+    values = tuple(reader.bracketed())
     return ClauseText(Match.NOT_BY_TARGET, condition, Action.INSERT, columns=columns, values=values)

@@ -1,4 +1,4 @@
-"""Columns that come, go, and get other names.
+"""``ALTER TABLE t ..``: a MemWAL for a table, and columns that come, go, and get other names.
 
 Lance and this gateway match columns by field id, so writers that are open, generations and log entries go on
 meaning what they meant. `memwal.creating.fields` sees to it that no id is given twice.
@@ -6,41 +6,35 @@ meaning what they meant. `memwal.creating.fields` sees to it that no id is given
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import lance
 import pyarrow as pa
 
-from memwal.creating import declared_schema, region_columns
+from memwal.base.index_details import read_index_details
+from memwal.creating import MemWalOptions, declared_schema, region_columns
 from memwal.creating.fields import last_field_id, record_last_field_id, with_fields, without_field
-from memwal.errors import AlreadyExistsError, PreconditionError, UnsupportedError
+from memwal.creating.tables import give_up_regions, mem_wal_index
+from memwal.errors import AlreadyExistsError, InvalidInputError, PreconditionError, UnsupportedError
+from memwal.regions.manifest import list_regions
 from memwal.stored_fields import fields_of_dataset, fields_of_entry
+from planner.access.rights import Access
+from planner.bridge.run_control import RunControl
+from planner.plans.query_planner import QueryPlanner
+from planner.scans.settings import SessionSettings
 from planner.tables.sources.base_table import BaseTable
 from planner.tables.state.table import Table
-from planner.writes.ddl.indexes.index_statements import check_column
-from planner.writes.ddl.statement.prepared_ddl import committed
-from planner.writes.ddl.statement.reader import Reader
-from planner.writes.ddl.statement.types import read_column, read_type
+from planner.writes.ddl.indexes import check_column
+from planner.writes.ddl.options import table_options, truth
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, committed
+from planner.writes.ddl.types import read_column, read_type
+from planner.writes.dml.prepared_write import WriteResult
+from planner.writes.dml.statement.target import check_may_write
 
-
-class Change(Protocol):
-    """One form of ALTER TABLE."""
-
-    def check(self, table: Table) -> bool:
-        """Whether there is anything to do.
-
-        Raises:
-            LanceGatewayError: it can't be done.
-        """
-
-    def apply(self, table: Table) -> None:
-        """Do it.
-
-        Raises:
-            LanceGatewayError: it was not done.
-        """
+DISCARD_REGIONS: Final = "discard_regions"
 
 
 @dataclass(frozen=True)
@@ -176,8 +170,8 @@ class RetypeColumn:
 
 def adding(reader: Reader) -> Change:
     """``ADD [COLUMN] [IF NOT EXISTS] name type [COMMENT 'text']``."""
-    reader.accept("COLUMN")
-    skips = reader.accept("IF", "NOT", "EXISTS")
+    reader.take("COLUMN")
+    skips = reader.take("IF", "NOT", "EXISTS")
     if reader.word in ("PRIMARY", "CONSTRAINT"):
         raise reader.refused(
             "The key of a table is given when it is made: CREATE TABLE .. AS SELECT; it stands"
@@ -195,33 +189,33 @@ def adding(reader: Reader) -> Change:
 
 def dropping(reader: Reader) -> Change:
     """``DROP [COLUMN] [IF EXISTS] name``."""
-    reader.accept("COLUMN")
-    skips = reader.accept("IF", "EXISTS")
-    name = reader.name("the name of a column")
-    reader.accept("CASCADE") or reader.accept("RESTRICT")
+    reader.take("COLUMN")
+    skips = reader.take("IF", "EXISTS")
+    name = reader.name("The name of a column")
+    reader.take("CASCADE") or reader.take("RESTRICT")
     return DropColumn(name, skips)
 
 
 def renaming(reader: Reader) -> Change:
     """``RENAME [COLUMN] name TO name``."""
-    if reader.accept("TO"):
+    if reader.take("TO"):
         raise reader.refused(
             "Tables can't be renamed, since object stores move no directories: CREATE TABLE .. AS SELECT, "
             "then DROP; the name stands"
         )
-    reader.accept("COLUMN")
-    name = reader.name("the name of a column")
+    reader.take("COLUMN")
+    name = reader.name("The name of a column")
     reader.expect("TO")
-    return RenameColumn(name, reader.name("its new name"))
+    return RenameColumn(name, reader.name("Its new name"))
 
 
 def retyping(reader: Reader) -> Change:
     """``ALTER [COLUMN] name [SET DATA] TYPE type``."""
-    reader.accept("COLUMN")
-    name = reader.name("the name of a column")
-    if reader.word in ("SET", "DROP") and reader.word_after(1) in ("NOT", "DEFAULT"):
+    reader.take("COLUMN")
+    name = reader.name("The name of a column")
+    if reader.word in ("SET", "DROP") and reader.next_word in ("NOT", "DEFAULT"):
         raise reader.refused("NOT NULL and defaults of a column don't change; the change stands")
-    reader.accept("SET", "DATA")
+    reader.take("SET", "DATA")
     reader.expect("TYPE")
     return RetypeColumn(name, read_type(reader))
 
@@ -254,3 +248,137 @@ def _ids_elsewhere(table: Table) -> Iterator[int]:
             if entry.rows is not None:
                 fields = fields_of_entry(entry.rows.schema)
                 yield from (one.field_id for field in fields for one in field.walk())
+
+
+@dataclass(frozen=True)
+class EnableMemWal:
+    """A MemWAL for a table that has none.
+
+    Attributes:
+        options: how it is set up.
+        given: what was said of it.
+        discards: whether regions of an earlier MemWAL are given up; without that they are in the way.
+    """
+
+    options: MemWalOptions
+    given: Mapping[str, str]
+    discards: bool = False
+
+    def check(self, table: Table) -> bool:
+        """Refuse a second one, options that don't fit the table, and regions that would get into it."""
+        # Before the base: they are not of a MemWAL that others just set up.
+        left = list_regions(table.storage)
+        base = table.base()
+        if base.details is not None:
+            if self.given.keys() == {"memwal"}:
+                return False
+            msg = (
+                f"table {table.name!r} has a MemWAL already, and its regions may have rows: its options "
+                "don't change. CREATE TABLE .. AS SELECT makes another table"
+            )
+            raise AlreadyExistsError(msg)
+        mem_wal_index(base.dataset, self.options)
+        if left and not self.discards:
+            raise _left(table, left)
+        return True
+
+    def apply(self, table: Table) -> None:
+        """Commit the index; of several gateways that try at once one does it, and the others find it done."""
+        left = list_regions(table.storage)
+        if table.base().details is not None:
+            return
+        if left and not self.discards:
+            raise _left(table, left)
+        # Regions are sealed before the index records them as merged: this order must not change (ADR 33).
+        given_up = give_up_regions(table.storage, left)
+
+        def enable(dataset: Any) -> None:  # noqa: ANN401 (lance types)
+            if read_index_details(table.storage, dataset.version) is not None:
+                return
+            index = mem_wal_index(dataset, self.options, given_up)
+            operation = lance.LanceOperation.CreateIndex([index], [])
+            # Not on top of anything else that was committed meanwhile: it could be the same.
+            lance.LanceDataset.commit(dataset, operation, read_version=dataset.version, max_retries=0)
+
+        committed(table, "set up the MemWAL", enable)
+
+
+def enabling(reader: Reader) -> EnableMemWal:
+    """``SET (option = value, ..)``."""
+    reader.take("TBLPROPERTIES")
+    given = dict(reader.options())
+    discards = truth(DISCARD_REGIONS, given.pop(DISCARD_REGIONS, "false"))
+    read = table_options(given)
+    if read.primary_key is not None:
+        msg = "the primary key of a table does not change: CREATE TABLE .. AS SELECT makes another table"
+        raise UnsupportedError(msg)
+    if read.mem_wal is None:
+        msg = "a MemWAL can't be taken away: CREATE TABLE .. WITH (memwal = false) AS SELECT copies the rows"
+        raise UnsupportedError(msg)
+    if "memwal" not in given and "region_by" not in given:
+        msg = f"SET ({', '.join(given)}) changes nothing: give memwal = true, and region_by = '..'"
+        raise InvalidInputError(msg)
+    return EnableMemWal(read.mem_wal, given, discards)
+
+
+def _left(table: Table, region_ids: Sequence[str]) -> PreconditionError:
+    return PreconditionError(
+        f"table {table.name!r} has no MemWAL, but {len(region_ids)} regions of an earlier one, such as "
+        f"{region_ids[0]}: the table was overwritten, restored, or its MemWAL was taken away. Their rows "
+        "would become rows of this table. To have the table as it was, restore the version that had them "
+        f"(system.versions lists versions); to give them up, ALTER TABLE {table.name} SET (memwal = true, "
+        f"{DISCARD_REGIONS} = true, ..)"
+    )
+
+
+Change: TypeAlias = AddColumn | DropColumn | RenameColumn | RetypeColumn | EnableMemWal
+"""One form of ALTER TABLE: `check` tells whether there is anything to do, and refuses what can't be done."""
+_FORMS: Mapping[str, Callable[[Reader], Change]] = MappingProxyType(
+    {"ADD": adding, "DROP": dropping, "RENAME": renaming, "ALTER": retyping, "SET": enabling}
+)
+
+
+def prepare_alter(
+    engine: QueryPlanner,
+    sql: str,
+    settings: SessionSettings,  # noqa: ARG001 - a family's face
+    access: Access,
+) -> PreparedDefinition:
+    """Check a statement that changes a table.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    reader = Reader.of(sql, "ALTER")
+    what = reader.choose("what is altered", "TABLE", "VIEW", "INDEX")
+    if what != "TABLE":
+        raise reader.refused(f"ALTER {what} is not offered: drop it and make it anew; its name stands")
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.table()
+    change = _FORMS[reader.choose("what is to be done", *_FORMS)](reader)
+    if reader.word == ",":
+        raise reader.refused("One change at a time: a second one follows")
+    reader.expect_end()
+    check_writable(engine, name)
+    if not (if_exists and not engine.visible(access).has_table(name)):
+        check_may_write(engine, name, access)
+        change.check(engine.catalog.table(name))
+
+    def alter(_control: RunControl | None) -> WriteResult:
+        if if_exists and not engine.visible(access).has_table(name):
+            return DONE
+        check_may_write(engine, name, access)
+        table = engine.catalog.table(name)
+        if not change.check(table):
+            return DONE
+        # Rows that were acknowledged are flushed under the columns that they were written with. Whoever wrote
+        # meanwhile still has the old columns, and begins anew.
+        writer = table.writer()
+        writer.flush()
+        try:
+            change.apply(table)
+        finally:
+            writer.flush()
+        return DONE
+
+    return PreparedDefinition(sql, alter, name)

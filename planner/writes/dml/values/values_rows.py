@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from memwal.errors import InvalidInputError
 from planner.bridge.run_control import RunControl
-from planner.plans.query_planner import QueryPlanner
-from planner.writes.dml.reading.parameter_types import Computed, computed
-from planner.writes.dml.statement.reader import Part, Reader, WriteText
-from planner.writes.dml.values.assignment import assigned, check_assignable
-from planner.writes.dml.values.constants import NULL, Constant, constant_column, read_constant
-
-if TYPE_CHECKING:
-    from planner.access.rights import Access
-    from planner.scans.settings import SessionSettings
 from planner.scans.settings import Shortcut
+from planner.sql.statement_reader import Part, StatementReader
+from planner.writes.dml.statement.text import Computed, ReadSession, WriteText, computed
+from planner.writes.dml.values.assignment import (
+    NULL,
+    Constant,
+    assigned,
+    check_assignable,
+    constant_column,
+    read_constant,
+)
 
 __all__ = ["ValuesColumn", "ValuesRows", "read_rows", "values_rows"]
 
@@ -105,13 +105,7 @@ class ValuesRows:
                 direct.setdefault(ordinal, column.field.type)
         return types | direct
 
-    def table(
-        self,
-        parameters: Sequence[pa.ChunkedArray],
-        sets: int,
-        settings: SessionSettings,
-        control: RunControl,
-    ) -> pa.Table:
+    def table(self, parameters: Sequence[pa.ChunkedArray], sets: int, control: RunControl) -> pa.Table:
         """The rows for some sets of parameters, in order.
 
         Raises:
@@ -119,17 +113,16 @@ class ValuesRows:
         """
         if self.computed.reads and sets > 1:
             each = [
-                self.table([column.slice(one, 1) for column in parameters], 1, settings, control)
-                for one in range(sets)
+                self.table([column.slice(one, 1) for column in parameters], 1, control) for one in range(sets)
             ]
             return pa.concat_tables(each)
         scalars = [column[0] for column in parameters] if self.computed.reads else []
-        found = self.computed.values(scalars, settings, control)
+        found = self.computed.values(scalars, control)
         columns = [one.values(sets, parameters, found) for one in self.columns]
         return pa.Table.from_arrays(columns, schema=pa.schema([one.field for one in self.columns]))
 
 
-def read_rows(reader: Reader) -> list[list[Part]]:
+def read_rows(reader: StatementReader) -> list[list[Part]]:
     """VALUES with its rows, as far as they reach.
 
     Raises:
@@ -140,44 +133,38 @@ def read_rows(reader: Reader) -> list[list[Part]]:
     while True:
         reader.take("ROW")
         if reader.word != "(":
-            raise reader.error("A row of values in brackets is expected")
-        closing = reader.closing()
-        rows.append(list(reader.separated(Part(reader.at + 1, closing))))
-        reader.at = closing + 1
+            raise reader.unexpected("A row of values in brackets is expected")
+        rows.append(reader.bracketed())
         if not reader.take(","):
             return rows
 
 
 def values_rows(
-    engine: QueryPlanner,
+    session: ReadSession,
     statement: WriteText,
     rows: Sequence[Sequence[Part]],
     fields: Sequence[pa.Field],
     common_tables: Part,
-    settings: SessionSettings,
-    access: Access,
 ) -> ValuesRows:
     """Check rows of values.
 
     Args:
-        engine: computes what is neither literal nor parameter.
+        session: computes what is neither literal nor parameter.
         statement: that the rows are part of.
         rows: one part per value.
         fields: columns that they are for.
         common_tables: WITH of the statement.
-        settings: of the session.
-        access: rights of the principal.
 
     Raises:
         LanceGatewayError: what is wrong with them.
     """
     for number, row in enumerate(rows, start=1):
         if len(row) != len(fields):
-            at = row[0].first if row else 0
+            at = row[0].start if row else 0
             names = ", ".join(field.name for field in fields[:20])
             msg = f"Row {number} has {len(row)} value(s), and {len(fields)} are needed ({names})"
             raise statement.text.error(at, f"{msg}; it begins")
-    directly = Shortcut.LITERAL_VALUES in settings.shortcuts
+    directly = Shortcut.LITERAL_VALUES in session.settings.shortcuts
     expressions: list[Part] = []
     columns = []
     for at, field in enumerate(fields):
@@ -203,7 +190,7 @@ def values_rows(
         columns.append(ValuesColumn(field, typed, places, parameters, found))
     made = Computed()
     if expressions:
-        made = computed(engine, statement, expressions, common_tables, settings, access)
+        made = computed(session, statement, expressions, common_tables)
         types = made.types()
         for column in columns:
             for place in column.computed.values():
@@ -213,9 +200,9 @@ def values_rows(
 
 def _constant(statement: WriteText, part: Part, *, directly: bool) -> Constant | None:
     """DEFAULT is NULL: columns have no other."""
-    if part.end - part.first == 1 and statement.text.words[part.first] == "DEFAULT":
-        return NULL
     if not part:
         msg = "a value is missing between two commas of VALUES"
         raise InvalidInputError(msg)
+    if len(part) == 1 and statement.text.words[part.start] == "DEFAULT":
+        return NULL
     return read_constant(statement, part, directly=directly)

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from datafusion import DataFrame
 
-from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
+from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError, UnsupportedError
 from planner.binding.bind import bind
 from planner.binding.names import TableColumns
 from planner.bridge.distance_functions import register_distances
 from planner.bridge.parameter_types import parameter_types
-from planner.bridge.plain_types import TypeSet, typed_values
+from planner.bridge.plain_types import TypeSet, refuse_untyped, typed_values
 from planner.bridge.row_expressions import policy_context
 from planner.bridge.run_control import RunControl
+from planner.plans.checks.coarse_instants import may_lose_fractions, refuse_lost_fractions
 from planner.plans.results import normalised, translated
-from planner.writes.dml.statement.splice import SplicedQuery
+from planner.scans.settings import SessionSettings
+from planner.sql.statement_reader import NO_PART, Part, StatementReader
+from planner.sql.tokens import quote
+from planner.writes.dml.statement.target import Target
+from planner.writes.dml.statement.text import Splice, SplicedQuery, WriteText
 
-__all__ = ["RowsQuery"]
+__all__ = ["NO_COLUMNS", "Returning", "RowsQuery", "read_returning", "returning"]
+
+NO_COLUMNS = pa.schema([])
 
 
 class _Tables:
@@ -51,7 +59,7 @@ class RowsQuery:
 
     Attributes:
         schema: of the result.
-        parameter_types: of the query's own parameters.
+        parameter_types: ordinal in the statement -> type that the query expects.
 
     Args:
         query: spliced from the statement; names the tables as they are called in `schemas`.
@@ -76,17 +84,29 @@ class RowsQuery:
             except NotFoundError as error:
                 msg = f"{error}; only rows of the statement itself can be used here"
                 raise NotFoundError(msg) from error
+            if len(self._bound.references) > len(self._schemas):
+                # A subquery is about all rows of the table, and those in memory are but some.
+                msg = "a subquery can't read tables here: only rows of the statement itself can be used"
+                raise UnsupportedError(msg)
             nothing = {name: schema.empty_table() for name, schema in self._schemas.items()}
             frame = self._frame(nothing, None, _Run())
             count = self._bound.parameter_count
-            self.parameter_types = parameter_types(frame.logical_plan(), count) if count else ()
+            found = parameter_types(frame.logical_plan(), count) if count else ()
             self._parameters = pa.schema(
-                [pa.field(f"${number}", kind) for number, kind in enumerate(self.parameter_types, start=1)]
+                [pa.field(f"${number}", kind) for number, kind in enumerate(found, start=1)]
             )
+            self.parameter_types = dict(zip(query.ordinals, found, strict=True))
             if count:
-                nulls = [pa.scalar(None, kind) for kind in self.parameter_types]
-                frame = self._frame(nothing, nulls, _Run())
-            self.schema = normalised(frame.schema(), types)
+                frame = self._frame(nothing, [pa.scalar(None, kind) for kind in found], _Run())
+            self.schema = normalised(self._typed(frame), types)
+
+    def _typed(self, frame: DataFrame) -> pa.Schema:
+        """The schema of the result; as it is written, a CASE would have the type of its first THEN."""
+        try:
+            plan = frame.optimized_logical_plan()
+            return policy_context().create_dataframe_from_logical_plan(plan).schema()
+        except Exception as error:
+            raise translated(error, self._bound, None) from error
 
     def rows(
         self, tables: Mapping[str, pa.Table], parameters: Sequence[pa.Scalar], control: RunControl
@@ -102,7 +122,7 @@ class RowsQuery:
             LanceGatewayError: what went wrong.
         """
         with self._query.telling():
-            values = typed_values([parameters[one] for one in self._query.ordinals], self._parameters)
+            values = typed_values(self._query.values(parameters), self._parameters)
             run = _Run()
             frame = self._frame(tables, values, run)
             try:
@@ -117,9 +137,8 @@ class RowsQuery:
             try:
                 return conformed(pa.Table.from_batches(batches, batches[0].schema), self.schema)
             except pa.ArrowInvalid as error:
-                # A parameter was bound that is no value of the type that it was prepared for.
-                msg = f"a value is out of the range of the type that the statement was prepared for: {error}"
-                raise InvalidInputError(msg) from error
+                refuse_untyped(values, self._parameters)
+                raise InvalidInputError(str(error)) from error
 
     def _frame(
         self, tables: Mapping[str, pa.Table], values: Sequence[pa.Scalar] | None, run: _Run
@@ -134,9 +153,13 @@ class RowsQuery:
         register_distances(context, bound.distances, run)
         text, given = (bound.render(), {}) if values is None else bound.with_values(values)
         try:
-            return context.sql(text, param_values=given or None)
+            frame = context.sql(text, param_values=given or None)
+            is_typed = values is not None or not bound.parameter_count
+            if is_typed and may_lose_fractions(text, self._schemas.values()):
+                refuse_lost_fractions(frame)
         except Exception as error:
             raise translated(error, bound, run.failure) from error
+        return frame
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -146,3 +169,60 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         for column, field in zip(rows.columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Returning:
+    """What a statement answers, besides how many rows it changed.
+
+    Attributes:
+        query: over the rows; None where nothing is returned.
+        table: what the rows are called in it.
+        schema: of the answer; without columns where there is none.
+    """
+
+    query: RowsQuery | None = None
+    table: str = ""
+    schema: pa.Schema = NO_COLUMNS
+
+    @property
+    def parameter_types(self) -> Mapping[int, pa.DataType]:
+        """Ordinal in the statement -> type that the expressions expect."""
+        return {} if self.query is None else self.query.parameter_types
+
+    def rows(self, rows: pa.Table, parameters: Sequence[pa.Scalar], control: RunControl) -> pa.Table | None:
+        """The answer; None where nothing is returned."""
+        return None if self.query is None else self.query.rows({self.table: rows}, parameters, control)
+
+
+def read_returning(reader: StatementReader) -> Part:
+    """The expressions behind RETURNING; an empty part without it."""
+    if not reader.take("RETURNING"):
+        return NO_PART
+    part = reader.until()
+    if not part:
+        raise reader.unexpected("RETURNING needs something to return, such as *")
+    return part
+
+
+def returning(
+    statement: WriteText, part: Part, target: Target, alias: str | None, settings: SessionSettings
+) -> Returning:
+    """Check what is returned.
+
+    Args:
+        statement: that the part belongs to.
+        part: expressions; may be empty.
+        target: table whose rows they are of.
+        alias: what the statement calls it.
+        settings: of the session.
+
+    Raises:
+        LanceGatewayError: what is wrong with an expression.
+    """
+    if not part:
+        return Returning()
+    shown = quote(target.name) + ("" if alias is None else f" AS {quote(alias)}")
+    query = Splice(statement).add("SELECT ").copy(part).add(f" FROM {shown}").query()
+    made = RowsQuery(query, {target.name: target.schema}, settings.type_set)
+    return Returning(made, target.name, made.schema)

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memwal.creating import delete_table, table_exists
 from memwal.errors import InvalidInputError
 from planner.access.rights import Access
 from planner.access.visible_catalog import unknown_table
+from planner.bridge.run_control import RunControl
 from planner.plans.query_planner import QueryPlanner
 from planner.scans.settings import SessionSettings
-from planner.writes.ddl.indexes.index_statements import prepare_drop_index
-from planner.writes.ddl.statement.prepared_ddl import (
-    DONE,
-    PreparedDefinition,
-    check_may_create,
-    check_writable,
-)
-from planner.writes.ddl.statement.reader import Reader
-from planner.writes.dml.statement.prepared_write import WriteResult
+from planner.writes.ddl.indexes import prepare_drop_index
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_may_create, check_writable
+from planner.writes.dml.prepared_write import WriteResult
 from planner.writes.dml.statement.target import check_may_write
-
-if TYPE_CHECKING:
-    from planner.bridge.run_control import RunControl
 
 
 def prepare_drop(
@@ -36,18 +26,17 @@ def prepare_drop(
     Raises:
         LanceGatewayError: what is wrong with it.
     """
-    reader = Reader.of(sql)
-    reader.expect("DROP")
+    reader = Reader.of(sql, "DROP")
     what = reader.choose("what is dropped", "TABLE", "VIEW", "INDEX")
-    if_exists = reader.accept("IF", "EXISTS")
+    if_exists = reader.take("IF", "EXISTS")
     if what == "INDEX":
         return prepare_drop_index(engine, reader, access, if_exists=if_exists)
     name = reader.table("a table" if what == "TABLE" else "a view")
     if reader.word == ",":
         raise reader.refused("One table at a time is dropped; a second one follows")
     # Nothing hangs on a table that would have to go with it: views are read by name.
-    reader.accept("CASCADE") or reader.accept("RESTRICT")
-    reader.finish()
+    reader.take("CASCADE") or reader.take("RESTRICT")
+    reader.expect_end()
     check_writable(engine, name)
     if what == "VIEW":
         return _drop_view(engine, reader, access, name, if_exists=if_exists)

@@ -1,0 +1,340 @@
+"""``CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t (..) [WITH (..)]``, also ``(LIKE u)`` and ``AS SELECT``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pyarrow as pa
+from lance.fragment import FragmentMetadata
+
+from memwal.creating import (
+    create_dataset,
+    declared_schema,
+    delete_table,
+    key_columns,
+    not_null_columns,
+    table_exists,
+    write_fragments,
+)
+from memwal.errors import AlreadyExistsError, InvalidInputError, UnavailableError
+from memwal.storage.files import Storage
+from planner.access.rights import Access
+from planner.bridge.run_control import RunControl
+from planner.plans.query_planner import QueryPlanner
+from planner.scans.settings import SessionSettings
+from planner.sql.references import QUERY_STARTS
+from planner.tables.state.catalog import Catalog
+from planner.writes.ddl.options import region_text, table_options
+from planner.writes.ddl.statement import PreparedDefinition, Reader, check_may_create
+from planner.writes.ddl.types import COMMENT, ColumnDefinition, read_column
+from planner.writes.dml.prepared_write import WriteResult
+from planner.writes.dml.reading.read_rows import distinct_keys, key_text, repeated_key
+
+Mode = Literal["fail", "skip", "replace"]
+_NO_OPTIONS: Mapping[str, str] = {}
+_REFUSED = {
+    "UNIQUE": "UNIQUE is not offered; a PRIMARY KEY keeps the newest row of each key",
+    "FOREIGN": "Foreign keys are not offered",
+    "CHECK": "CHECK is not offered",
+    "EXCLUDE": "EXCLUDE is not offered",
+}
+
+
+def create_table(
+    catalog: Catalog,
+    name: str,
+    schema: pa.Schema,
+    primary_key: Sequence[str] = (),
+    *,
+    options: Mapping[str, str] = _NO_OPTIONS,
+    mode: Mode = "fail",
+    rows: Callable[[], Iterator[pa.RecordBatch]] | None = None,
+) -> bool:
+    """Make a table, whole and in one step; the first of several that try at once makes it.
+
+    A table that is replaced is dropped first: a moment without either is possible, a mixture of both is not.
+
+    Args:
+        catalog: of the table.
+        name: in the catalog; no view may have it.
+        schema: names and types; columns that are not nullable there are NOT NULL.
+        primary_key: columns in key order; () for none, or for the option of that name.
+        options: see `planner.writes.ddl.options.TABLE_OPTIONS`.
+        mode: what to do where there is a table: "fail", "skip" it, or "replace" it.
+        rows: gives the first rows, in columns of `schema` by position; they are there when the table is. Not
+            called where nothing is made.
+
+    Returns:
+        Whether this call made it.
+
+    Raises:
+        AlreadyExistsError: there is a table or a view of that name.
+        LanceGatewayError: the columns, key or options make no sense.
+    """
+    read = table_options(options)
+    if primary_key and read.primary_key is not None and tuple(primary_key) != read.primary_key:
+        msg = f"the primary key is given twice: ({', '.join(primary_key)}) and {options['primary_key']!r}"
+        raise InvalidInputError(msg)
+    key = tuple(primary_key) or read.primary_key or ()
+    declared = declared_schema(schema, key)
+    storage = catalog.storage_of(name)
+    if catalog.view_sql(name) is not None:
+        msg = f"{name!r} is a view: DROP VIEW it first, or choose another name"
+        raise AlreadyExistsError(msg)
+    exists = table_exists(storage)
+    if exists and mode != "replace":
+        return _skipped(name, mode)
+    # What doesn't fit is found out before anything is written, let alone dropped.
+    create_dataset(storage, declared, options=read.mem_wal, rehearse=True)
+    fragments: list[FragmentMetadata] = []
+    if rows is not None:
+        fragments = _written(storage, rows(), declared, key)
+    if exists:
+        catalog.forget(name)
+        delete_table(storage, keep=_files(fragments))
+    if not create_dataset(storage, declared, fragments, read.mem_wal):
+        _discard(storage, fragments)
+        return _skipped(name, mode)
+    catalog.forget(name)
+    return True
+
+
+def _skipped(name: str, mode: Mode) -> bool:
+    if mode == "skip":
+        return False
+    msg = f"table {name!r} exists already: use IF NOT EXISTS to leave it, or OR REPLACE to drop it first"
+    raise AlreadyExistsError(msg)
+
+
+def _files(fragments: Sequence[FragmentMetadata]) -> list[str]:
+    return [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+
+
+def _discard(storage: Storage, fragments: Sequence[FragmentMetadata]) -> None:
+    for path in _files(fragments):
+        storage.delete(path)
+
+
+def _written(
+    storage: Storage, rows: Iterator[pa.RecordBatch], schema: pa.Schema, key: Sequence[str]
+) -> list[FragmentMetadata]:
+    """Write rows as the table stores them.
+
+    Raises:
+        InvalidInputError: NULL where it is refused, or two rows of one key.
+    """
+    keys: list[pa.Table] = []
+    failures: list[Exception] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from stored()
+        except Exception as error:
+            # Lance would tell of it in words of its own.
+            failures.append(error)
+            raise
+
+    def stored() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            columns = [
+                column if column.type.equals(field.type) else column.cast(field.type)
+                for column, field in zip(batch.columns, schema, strict=True)
+            ]
+            for name in not_null_columns(schema):
+                if columns[schema.get_field_index(name)].null_count:
+                    msg = f"column {name!r} is NOT NULL, and a row has NULL there"
+                    raise InvalidInputError(msg)
+            kept = pa.record_batch(columns, schema=schema)
+            if key:
+                keys.append(pa.Table.from_batches([kept.select(list(key))]))
+            yield kept
+        every = pa.concat_tables(keys) if keys else None
+        twice = None if every is None else repeated_key(every, key)
+        if every is not None and twice is not None:
+            count = every.num_rows - distinct_keys(every, key).num_rows
+            msg = f"{count} row(s) have the key of another one, such as {key_text(twice)}"
+            raise InvalidInputError(msg)
+
+    try:
+        return write_fragments(storage, pa.RecordBatchReader.from_batches(schema, batches()))
+    except (OSError, ValueError) as error:
+        if failures:
+            raise failures[0] from None
+        msg = f"rows can't be written below {storage.uri}: {error}"
+        raise UnavailableError(msg) from error
+
+
+@dataclass
+class _Definition:
+    """What the statement says before AS.
+
+    Attributes:
+        name: of the table.
+        mode: what to do where there is one.
+        columns: between the parentheses.
+        primary_key: of a constraint.
+        like: table whose columns are taken.
+        options: of WITH.
+        metadata: of the schema.
+    """
+
+    name: str
+    mode: Mode
+    columns: list[ColumnDefinition] = field(default_factory=list)
+    primary_key: tuple[str, ...] = ()
+    like: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    metadata: dict[bytes, bytes] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Key columns of a constraint, or those that say so of themselves."""
+        return self.primary_key or tuple(one.field.name for one in self.columns if one.is_key)
+
+
+def prepare_create_table(
+    engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, *, replaces: bool
+) -> PreparedDefinition:
+    """Check a statement whose words up to TABLE are taken.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    skips = reader.take("IF", "NOT", "EXISTS")
+    if skips and replaces:
+        raise reader.error("OR REPLACE and IF NOT EXISTS exclude each other; the name stands")
+    definition = _Definition(reader.table(), "replace" if replaces else "skip" if skips else "fail")
+    if reader.take("("):
+        _read_body(reader, definition)
+    _read_properties(reader, definition)
+    check_may_create(engine, definition.name, access)
+    if reader.take("AS"):
+        return _as_select(engine, reader, settings, access, definition)
+    reader.expect_end()
+    if definition.like is not None:
+        schema = _like(engine, access, definition)
+    elif definition.columns:
+        schema = pa.schema([one.field for one in definition.columns])
+    else:
+        raise reader.error("Columns (name type, ..), (LIKE table) or AS SELECT are missing")
+    return _prepare(engine, reader, definition, schema.with_metadata(definition.metadata))
+
+
+def _prepare(
+    engine: QueryPlanner,
+    reader: Reader,
+    definition: _Definition,
+    schema: pa.Schema,
+    rows: Callable[[RunControl | None], Iterator[pa.RecordBatch]] | None = None,
+) -> PreparedDefinition:
+    """Find out now what makes no sense; what exists when it is executed is found out then."""
+    read = table_options(definition.options)
+    declared_schema(schema, definition.key or read.primary_key or ())
+
+    def create(control: RunControl | None) -> WriteResult:
+        count = -1 if rows is None else 0
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for batch in () if rows is None else rows(control):
+                count += batch.num_rows
+                yield batch
+
+        create_table(
+            engine.catalog,
+            definition.name,
+            schema,
+            definition.key,
+            options=definition.options,
+            mode=definition.mode,
+            rows=None if rows is None else batches,
+        )
+        return WriteResult(count)
+
+    return PreparedDefinition(reader.text.sql, create, definition.name)
+
+
+def _as_select(
+    engine: QueryPlanner, reader: Reader, settings: SessionSettings, access: Access, definition: _Definition
+) -> PreparedDefinition:
+    if definition.columns or definition.like is not None:
+        raise reader.error("A table made AS SELECT takes its columns from there: name them by AS; it stands")
+    if reader.word not in QUERY_STARTS | {"("}:
+        raise reader.error(f"A table is made of one SELECT, and this begins with {reader.shown}: it stands")
+    own = replace(settings, types="arrow", endpoints=1)
+    source = engine.prepare(reader.rest(), own, access)
+    for one in source.schema:
+        if pa.types.is_null(one.type):
+            msg = f"column {one.name!r} is always NULL, so its type is unknown: write CAST(NULL AS type)"
+            raise InvalidInputError(msg)
+    schema = pa.schema([pa.field(one.name, one.type) for one in source.schema], definition.metadata)
+    return _prepare(
+        engine, reader, definition, schema, lambda control: iter(source.execute((), own, control))
+    )
+
+
+def _read_body(reader: Reader, definition: _Definition) -> None:
+    """Take columns and constraints, and the parenthesis behind them."""
+    if reader.take("LIKE"):
+        definition.like = reader.table()
+        while reader.take("INCLUDING"):
+            reader.expect("ALL")
+    else:
+        _read_element(reader, definition)
+        while reader.take(","):
+            _read_element(reader, definition)
+    reader.expect(")")
+    marked = [one.field.name for one in definition.columns if one.is_key]
+    if len(marked) > 1 or (marked and definition.primary_key):
+        names = ", ".join([*marked, *definition.primary_key])
+        msg = f"a table has one primary key, and there are several ({names}): write PRIMARY KEY (a, b) once"
+        raise InvalidInputError(msg)
+
+
+def _read_element(reader: Reader, definition: _Definition) -> None:
+    if reader.take("CONSTRAINT"):
+        reader.name("The name of a constraint")
+    if reader.take("PRIMARY", "KEY"):
+        if definition.primary_key:
+            raise reader.error("A table has one primary key; a second one stands")
+        definition.primary_key = tuple(name for name, _ in reader.name_list("A key column"))
+    elif reader.word in _REFUSED and reader.next_word in ("(", "KEY"):
+        raise reader.refused(f"{_REFUSED[reader.word]}; it stands")
+    else:
+        definition.columns.append(read_column(reader))
+
+
+def _read_properties(reader: Reader, definition: _Definition) -> None:
+    while reader.word not in ("", "AS"):
+        if reader.take("WITH"):
+            for name, value in reader.options().items():
+                if definition.options.setdefault(name, value) != value:
+                    raise reader.error(f"Option {name} is given twice, the second time before what stands")
+        elif reader.take("COMMENT"):
+            reader.take("=")
+            definition.metadata[COMMENT] = reader.string("a comment").encode()
+        else:
+            raise reader.error(f"Expected WITH (..), COMMENT or AS SELECT, not {reader.shown}: it stands")
+
+
+def _like(engine: QueryPlanner, access: Access, definition: _Definition) -> pa.Schema:
+    """Columns of another table; its key and regions too, where the definition says nothing of them."""
+    secured = engine.visible(access).table(definition.like or "")
+    declared = secured.declared_schema
+    required = not_null_columns(declared)
+    base = secured.base
+    if "primary_key" not in definition.options:
+        definition.primary_key = definition.primary_key or secured.primary_key
+    details = base.details
+    if details is None:
+        definition.options.setdefault("memwal", "false")
+    elif (
+        details.region_specs
+        and secured.access.is_unrestricted  # regions tell of values that may be hidden
+        and set(key_columns(declared)) == set(definition.key)
+    ):
+        spec = details.region_specs[-1]
+        definition.options.setdefault("region_by", region_text(spec, base.field_names))
+    return pa.schema([one.with_nullable(one.name not in required) for one in declared])

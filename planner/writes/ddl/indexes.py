@@ -1,0 +1,356 @@
+"""``CREATE INDEX [name] ON t USING type (column) [WITH (..)]`` and ``DROP INDEX name [ON t]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+
+from memwal.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LanceGatewayError,
+    NotFoundError,
+    PreconditionError,
+    UnsupportedError,
+)
+from planner.access.rights import Access
+from planner.bridge.run_control import RunControl
+from planner.plans.query_planner import QueryPlanner
+from planner.tables.sources.base_table import BaseTable
+from planner.writes.ddl.options import check_names, number, truth
+from planner.writes.ddl.statement import DONE, PreparedDefinition, Reader, check_writable, committed
+from planner.writes.dml.prepared_write import WriteResult
+from planner.writes.dml.statement.target import check_may_write
+
+Parse = Callable[[str, str], Any]
+
+
+def _word(*known: str) -> Parse:
+    def parse(name: str, value: str) -> str:
+        folded = value.strip().lower()
+        if folded not in known:
+            msg = f"option {name} is {value!r}, but must be one of {', '.join(known)}"
+            raise InvalidInputError(msg)
+        return folded
+
+    return parse
+
+
+def _language(_name: str, value: str) -> str:
+    return value.strip().capitalize()
+
+
+def _words(_name: str, value: str) -> list[str]:
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+_TEXT: Final[Mapping[str, Parse]] = MappingProxyType(
+    {
+        "with_position": truth,
+        "base_tokenizer": _word("simple", "whitespace", "raw", "ngram", "icu", "icu/split"),
+        "language": _language,
+        "max_token_length": number,
+        "lower_case": truth,
+        "stem": truth,
+        "remove_stop_words": truth,
+        "custom_stop_words": _words,
+        "ascii_folding": truth,
+        "ngram_min_length": number,
+        "ngram_max_length": number,
+        "prefix_only": truth,
+    }
+)
+_IVF: Final[Mapping[str, Parse]] = MappingProxyType(
+    {
+        "metric": _word("l2", "cosine", "dot", "hamming"),
+        "num_partitions": number,
+        "target_partition_size": number,
+        "sample_rate": number,
+        "max_iters": number,
+    }
+)
+_PQ: Final[Mapping[str, Parse]] = MappingProxyType({"num_sub_vectors": number, "num_bits": number})
+_SQ: Final[Mapping[str, Parse]] = MappingProxyType({"num_bits": number})
+_HNSW: Final[Mapping[str, Parse]] = MappingProxyType(
+    {"m": number, "ef_construction": number, "max_level": number}
+)
+_BITS: Final = frozenset({4, 8})
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_texts(kind: pa.DataType) -> bool:
+    return _is_text(kind) or bool(_is_list(kind) and _is_text(kind.value_type))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_list(kind))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return not pa.types.is_nested(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexType:
+    """One type of index.
+
+    Attributes:
+        takes: whether a column of a type can have one.
+        columns: which those are, for messages.
+        options: what it can be told.
+        lance_name: as Lance calls it.
+    """
+
+    takes: Callable[[pa.DataType], bool]
+    columns: str
+    lance_name: str
+    options: Mapping[str, Parse] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def _scalar(name: str) -> IndexType:
+    return IndexType(_is_plain, "plain values", name)
+
+
+def _vector(name: str, *options: Mapping[str, Parse]) -> IndexType:
+    merged = {key: parse for group in (_IVF, *options) for key, parse in group.items()}
+    return IndexType(_is_vector, "vectors (lists of fixed size)", name, merged)
+
+
+_INVERTED: Final = IndexType(_is_texts, "text", "INVERTED", _TEXT)
+INDEX_TYPES: Final[Mapping[str, IndexType]] = MappingProxyType(
+    {
+        "BTREE": _scalar("BTREE"),
+        "BITMAP": _scalar("BITMAP"),
+        "ZONEMAP": _scalar("ZONEMAP"),
+        "BLOOMFILTER": _scalar("BLOOMFILTER"),
+        "LABEL_LIST": IndexType(_is_list, "lists", "LABEL_LIST"),
+        "NGRAM": IndexType(_is_text, "text", "NGRAM"),
+        "INVERTED": _INVERTED,
+        "FTS": _INVERTED,
+        "IVF_FLAT": _vector("IVF_FLAT"),
+        "IVF_PQ": _vector("IVF_PQ", _PQ),
+        "IVF_SQ": _vector("IVF_SQ", _SQ),
+        "IVF_RQ": _vector("IVF_RQ", _SQ),
+        "IVF_HNSW_FLAT": _vector("IVF_HNSW_FLAT", _HNSW),
+        "IVF_HNSW_PQ": _vector("IVF_HNSW_PQ", _PQ, _HNSW),
+        "IVF_HNSW_SQ": _vector("IVF_HNSW_SQ", _SQ, _HNSW),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCall:
+    """An index that can be built.
+
+    Attributes:
+        kind: of `INDEX_TYPES`.
+        needs_rows: whether it is trained on rows.
+        arguments: as Lance takes them.
+    """
+
+    kind: IndexType
+    needs_rows: bool
+    arguments: Mapping[str, Any]
+
+    def build(self, dataset: Any, column: str, name: str, replace: bool) -> None:  # noqa: ANN401, FBT001 (lance types)
+        """Build and commit it."""
+        if self.needs_rows:
+            dataset.create_index(column, self.kind.lance_name, name, replace=replace, **self.arguments)
+        else:
+            dataset.create_scalar_index(column, self.kind.lance_name, name, replace=replace, **self.arguments)
+
+
+def index_options(name: str, column: pa.Field, given: Mapping[str, str]) -> IndexCall:
+    """Read the options of an index, and whether the column can have it.
+
+    Raises:
+        UnsupportedError: not a column of that type.
+        InvalidInputError: an unknown option, or a value that makes no sense.
+    """
+    kind = INDEX_TYPES[name]
+    if not kind.takes(column.type):
+        msg = f"an index of type {name} is of {kind.columns}, and column {column.name!r} is {column.type}"
+        raise UnsupportedError(msg)
+    if not kind.options and given:
+        msg = f"an index of type {name} has no options, and {', '.join(given)} is given: leave it out"
+        raise InvalidInputError(msg)
+    check_names(given, tuple(kind.options), f"an index of type {name}")
+    is_vector = kind.takes is _is_vector
+    arguments = {option: kind.options[option](option, value) for option, value in given.items()}
+    if is_vector:
+        arguments.setdefault("metric", "l2")
+        _check_vector(name, column, arguments)
+    return IndexCall(kind, is_vector, arguments)
+
+
+def _check_vector(name: str, column: pa.Field, arguments: dict[str, Any]) -> None:
+    size = column.type.list_size
+    parts = arguments.get("num_sub_vectors")
+    if parts is not None and size % parts:
+        msg = f"num_sub_vectors is {parts}, which does not divide the {size} dimensions of {column.name!r}"
+        raise InvalidInputError(msg)
+    if "PQ" in name and arguments.get("num_bits", 8) not in _BITS:
+        msg = f"num_bits is {arguments['num_bits']}, but must be 4 or 8"
+        raise InvalidInputError(msg)
+    if {"num_partitions", "target_partition_size"} <= arguments.keys():
+        msg = "num_partitions and target_partition_size say the same in two ways: give one of them"
+        raise InvalidInputError(msg)
+
+
+def prepare_create_index(
+    engine: QueryPlanner, reader: Reader, access: Access, *, replaces: bool
+) -> PreparedDefinition:
+    """Check a statement whose words up to INDEX are taken.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    reader.take("CONCURRENTLY")
+    skips = reader.take("IF", "NOT", "EXISTS")
+    name = None if reader.word == "ON" else reader.name("The name of an index, or ON")
+    reader.expect("ON")
+    table_name = reader.table()
+    kind = "BTREE"
+    if reader.take("USING"):
+        kind = reader.choose("a type of index", *INDEX_TYPES)
+    columns = [one for one, _ in reader.name_list("A column")]
+    if len(columns) > 1:
+        raise reader.refused("An index has one column; the list of columns ends")
+    if kind == "BTREE" and reader.take("USING"):
+        kind = reader.choose("a type of index", *INDEX_TYPES)
+    options = reader.options() if reader.take("WITH") else {}
+    reader.expect_end()
+    column = columns[0]
+    check_may_write(engine, table_name, access)
+    check_writable(engine, table_name)
+    base = engine.catalog.table(table_name).base()
+    check_column(base, column)
+    index_name = name or f"{column}_idx"
+    call = index_options(kind, base.schema.field(column), options)
+
+    def create(_control: RunControl | None) -> WriteResult:
+        check_may_write(engine, table_name, access)
+        table = engine.catalog.table(table_name)
+        if index_name in index_names(table.base()) and not replaces:
+            if skips:
+                return DONE
+            msg = f"table {table_name!r} has an index {index_name!r} already: use IF NOT EXISTS"
+            raise AlreadyExistsError(msg)
+        if call.needs_rows and not table.base().dataset.count_rows():
+            msg = (
+                f"an index of type {kind} is trained on rows of the base table, and table {table_name!r} has "
+                "none there yet: merge its generations first"
+            )
+            raise PreconditionError(msg)
+        committed(
+            table,
+            f"make index {index_name!r}",
+            lambda dataset: call.build(dataset, column, index_name, replaces),
+        )
+        # Writers that are open don't know the index: the next ones maintain it.
+        table.writer().flush()
+        return DONE
+
+    return PreparedDefinition(reader.text.sql, create, table_name)
+
+
+def prepare_drop_index(
+    engine: QueryPlanner, reader: Reader, access: Access, *, if_exists: bool
+) -> PreparedDefinition:
+    """Check a statement whose words up to INDEX [IF EXISTS] are taken.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    name = reader.name("The name of an index")
+    given = reader.table() if reader.take("ON") or reader.take("FROM") else None
+    reader.expect_end()
+
+    def find() -> str | None:
+        """The table that has the index; None where nothing is to be done."""
+        owners = [given] if given is not None else _tables_with(engine, access, name)
+        if given is not None:
+            check_may_write(engine, given, access)
+            if name not in index_names(engine.catalog.table(given).base()):
+                owners = []
+        if len(owners) > 1:
+            msg = f"tables {', '.join(sorted(owners))} all have an index {name!r}: DROP INDEX {name} ON one"
+            raise InvalidInputError(msg)
+        if not owners:
+            if if_exists:
+                return None
+            raise _unknown_index(engine, name, given)
+        check_may_write(engine, owners[0], access)
+        check_writable(engine, owners[0])
+        return owners[0]
+
+    target = find() or ""
+
+    def drop(_control: RunControl | None) -> WriteResult:
+        owner = find()
+        if owner is None:
+            return DONE
+        table = engine.catalog.table(owner)
+        details = table.base().details
+        if details is not None and name in details.maintained_indexes:
+            msg = (
+                f"table {owner!r} names index {name!r} as one that its writers maintain, so they look for "
+                "it: it can't be dropped"
+            )
+            raise PreconditionError(msg)
+        table.writer().flush()
+        committed(table, f"drop index {name!r}", lambda dataset: dataset.drop_index(name))
+        return DONE
+
+    return PreparedDefinition(reader.text.sql, drop, target)
+
+
+def index_names(base: BaseTable) -> tuple[str, ...]:
+    """Names of a table's indexes, its MemWAL left out."""
+    return tuple(one.name for one in base.indexes)
+
+
+def check_column(base: BaseTable, column: str) -> None:
+    """Refuse a column that a table does not have.
+
+    Raises:
+        NotFoundError: names those that come close.
+    """
+    if column not in base.schema.names:
+        close = get_close_matches(column, base.schema.names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(base.schema.names)}"
+        msg = f"table {base.name!r} has no column {column!r}: {hint}"
+        raise NotFoundError(msg)
+
+
+def _tables_with(engine: QueryPlanner, access: Access, name: str) -> list[str]:
+    found = []
+    visible = engine.visible(access)
+    for table in visible.table_names():
+        try:
+            if name in index_names(visible.table(table).base):
+                found.append(table)
+        except LanceGatewayError:
+            continue  # One that can't be read hides no other.
+    return found
+
+
+def _unknown_index(engine: QueryPlanner, name: str, table: str | None) -> NotFoundError:
+    if table is None:
+        return NotFoundError(f"no table has an index {name!r}")
+    names = index_names(engine.catalog.table(table).base())
+    close = get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names) or 'none'}"
+    return NotFoundError(f"table {table!r} has no index {name!r}: {hint}")

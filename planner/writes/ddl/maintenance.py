@@ -1,0 +1,144 @@
+"""``OPTIMIZE t [COMPACT | INDEXES]`` and ``ANALYZE t``: a base table is tidied, or looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from memwal.base.index_details import merged_generations
+from planner.access.rights import Access
+from planner.bridge.run_control import RunControl
+from planner.plans.query_planner import QueryPlanner
+from planner.scans.settings import SessionSettings
+from planner.sql.tokens import quote
+from planner.tables.state.table import Table
+from planner.writes.ddl.indexes import index_names
+from planner.writes.ddl.statement import PreparedDefinition, Reader, check_writable, committed
+from planner.writes.dml.prepared_write import WriteResult
+from planner.writes.dml.statement.target import check_may_write
+
+_OPTIMIZED = pa.schema(
+    [
+        ("table_name", pa.string()),
+        ("version", pa.int64()),
+        ("fragments_before", pa.int64()),
+        ("fragments_after", pa.int64()),
+        ("files_removed", pa.int64()),
+        ("files_added", pa.int64()),
+        ("indexes", pa.list_(pa.string())),
+    ]
+)
+_COUNTS = (
+    *("rows", "base_rows", "base_bytes", "base_fragments", "regions"),
+    *("generations", "generation_rows", "unflushed_rows"),
+)
+_ANALYZED = pa.schema([("table_name", pa.string()), *((name, pa.int64()) for name in _COUNTS)])
+
+
+def prepare_optimize(
+    engine: QueryPlanner,
+    sql: str,
+    settings: SessionSettings,  # noqa: ARG001 - a family's face
+    access: Access,
+) -> PreparedDefinition:
+    """Check a statement that tidies a base table; it does not merge generations, which is a job of its own.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    reader = Reader.of(sql, "OPTIMIZE")
+    reader.take("TABLE")
+    name = reader.table()
+    parts: tuple[str, ...] = ("COMPACT", "INDEXES")
+    if reader.word:
+        parts = (reader.choose("COMPACT or INDEXES, or nothing for both", "COMPACT", "INDEXES"),)
+    reader.expect_end()
+    check_may_write(engine, name, access)
+    check_writable(engine, name)
+
+    def optimize(_control: RunControl | None) -> WriteResult:
+        check_may_write(engine, name, access)
+        row = _optimize(engine.catalog.table(name), parts)
+        return WriteResult(-1, pa.Table.from_pylist([row], _OPTIMIZED))
+
+    return PreparedDefinition(sql, optimize, name, _OPTIMIZED)
+
+
+def _optimize(table: Table, parts: tuple[str, ...]) -> dict[str, Any]:
+    before = table.base()
+    row: dict[str, Any] = {
+        "table_name": table.name,
+        "fragments_before": len(before.fragments),
+        "files_removed": 0,
+        "files_added": 0,
+        "indexes": [],
+    }
+    names = index_names(before)
+    if "INDEXES" in parts and names:
+        _bring_up_to_date(table)  # Files are put together only where the same indexes cover them.
+        row["indexes"] = list(names)
+    if "COMPACT" in parts:
+        metrics = committed(table, "compact files", lambda dataset: dataset.optimize.compact_files())
+        row |= {"files_removed": metrics.files_removed, "files_added": metrics.files_added}
+        if names and metrics.files_removed:
+            # Compaction makes indexes forget how far they have caught up with merges.
+            _bring_up_to_date(table)
+            row["indexes"] = list(names)
+    after = table.base()
+    return row | {"version": after.version, "fragments_after": len(after.fragments)}
+
+
+def _bring_up_to_date(table: Table) -> None:
+    committed(table, "bring indexes up to date", lambda dataset: dataset.optimize.optimize_indices())
+
+
+def prepare_analyze(
+    engine: QueryPlanner,
+    sql: str,
+    settings: SessionSettings,
+    access: Access,
+) -> PreparedDefinition:
+    """Check a statement that looks at a table. Nothing of the table changes.
+
+    Raises:
+        LanceGatewayError: what is wrong with it.
+    """
+    reader = Reader.of(sql, "ANALYZE")
+    reader.take("TABLE")
+    name = reader.table()
+    reader.expect_end()
+    check_may_write(engine, name, access)
+    # Counting needs to know which rows newer ones supersede, as every scan does: it is kept for them.
+    count = engine.prepare(f"SELECT count(*) FROM {quote(name)}", settings, access)  # noqa: S608 - quoted
+
+    def analyze(control: RunControl | None) -> WriteResult:
+        check_may_write(engine, name, access)
+        rows = count.execute((), settings, control).read_all()
+        row = {"rows": rows.column(0)[0].as_py(), **_statistics(engine.catalog.table(name))}
+        return WriteResult(-1, pa.Table.from_pylist([row], _ANALYZED))
+
+    return PreparedDefinition(sql, analyze, name, _ANALYZED)
+
+
+def _statistics(table: Table) -> dict[str, Any]:
+    base = table.base()
+    manifests = () if base.details is None else table.manifests()
+    merged = merged_generations(base.details)
+    generations = [
+        table.generation(one.region_id, flushed)
+        for one in manifests
+        for flushed in one.unmerged(merged.get(one.region_id, 0))
+    ]
+    unflushed = [entry for one in manifests for entry in table.unflushed(one)]
+    files = [file for one in base.dataset.get_fragments() for file in one.metadata.files]
+    return {
+        "table_name": table.name,
+        "base_rows": base.dataset.count_rows(),
+        "base_bytes": sum(file.file_size_bytes or 0 for file in files),
+        "base_fragments": len(base.fragments),
+        "regions": len(manifests),
+        "generations": len(generations),
+        "generation_rows": sum(one.rows for one in generations),
+        "unflushed_rows": sum(0 if entry.rows is None else entry.rows.num_rows for entry in unflushed),
+    }

@@ -1,1 +1,0 @@
-"""Read a statement that defines something: words, types, options and rights."""

@@ -1,1 +1,0 @@
-"""CREATE, ALTER, DROP and ANALYZE TABLE."""

@@ -1,1 +1,0 @@
-"""INSERT, and ON CONFLICT."""

@@ -1,1 +1,0 @@
-"""Write rows, retry where another writer was first, and return what was written."""

@@ -1,0 +1,73 @@
+"""Statements are read clause by clause; brackets, CASE and qualified names hide words that would end one."""
+
+import pytest
+
+from memwal.errors import InvalidInputError, UnsupportedError
+from planner.sql.statement_reader import NO_PART, Part, StatementReader
+from planner.sql.tokens import tokenize
+
+
+def shown(reader: StatementReader, part: Part) -> str:
+    """The part as it stands in the text."""
+    return " ".join(reader.text.tokens[at].text for at in part)
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("a = 1 WHERE b", "a = 1"),
+        ("f((x) WHERE) WHERE b", "f ( ( x ) WHERE )"),
+        ("CASE WHEN where THEN 1 END WHERE b", "CASE WHEN where THEN 1 END"),
+        ("t.where = 1 WHERE b", "t . where = 1"),
+        ("a IS DISTINCT FROM b FROM c", "a IS DISTINCT FROM b"),
+        ("WHERE b", ""),
+        ("a)", "a"),
+    ],
+)
+def test_a_part_ends_at_the_first_of_some_words(sql: str, found: str) -> None:
+    reader = StatementReader(tokenize(sql))
+    assert shown(reader, reader.until(("WHERE",), ("FROM",))) == found
+
+
+def test_a_clause_begins_with_a_word_and_has_something_behind_it() -> None:
+    reader = StatementReader(tokenize("WHERE a AND b RETURNING"))
+    assert reader.clause("FROM", ("WHERE",)) == NO_PART
+    assert shown(reader, reader.clause("WHERE", ("RETURNING",))) == "a AND b"
+    with pytest.raises(InvalidInputError, match="Something is expected behind RETURNING; the end of"):
+        reader.clause("RETURNING")
+
+
+def test_pieces_stand_between_commas_outside_of_brackets() -> None:
+    reader = StatementReader(tokenize("(a, f(b, c), [d, e]) x"))
+    assert [shown(reader, one) for one in reader.bracketed()] == ["a", "f ( b , c )", "[ d , e ]"]
+    assert reader.word == "X"
+    with pytest.raises(InvalidInputError, match="Something is expected after the comma"):
+        StatementReader(tokenize("(a, )")).bracketed()
+    with pytest.raises(InvalidInputError, match="The bracket is not closed"):
+        StatementReader(tokenize("(a, [b)")).closing()
+
+
+def test_common_table_expressions_are_stepped_over() -> None:
+    reader = StatementReader(tokenize("WITH a(x) AS (SELECT 1), b AS NOT MATERIALIZED (SELECT 2) DELETE"))
+    assert len(reader.common_tables()) == len(reader.text.tokens) - 1
+    assert reader.word == "DELETE"
+    assert reader.common_tables() == NO_PART
+
+
+def test_names_are_folded_and_listed() -> None:
+    reader = StatementReader(tokenize('Main."T" (a, "B") AS x'))
+    assert reader.qualified_name("A table") == ("main", "T")
+    assert [name for name, _ in reader.name_list("A column")] == ["a", "B"]
+    assert reader.alias("SET") == "x"
+    assert reader.alias("SET") is None
+    reader.expect_end()
+
+
+def test_what_stands_instead_is_shown() -> None:
+    reader = StatementReader(tokenize("SELECT 1"))
+    with pytest.raises(InvalidInputError, match="UPDATE is expected; 'SELECT' stands at line 1, column 1"):
+        reader.expect("UPDATE")
+    with pytest.raises(InvalidInputError, match="Unexpected 'SELECT' at line 1, column 1"):
+        reader.expect_end()
+    with pytest.raises(UnsupportedError, match="Not offered at line 1, column 1"):
+        raise reader.refused("Not offered")
