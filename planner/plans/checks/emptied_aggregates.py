@@ -103,7 +103,9 @@ def empties_aggregates(
     # Below an aggregate of no rows, or one whose values nobody needs, a condition leaves no trace.
     if (_is_empty(stayed) and not _is_empty(plan)) or any(map(_stands_above_a_row, every_node(stayed))):
         return True
-    if _lost_aggregates(written, plan) and _compares_constants(stayed):
+    if _lost_aggregates(written, plan) and (
+        _compares_constants(stayed) or _empty_relations(stayed) > _empty_relations(plan)
+    ):
         return True
     return any(
         below.empty > own.get(name, none).empty or below.conditions > own.get(name, none).conditions
@@ -115,6 +117,11 @@ def _has_one_row(plan: LogicalPlan) -> bool:
     """Whether a row of no table is read: what an aggregate becomes if nothing that it counts is wanted."""
     nodes = (one.to_variant() for one in every_node(plan))
     return any(isinstance(node, EmptyRelation) and node.produce_one_row() for node in nodes)
+
+
+def _empty_relations(plan: LogicalPlan) -> int:
+    nodes = (one.to_variant() for one in every_node(plan))
+    return sum(isinstance(node, EmptyRelation) and not node.produce_one_row() for node in nodes)
 
 
 def _lost_aggregates(written: LogicalPlan, plan: LogicalPlan) -> bool:

@@ -24,6 +24,7 @@ It refuses more than is wrong, so they are counted: too many of them leave nothi
 LIMITS: Mapping[str, str] = MappingProxyType(
     {
         "too many rows to compare": "the judges hold answers in memory",
+        "Can't cast value": "whether it is computed for rows that nobody needs follows from the plan",
         "SanityCheckPlan": "DataFusion 54 loses the order of rows behind DISTINCT, and says so",
         "No field named __grouping_id": "DataFusion 54 mistakes equal aggregates of parameters",
         "Physical plan does not support logical": "DataFusion 54 runs some subqueries only as joins",

@@ -263,6 +263,7 @@ def test_conditions_without_columns_stay_above_aggregates(
         f"SELECT x.id, s.n FROM u x LEFT JOIN {COUNTED} s ON (SELECT max(id) FROM u) < 0",
         "SELECT u.id FROM u LEFT ANTI JOIN (SELECT count(1) AS n FROM t) s ON FALSE",
         "SELECT count(c) FROM (SELECT 'c' AS c FROM (SELECT max(id) FROM t)) x LEFT SEMI JOIN u ON FALSE",
+        "SELECT count(*) FROM (SELECT max(id) FROM t) x LEFT JOIN u ON FALSE WHERE u.a > 0",
         "SELECT id FROM u WHERE (SELECT count(*) FROM t WHERE t.a = u.a AND FALSE) NOT IN (NULL, -2)",
         "SELECT id FROM u WHERE (SELECT max(id) * 0 FROM t WHERE t.a = u.a AND FALSE) NOT IN (NULL, -2)",
     ],
