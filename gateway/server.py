@@ -15,7 +15,7 @@ from gateway.auth.calls import NO_HEADERS, CallHeaders, CallMiddleware, RpcObser
 from gateway.execution.cancellation import Cancellation
 from gateway.execution.endpoints import Endpoints
 from gateway.execution.running_queries import Queries, QueryObserver
-from gateway.execution.streams import CallObserver, Streams, unobserved
+from gateway.execution.streams import CallObserver, Streams, ignore_call
 from gateway.execution.updates import Updates
 from gateway.metadata.listings import XdbcTypes
 from gateway.metadata.sql_info import SqlInfo
@@ -24,7 +24,7 @@ from gateway.observability.system_tables import SystemQueries, SystemSessions
 from gateway.peers.forwarding import ForwardedRows
 from gateway.peers.peer_identity import NO_ACCESS, PEER
 from gateway.protocol.commands import Action, Call, Command, Exchange, Family, Ticket, Transactions, Upload
-from gateway.protocol.errors import answer_to, status_of
+from gateway.protocol.errors import find_status, translate_error
 from gateway.protocol.identity import ANONYMOUS
 from gateway.protocol.limits import Limits
 from gateway.protocol.wire import decode, unpack
@@ -74,7 +74,7 @@ class GatewayServer(flight.FlightServerBase):
         security: Security | None = None,
         limits: Limits | None = None,
         observers: Sequence[QueryObserver] = (),
-        on_call_finished: CallObserver = unobserved,
+        on_call_finished: CallObserver = ignore_call,
         rpc_observers: Mapping[flight.FlightMethod, Sequence[RpcObserver]] = MappingProxyType({}),
         forwarded: ForwardedRows | None = None,
     ) -> None:
@@ -105,7 +105,7 @@ class GatewayServer(flight.FlightServerBase):
         ]
         if forwarded is not None:
             families.append(forwarded)
-        answers = [answer for family in families for answer in family.answers()]
+        answers = [answer for family in families for answer in family.list_handlers()]
         self._commands = _Registry("command", [one for one in answers if isinstance(one, Command)], max_bytes)
         self._tickets = _Registry(
             "ticket", [one for one in answers if isinstance(one, Ticket)], max_bytes, unknown=NotFoundError
@@ -132,17 +132,17 @@ class GatewayServer(flight.FlightServerBase):
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.FlightInfo:
         """Plans a command and returns the ticket of its stream, or of each of its parts."""
-        return self._answer("GetFlightInfo", context, self._flight_info, descriptor)
+        return self._serve("GetFlightInfo", context, self._plan, descriptor)
 
     def get_schema(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.SchemaResult:
         """Returns the schema that the stream of a command will have."""
-        return self._answer("GetSchema", context, self._schema, descriptor)
+        return self._serve("GetSchema", context, self._schema, descriptor)
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Returns the stream of a ticket."""
-        return self._answer("DoGet", context, self._stream, ticket)
+        return self._serve("DoGet", context, self._stream, ticket)
 
     def do_put(
         self,
@@ -152,20 +152,20 @@ class GatewayServer(flight.FlightServerBase):
         writer: flight.FlightMetadataWriter,
     ) -> None:
         """Takes what the client sends: parameters, or rows."""
-        self._answer("DoPut", context, self._take, descriptor, reader, writer)
+        self._serve("DoPut", context, self._accept, descriptor, reader, writer)
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         """Runs an action and returns the body of its result."""
-        return self._answer("DoAction", context, self._act, action)
+        return self._serve("DoAction", context, self._run_action, action)
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Returns the name and description of each action."""
         known = [(action.name, action.description) for action in self._actions.values()]
-        return self._answer("ListActions", context, lambda _: known)
+        return self._serve("ListActions", context, lambda _: known)
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
         """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
-        return self._answer("ListFlights", context, lambda _: iter(()))
+        return self._serve("ListFlights", context, lambda _: iter(()))
 
     def do_exchange(
         self,
@@ -175,10 +175,10 @@ class GatewayServer(flight.FlightServerBase):
         writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
     ) -> None:
         """Refuses: Flight SQL has no use for it."""
-        self._answer("DoExchange", context, _refuse_exchange)
+        self._serve("DoExchange", context, _refuse_exchange)
 
-    def _flight_info(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
-        command, message = self._commands.find(_command_of(descriptor))
+    def _plan(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
+        command, message = self._commands.find(_read_command(descriptor))
         planned = command.plan(message, call)
         # No location: a client comes back the way it came, whatever this host is called from there.
         expires_at = None if planned.expires_at is None else pa.scalar(planned.expires_at)
@@ -188,21 +188,21 @@ class GatewayServer(flight.FlightServerBase):
         return flight.FlightInfo(planned.schema, descriptor, endpoints, planned.records, -1)
 
     def _schema(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
-        command, message = self._commands.find(_command_of(descriptor))
+        command, message = self._commands.find(_read_command(descriptor))
         return flight.SchemaResult(command.schema(message, call))
 
     def _stream(self, call: Call, ticket: flight.Ticket) -> flight.FlightDataStream:
         entry, message = self._tickets.find(ticket.ticket)
         return entry.stream(message, call)
 
-    def _take(
+    def _accept(
         self,
         call: Call,
         descriptor: flight.FlightDescriptor,
         reader: flight.MetadataRecordBatchReader,
         writer: flight.FlightMetadataWriter,
     ) -> None:
-        upload, message = self._uploads.find(_command_of(descriptor))
+        upload, message = self._uploads.find(_read_command(descriptor))
         if isinstance(upload, Exchange):
             upload.run(message, reader, writer, call)
             return
@@ -212,7 +212,7 @@ class GatewayServer(flight.FlightServerBase):
         if answer is not None:
             writer.write(answer)
 
-    def _act(self, call: Call, action: flight.Action) -> Iterator[bytes]:
+    def _run_action(self, call: Call, action: flight.Action) -> Iterator[bytes]:
         entry = self._actions.get(action.type)
         if entry is None:
             raise UnsupportedError(
@@ -225,7 +225,7 @@ class GatewayServer(flight.FlightServerBase):
         result = entry.run(request, call)
         return iter(() if result is None else (result,))
 
-    def _answer(
+    def _serve(
         self,
         method: str,
         context: flight.ServerCallContext,
@@ -235,17 +235,17 @@ class GatewayServer(flight.FlightServerBase):
         """Serves a call: finds out who calls, turns errors into answers, and counts the call."""
         started = time.perf_counter()
         try:
-            answer = handle(self._call(context), *arguments)
+            answer = handle(self._create_call(context), *arguments)
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            told = answer_to(error, _operation(method, *arguments))
-            self._on_call_finished(method, status_of(told), time.perf_counter() - started)
+            told = translate_error(error, _describe_operation(method, *arguments))
+            self._on_call_finished(method, find_status(told), time.perf_counter() - started)
             raise told from None
         # A stream goes on behind the call, and is counted when it ends.
         if not isinstance(answer, flight.FlightDataStream):
             self._on_call_finished(method, "OK", time.perf_counter() - started)
         return answer
 
-    def _call(self, context: flight.ServerCallContext) -> Call:
+    def _create_call(self, context: flight.ServerCallContext) -> Call:
         headers: CallHeaders = context.get_middleware(CallMiddleware.name) or NO_HEADERS
         security, session = self._security, headers.session
         if headers.is_peer:
@@ -260,7 +260,7 @@ class GatewayServer(flight.FlightServerBase):
         session_id, settings = None, DEFAULTS
         if session is not None:
             session_id = session.session_id
-            settings = session.settings(self.sessions.settings(session_id, identity.name))
+            settings = session.apply_to(self.sessions.find_settings(session_id, identity.name))
         return Call(
             context.peer(), identity, access, session_id, settings, context.add_header, context.is_cancelled
         )
@@ -360,7 +360,7 @@ def _check_size(data: bytes, what: str, max_bytes: int) -> None:
         )
 
 
-def _operation(method: str, *arguments: object) -> str:
+def _describe_operation(method: str, *arguments: object) -> str:
     """What errors call an operation: the name of an action says more than that it was one."""
     first = arguments[0] if arguments else None
     return f"the action {first.type}" if isinstance(first, flight.Action) else method
@@ -370,7 +370,7 @@ def _refuse_exchange(_call: Call) -> None:
     raise UnsupportedError("Flight SQL does not use DoExchange: send statements to GetFlightInfo")
 
 
-def _command_of(descriptor: flight.FlightDescriptor) -> bytes:
+def _read_command(descriptor: flight.FlightDescriptor) -> bytes:
     if descriptor.descriptor_type != flight.DescriptorType.CMD:
         raise InvalidInputError(f"descriptor {descriptor!r} is a path; Flight SQL uses commands")
     return bytes(descriptor.command)

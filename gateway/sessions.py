@@ -18,8 +18,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from gateway.protocol.commands import Action, Answer, Call
-from gateway.protocol.limits import Keeping, Limits
+from gateway.protocol.commands import Action, Call, Handler
+from gateway.protocol.limits import ExpiringCache, Limits
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.engine import SessionSettings
 from planner.scans.settings import Shortcuts, format_shortcuts, parse_shortcuts
@@ -29,13 +29,13 @@ COOKIE = "arrow_flight_session_id"
 DEFAULTS = SessionSettings()
 
 
-def _text(value: object) -> str:
+def _parse_text(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidInputError(f"{value!r} is no text")
     return value
 
 
-def _number(value: object) -> int:
+def _parse_number(value: object) -> int:
     # Drivers that only set strings spell numbers as text; bool is a subclass of int and is no number here.
     number = value
     if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit():
@@ -45,31 +45,31 @@ def _number(value: object) -> int:
     return number
 
 
-def _flag(value: object) -> bool:
+def _parse_flag(value: object) -> bool:
     flag = {"true": True, "false": False}.get(str(value).lower())
     if flag is None:
         raise InvalidInputError(f"{value!r} is neither true nor false")
     return flag
 
 
-def _shortcuts(value: object) -> Shortcuts:
-    return parse_shortcuts(_text(value))
+def _parse_shortcuts(value: object) -> Shortcuts:
+    return parse_shortcuts(_parse_text(value))
 
 
 # Option name (also the field of SessionSettings) -> what reads its value, or refuses it.
 _OPTIONS: Mapping[str, Callable[[object], str | int | bool | Shortcuts]] = MappingProxyType(
     {
-        "catalog": _text,
-        "schema": _text,
-        "consistency": _text,
-        "max_staleness_ms": _number,
-        "region_pruning": _flag,
-        "dialect": _text,
-        "endpoints": _number,
-        "query_timeout_ms": _number,
-        "types": _text,
-        "durable_writes": _flag,
-        "shortcuts": _shortcuts,
+        "catalog": _parse_text,
+        "schema": _parse_text,
+        "consistency": _parse_text,
+        "max_staleness_ms": _parse_number,
+        "region_pruning": _parse_flag,
+        "dialect": _parse_text,
+        "endpoints": _parse_number,
+        "query_timeout_ms": _parse_number,
+        "types": _parse_text,
+        "durable_writes": _parse_flag,
+        "shortcuts": _parse_shortcuts,
     }
 )
 # Header that chooses an option -> the option; JDBC's driver sends the name alone.
@@ -94,7 +94,7 @@ class SessionHeaders:
     chosen: Mapping[str, str]
     is_jdbc: bool
 
-    def settings(self, settings: SessionSettings) -> SessionSettings:
+    def apply_to(self, settings: SessionSettings) -> SessionSettings:
         """Returns the settings of a session as this call changes them.
 
         Raises:
@@ -110,7 +110,7 @@ def read_session(headers: Mapping[str, Sequence[str]]) -> SessionHeaders:
     """Reads the cookie, the options and the user agent of a call."""
     chosen = {_HEADERS[header]: headers[header][-1] for header in headers.keys() & _HEADERS.keys()}
     return SessionHeaders(
-        _session_of(headers.get("cookie", ())), chosen, is_jdbc(*headers.get("user-agent", ()))
+        _read_session_id(headers.get("cookie", ())), chosen, is_jdbc(*headers.get("user-agent", ()))
     )
 
 
@@ -141,17 +141,19 @@ class Sessions:
     """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession."""
 
     def __init__(self, limits: Limits) -> None:
-        self._kept: Keeping[str, Session] = Keeping(limits.max_sessions, limits.session_idle_seconds)
+        self._kept: ExpiringCache[str, Session] = ExpiringCache(
+            limits.max_sessions, limits.session_idle_seconds
+        )
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._kept)
 
-    def all(self) -> list[tuple[str, float, Session]]:
+    def list_all(self) -> list[tuple[str, float, Session]]:
         """Returns the id, the seconds since the last use, and the session, of all."""
         return self._kept.entries()
 
-    def settings(self, session_id: str | None, user: str) -> SessionSettings:
+    def find_settings(self, session_id: str | None, user: str) -> SessionSettings:
         """Returns the settings of a user's session, the defaults where the call has none.
 
         Raises:
@@ -167,7 +169,7 @@ class Sessions:
             )
         return session.settings
 
-    def answers(self) -> Sequence[Answer]:
+    def list_handlers(self) -> Sequence[Handler]:
         """Return what this family answers."""
         return (
             Action(
@@ -195,24 +197,24 @@ class Sessions:
 
     def _set_options(self, request: flight_pb2.SetSessionOptionsRequest, call: Call) -> bytes:
         # What this call chose by headers is not the session's.
-        settings = self.settings(call.session_id, call.identity.name)
+        settings = self.find_settings(call.session_id, call.identity.name)
         result = flight_pb2.SetSessionOptionsResult()
         for name, value in request.session_options.items():
             if name not in _OPTIONS:
                 result.errors[name].value = flight_pb2.SetSessionOptionsResult.INVALID_NAME
                 continue
             try:
-                settings = _changed(settings, name, value)
+                settings = _change_option(settings, name, value)
             except InvalidInputError:
                 result.errors[name].value = flight_pb2.SetSessionOptionsResult.INVALID_VALUE
         self._keep(call, settings)
         return result.SerializeToString()
 
     def _get_options(self, _request: flight_pb2.GetSessionOptionsRequest, call: Call) -> bytes:
-        self._keep(call, self.settings(call.session_id, call.identity.name))
+        self._keep(call, self.find_settings(call.session_id, call.identity.name))
         settings = call.settings
         result = flight_pb2.GetSessionOptionsResult()
-        for name, value in shown_options(settings).items():
+        for name, value in list_options(settings).items():
             if isinstance(value, bool):
                 result.session_options[name].bool_value = value
             elif isinstance(value, int):
@@ -240,13 +242,13 @@ class Sessions:
         self._kept.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
 
 
-def shown_options(settings: SessionSettings) -> dict[str, str | int | bool]:
+def list_options(settings: SessionSettings) -> dict[str, str | int | bool]:
     """Returns the value of each option as clients see it."""
     shown = {name: getattr(settings, name) for name in _OPTIONS}
     return shown | {"shortcuts": format_shortcuts(settings.shortcuts)}
 
 
-def _session_of(cookies: Sequence[str]) -> str | None:
+def _read_session_id(cookies: Sequence[str]) -> str | None:
     for header in cookies:
         for pair in header.split(";"):
             name, _, value = pair.strip().partition("=")
@@ -255,7 +257,9 @@ def _session_of(cookies: Sequence[str]) -> str | None:
     return None
 
 
-def _changed(settings: SessionSettings, name: str, value: flight_pb2.SessionOptionValue) -> SessionSettings:
+def _change_option(
+    settings: SessionSettings, name: str, value: flight_pb2.SessionOptionValue
+) -> SessionSettings:
     kind = value.WhichOneof("option_value")
     # A value of no kind asks for the default.
     chosen: Any = getattr(DEFAULTS, name) if kind is None else _OPTIONS[name](getattr(value, kind))

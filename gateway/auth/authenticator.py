@@ -2,9 +2,16 @@
 
 import logging
 
-from gateway.auth.credentials import Basic, Bearer, Credentials, Throttle, UnauthenticatedError, address_of
+from gateway.auth.credentials import (
+    Basic,
+    Bearer,
+    Credentials,
+    Throttle,
+    UnauthenticatedError,
+    parse_peer_address,
+)
 from gateway.auth.gateway_tokens import ApiTokens, IssuedTokens
-from gateway.auth.jwt import JwtVerifier, looks_like_jwt
+from gateway.auth.jwt import JwtVerifier, is_jwt_shaped
 from gateway.auth.tls import Certificates
 from gateway.auth.users import Passwords
 from gateway.protocol.identity import Identity
@@ -68,7 +75,7 @@ class Authenticator:
         """
         match credentials:
             case None:
-                raise self._required()
+                raise self._create_refusal()
             case Bearer(token):
                 self._identify_token(token)
             case Basic():
@@ -89,8 +96,8 @@ class Authenticator:
         if credentials is None:
             if self._certificates is not None:
                 return self._certificates.identify(peer_identity)
-            raise self._required()
-        address = address_of(peer)
+            raise self._create_refusal()
+        address = parse_peer_address(peer)
         try:
             if isinstance(credentials, Bearer):
                 # Nobody guesses a token: those of an address with failures go on to count.
@@ -99,27 +106,27 @@ class Authenticator:
             return self._identify_password(credentials)
         except UnauthenticatedError:
             logger.warning("a call from %s was refused", address)
-            self._peers.failed(address)
+            self._peers.record_failure(address)
             raise
 
     def _identify_password(self, credentials: Basic) -> Identity:
         if self._passwords is None:
-            raise UnauthenticatedError(f"this gateway knows no passwords: {self._ways()}")
-        return self._passwords.verify(credentials).identity("password")
+            raise UnauthenticatedError(f"this gateway knows no passwords: {self._list_methods()}")
+        return self._passwords.verify(credentials).to_identity("password")
 
     def _identify_token(self, token: str) -> Identity:
         for source in (self._issued, self._api_tokens):
             found = None if source is None else source.find(token)
             if found is not None:
                 return found
-        if self._jwt is not None and looks_like_jwt(token):
+        if self._jwt is not None and is_jwt_shaped(token):
             return self._jwt.verify(token)
         raise UnauthenticatedError("the token is not valid, or no longer: log in again")
 
-    def _required(self) -> UnauthenticatedError:
-        return UnauthenticatedError(f"authentication is required: {self._ways()}")
+    def _create_refusal(self) -> UnauthenticatedError:
+        return UnauthenticatedError(f"authentication is required: {self._list_methods()}")
 
-    def _ways(self) -> str:
+    def _list_methods(self) -> str:
         if self._passwords is None:
             return "present a bearer token"
         return "present a user name and password, or a bearer token"

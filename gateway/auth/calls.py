@@ -32,7 +32,7 @@ from pyarrow import flight
 
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.credentials import Basic, Bearer, Credentials, UnauthenticatedError, read_credentials
-from gateway.protocol.errors import answering, status_of
+from gateway.protocol.errors import find_status, translate_errors
 from gateway.protocol.identity import ANONYMOUS, Identity
 from gateway.sessions import TELLING_HEADERS, SessionHeaders, is_jdbc, read_session
 from memwal.errors import UnavailableError
@@ -77,13 +77,13 @@ class Security:
         authenticator: decides who a caller is; None lets everybody in, with or without a name.
         access: what a principal may see; the same object while the policy lasts.
         tls: arguments of FlightServerBase that turn on TLS; empty for plaintext.
-        opens: whether credentials are those of another gateway, which may forward rows; None where none may.
+        is_valid_pass: whether credentials are those of another gateway that may forward rows; None: none may.
     """
 
     authenticator: Authenticator | None = None
     access: Callable[[Identity], Access] = see_everything
     tls: Mapping[str, Any] = field(default_factory=dict)
-    opens: Callable[[Credentials | None], bool] | None = None
+    is_valid_pass: Callable[[Credentials | None], bool] | None = None
 
 
 class RpcObserver:
@@ -148,7 +148,7 @@ class _ObservedCall(CallHeaders):
     def call_completed(self, exception: Exception | None) -> None:
         seconds = time.perf_counter() - self._started
         for observer in self._observers:
-            observer.on_call_finished(self._method, status_of(exception), seconds)
+            observer.on_call_finished(self._method, find_status(exception), seconds)
 
 
 class _Messages(Protocol):
@@ -205,7 +205,7 @@ class Handshake(flight.ServerAuthHandler):
         """Sends the token of the header's credentials, or that of those in the client's message."""
         if self._authenticator is None:
             return
-        with answering("Handshake"):
+        with translate_errors("Handshake"):
             answer = self._answers.pop(threading.get_ident(), None)
             if answer is None:
                 answer = self._authenticator.login(self._receive(incoming)).encode()
@@ -248,7 +248,7 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
     ) -> None:
         super().__init__()
         self._authenticator = security.authenticator
-        self._opens = security.opens
+        self._is_valid_pass = security.is_valid_pass
         self._observers = observers
         self._handshake = Handshake(security.authenticator)
         # A server that shakes hands does not learn the name in its client's certificate.
@@ -259,17 +259,17 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
         """Return what the headers of a call say; None where they say nothing."""
         method = info.method
         if method == flight.FlightMethod.HANDSHAKE:
-            with answering("Handshake"):
+            with translate_errors("Handshake"):
                 token = self._handshake.read(headers)
             return _ObservedCall(METHODS[method], headers, self._observers.get(method, ()), token=token)
         credentials = None
         if self._authenticator is not None:
-            credentials = _read_presented(self._authenticator, method, headers)
+            credentials = _read_credentials(self._authenticator, method, headers)
         is_peer = False
-        if self._opens is not None and method == flight.FlightMethod.DO_PUT:
+        if self._is_valid_pass is not None and method == flight.FlightMethod.DO_PUT:
             # Where everybody is let in nobody else looks at them.
             with suppress(UnauthenticatedError):
-                is_peer = self._opens(read_credentials(headers))
+                is_peer = self._is_valid_pass(read_credentials(headers))
         session = None
         if not TELLING_HEADERS.isdisjoint(headers) or is_jdbc(*headers.get("user-agent", ())):
             session = read_session(headers)
@@ -280,10 +280,10 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
         return _ObservedCall(METHODS[method], headers, observers, found) if observers else found
 
 
-def _read_presented(
+def _read_credentials(
     authenticator: Authenticator, method: flight.FlightMethod, headers: Headers
 ) -> Credentials | None:
-    with answering("authentication"):
+    with translate_errors("authentication"):
         credentials = read_credentials(headers)
         # What its handler refuses has no status: pyarrow does not look for Flight errors there.
         if method == flight.FlightMethod.GET_SCHEMA and not (

@@ -55,14 +55,14 @@ def read_credentials(headers: Mapping[str, Sequence[str | bytes]]) -> Credential
     if len(values) > 1:
         raise UnauthenticatedError("the call has several authorization headers that differ: send one")
     for value in values:
-        return _read_header(_text(value))
+        return _read_header(_decode_text(value))
     for value in headers.get(LEGACY_HEADER, ()):
         if value:
-            return Bearer(_text(value))
+            return Bearer(_decode_text(value))
     return None
 
 
-def _text(value: str | bytes) -> str:
+def _decode_text(value: str | bytes) -> str:
     if isinstance(value, str):
         return value
     try:
@@ -146,25 +146,25 @@ class Throttle:
             UnauthenticatedError: the subject failed too often; the text says how long to wait.
         """
         with self._lock:
-            excess = self._level(subject) - self._max_failures + 1
+            excess = self._compute_level(subject) - self._max_failures + 1
         if excess > 0:
             seconds = max(1, round(excess / self._rate))
             raise UnauthenticatedError(
                 f"too many failed attempts by this {self._what}: wait {seconds} s and try again"
             )
 
-    def failed(self, subject: Hashable) -> None:
+    def record_failure(self, subject: Hashable) -> None:
         """Remembers a failure."""
         with self._lock:
-            level = min(self._level(subject) + 1, self._max_failures)
+            level = min(self._compute_level(subject) + 1, self._max_failures)
             self._levels[subject] = (level, self._clock())
 
-    def _level(self, subject: Hashable) -> float:
+    def _compute_level(self, subject: Hashable) -> float:
         level, since = self._levels.get(subject, (0.0, 0.0))
         return max(0.0, level - (self._clock() - since) * self._rate)
 
 
-def address_of(peer: str) -> str:
+def parse_peer_address(peer: str) -> str:
     """Returns what a throttle counts for a peer as gRPC writes it.
 
     >>> address_of("ipv4:127.0.0.1:34567"), address_of("ipv6:%5B2001:db8::7%5D:443")

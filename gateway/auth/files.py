@@ -37,13 +37,14 @@ def read_toml(text: str, where: str, kind: type[M]) -> M:
         raise InvalidInputError(f"{where} is no TOML: {error}") from None
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {_reason(problem['type'], problem['msg'])}"
+            f"{'.'.join(map(str, problem['loc'])) or 'the file'}: "
+            f"{_format_reason(problem['type'], problem['msg'])}"
             for problem in error.errors(include_url=False, include_input=False)
         ]
         raise InvalidInputError(f"{where}: {'; '.join(problems)}") from None
 
 
-def _reason(kind: str, message: str) -> str:
+def _format_reason(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         return "there is no such key; check its spelling"
     if kind == "missing":
@@ -94,7 +95,7 @@ class WatchedFile(Generic[T]):
         self._clock = clock
         self._lock = threading.Lock()
         # The state is taken before the text: a change in between is seen at the next look.
-        self._state = _state(path)
+        self._state = _read_state(path)
         self._value = parse(read_text(path), str(path))
         self._looked = clock()
 
@@ -102,14 +103,14 @@ class WatchedFile(Generic[T]):
         """Returns what the file says."""
         if self._clock() - self._looked >= self._interval:
             with self._lock:
-                self._look()
+                self._reload()
         return self._value
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         if self._clock() - self._looked < self._interval:
             return
         self._looked = self._clock()
-        state = _state(self._path)
+        state = _read_state(self._path)
         if state == self._state:
             return
         self._state = state
@@ -121,7 +122,7 @@ class WatchedFile(Generic[T]):
             logger.info("%s was read again", self._path)
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _read_state(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except OSError:

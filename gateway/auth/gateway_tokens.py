@@ -30,7 +30,7 @@ _STATIC_PREFIX = "lgw_"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def digest_of(token: str) -> str:
+def hash_token(token: str) -> str:
     """Returns the SHA-256 digest of a token, in hex."""
     return hashlib.sha256(token.encode()).hexdigest()
 
@@ -65,19 +65,19 @@ class IssuedTokens:
         """Returns a new token of a user."""
         token = secrets.token_urlsafe(32)
         with self._lock:
-            self._issued[digest_of(token)] = user
+            self._issued[hash_token(token)] = user
         return token
 
     def find(self, token: str) -> Identity | None:
         """Returns whose token it is, with the roles of now; None where it is not (or no longer) known."""
         with self._lock:
-            issued_to = self._issued.get(digest_of(token))
+            issued_to = self._issued.get(hash_token(token))
         if issued_to is None:
             return None
         user = self._users().by_name.get(issued_to.name)
         if user is None or user.password_hash != issued_to.password_hash:
             return None
-        return user.identity("password")
+        return user.to_identity("password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class ApiTokens:
 
     def find(self, token: str) -> Identity | None:
         """Returns whom a token stands for; None where it is not known or has ended."""
-        found = self._tokens().get(digest_of(token))
+        found = self._tokens().get(hash_token(token))
         if found is None or (found.expires is not None and found.expires <= self._now()):
             return None
         return Identity(found.user, found.roles, "token")
@@ -179,7 +179,7 @@ def create_token(
     if name in {token.name for token in parse_tokens(text, str(path)).values()}:
         raise InvalidInputError(f"token {name!r} is in {path} already: revoke it first, or choose a name")
     token = _STATIC_PREFIX + secrets.token_urlsafe(32)
-    entry = ApiToken(name, digest_of(token), user, roles, expires)
+    entry = ApiToken(name, hash_token(token), user, roles, expires)
     document = tomlkit.parse(text)
     table = tomlkit.table()
     table["sha256"] = entry.digest

@@ -18,7 +18,7 @@ from cachetools import LRUCache
 
 from gateway.auth.credentials import UnauthenticatedError
 from gateway.auth.files import WatchedFile
-from gateway.auth.gateway_tokens import digest_of
+from gateway.auth.gateway_tokens import hash_token
 from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, UnavailableError
 
@@ -72,7 +72,7 @@ class KeyFile:
 
     def find(self, key_id: str | None) -> jwt.PyJWK | None:
         """Returns the key of that id; without an id, the only key there is."""
-        return _choose(self._file(), key_id)
+        return _choose_key(self._file(), key_id)
 
 
 class KeyUrl:
@@ -105,17 +105,17 @@ class KeyUrl:
         Raises:
             UnavailableError: no keys could be fetched yet.
         """
-        key = _choose(self._keys, key_id)
+        key = _choose_key(self._keys, key_id)
         if key is not None and not self._is_old():
             return key
         with self._lock:
             # Another call may have fetched while this one waited.
-            key = _choose(self._keys, key_id)
+            key = _choose_key(self._keys, key_id)
             if (key is None or self._is_old()) and self._clock() >= self._next_attempt:
                 self._fetch()
         if not self._keys:
             raise UnavailableError("the keys that sign tokens cannot be fetched now: try again in a moment")
-        return _choose(self._keys, key_id)
+        return _choose_key(self._keys, key_id)
 
     def _is_old(self) -> bool:
         return self._fetched is None or self._clock() - self._fetched >= _REFRESH_SECONDS
@@ -182,7 +182,7 @@ def open_keys(location: str) -> KeyFile | KeyUrl:
     return KeyUrl(location) if "://" in location else KeyFile(Path(location))
 
 
-def _choose(keys: Keys, key_id: str | None) -> jwt.PyJWK | None:
+def _choose_key(keys: Keys, key_id: str | None) -> jwt.PyJWK | None:
     if key_id is not None:
         return keys.get(key_id)
     return next(iter(keys.values())) if len(keys) == 1 else None
@@ -248,7 +248,7 @@ class JwtVerifier:
         self._leeway = leeway
         self._now = now
         self._lock = threading.Lock()
-        self._verified: LRUCache[str, _Verified] = LRUCache(_MAX_VERIFIED)
+        self._verified: LRUCache[str, _VerifiedToken] = LRUCache(_MAX_VERIFIED)
 
     def verify(self, token: str) -> Identity:
         """Returns whom a token stands for.
@@ -257,10 +257,10 @@ class JwtVerifier:
             UnauthenticatedError: the token is not valid, for a reason that only the log tells.
             UnavailableError: the provider's keys cannot be fetched.
         """
-        digest = digest_of(token)
+        digest = hash_token(token)
         with self._lock:
             known = self._verified.get(digest)
-        if known is not None and self._still_counts(known):
+        if known is not None and self._is_current(known):
             return known.identity
         try:
             verified = self._verify(token)
@@ -272,11 +272,11 @@ class JwtVerifier:
             self._verified[digest] = verified
         return verified.identity
 
-    def _still_counts(self, known: "_Verified") -> bool:
+    def _is_current(self, known: "_VerifiedToken") -> bool:
         # A key that was fetched again is another one.
         return known.expires > self._now() - self._leeway and self._keys.find(known.key_id) is known.key
 
-    def _verify(self, token: str) -> "_Verified":
+    def _verify(self, token: str) -> "_VerifiedToken":
         header = jwt.get_unverified_header(token)
         algorithm = header.get("alg")
         if algorithm not in self._algorithms:
@@ -294,15 +294,15 @@ class JwtVerifier:
             leeway=self._leeway,
             options={"require": ["exp", "iss", "aud"]},
         )
-        name = _claim(claims, self._user_claim)
+        name = _read_claim(claims, self._user_claim)
         if not isinstance(name, str):
             raise jwt.InvalidTokenError(f"claim {self._user_claim!r} is not there, or no text")
-        identity = Identity(name, _roles(_claim(claims, self._roles_claim)), "jwt")
-        return _Verified(identity, int(claims["exp"]), key_id, key)
+        identity = Identity(name, _parse_roles(_read_claim(claims, self._roles_claim)), "jwt")
+        return _VerifiedToken(identity, int(claims["exp"]), key_id, key)
 
 
 @dataclass(frozen=True, slots=True)
-class _Verified:
+class _VerifiedToken:
     """A token whose signature was right: only time and its key can change that.
 
     Args:
@@ -318,12 +318,12 @@ class _Verified:
     key: jwt.PyJWK
 
 
-def looks_like_jwt(token: str) -> bool:
+def is_jwt_shaped(token: str) -> bool:
     """Whether a token has the form of a signed JWT: three parts between dots."""
     return token.count(".") == 2
 
 
-def _claim(claims: dict[str, Any], name: str) -> object:
+def _read_claim(claims: dict[str, Any], name: str) -> object:
     # Providers use URLs, with dots, as claim names: the plain name goes first.
     if name in claims:
         return claims[name]
@@ -335,7 +335,7 @@ def _claim(claims: dict[str, Any], name: str) -> object:
     return value
 
 
-def _roles(value: object) -> frozenset[str]:
+def _parse_roles(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset(value.split())
     if isinstance(value, list):

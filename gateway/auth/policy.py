@@ -43,7 +43,7 @@ _MAX_PRINCIPALS = 10_000
 _MAX_TABLES = 1_000
 
 
-def _expression(text: object) -> object:
+def _parse_expression(text: object) -> object:
     if not isinstance(text, str):
         return text
     try:
@@ -52,15 +52,15 @@ def _expression(text: object) -> object:
         raise ValueError(str(error)) from None
 
 
-def _name(text: str) -> str:
+def _parse_name(text: str) -> str:
     try:
         return check_name(text)
     except InvalidInputError as error:
         raise ValueError(str(error)) from None
 
 
-_Expression = Annotated[Expression, BeforeValidator(_expression)]
-_UserName = Annotated[str, BeforeValidator(_name)]
+_Expression = Annotated[Expression, BeforeValidator(_parse_expression)]
+_UserName = Annotated[str, BeforeValidator(_parse_name)]
 _NonEmpty = Annotated[str, Field(min_length=1)]
 
 
@@ -86,7 +86,7 @@ class Grant(Strict):
     hidden: tuple[_NonEmpty, ...] = ()
 
     @model_validator(mode="after")
-    def _means_something(self) -> "Grant":
+    def _check_grant(self) -> "Grant":
         both = sorted(set(self.masks) & set(self.hidden))
         if both:
             raise ValueError(f"column {both[0]!r} is both masked and hidden: choose one")
@@ -122,7 +122,7 @@ class _PolicyFile(Strict):
     users: dict[_UserName, tuple[str, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _roles_exist(self) -> "_PolicyFile":
+    def _check_roles(self) -> "_PolicyFile":
         for user, roles in self.users.items():
             for role in roles:
                 if role not in self.roles:
@@ -154,7 +154,7 @@ class PolicyAccess:
             return None
         views = [_View(grant, self.user) for grant in grants]
         # Ordered: the text of a mask must be the same each time.
-        rows = _union(views)
+        rows = _join_conditions(views)
         restricted = dict.fromkeys(column for view in views for column in view.restricted)
         masks: dict[str, str] = {}
         hidden: set[str] = set()
@@ -162,7 +162,7 @@ class PolicyAccess:
             if all(column in view.hidden for view in views):
                 hidden.add(column)
                 continue
-            seen = _seen(column, views, rows)
+            seen = _build_column(column, views, rows)
             if seen != quote(column):
                 masks[column] = seen
         return TableAccess(rows, MappingProxyType(masks), frozenset(hidden))
@@ -177,12 +177,12 @@ class _View:
         self.hidden = frozenset(grant.hidden)
         self.restricted = (*grant.masks, *grant.hidden)
 
-    def column(self, name: str) -> str | None:
+    def find_expression(self, name: str) -> str | None:
         """Returns the expression that shows a column; None where it is hidden."""
         return None if name in self.hidden else self.masks.get(name, quote(name))
 
 
-def _union(views: Sequence[_View]) -> str | None:
+def _join_conditions(views: Sequence[_View]) -> str | None:
     conditions = dict.fromkeys(view.rows for view in views)
     if None in conditions:
         return None
@@ -191,7 +191,7 @@ def _union(views: Sequence[_View]) -> str | None:
     return " OR ".join(f"({condition})" for condition in conditions)
 
 
-def _seen(column: str, views: Sequence[_View], rows: str | None) -> str:
+def _build_column(column: str, views: Sequence[_View], rows: str | None) -> str:
     """Returns what stands for a column: for each row, the most generous of the views that show the row.
 
     Args:
@@ -202,12 +202,12 @@ def _seen(column: str, views: Sequence[_View], rows: str | None) -> str:
     itself = quote(column)
     # Stable: among masks, the order of the file decides.
     shown = sorted(
-        (view for view in views if view.column(column) is not None),
-        key=lambda view: view.column(column) != itself,
+        (view for view in views if view.find_expression(column) is not None),
+        key=lambda view: view.find_expression(column) != itself,
     )
     branches: list[tuple[str | None, str]] = []
     for view in shown:
-        expression = str(view.column(column))
+        expression = str(view.find_expression(column))
         # A view that shows all of these rows leaves none to the others.
         branches.append((None if view.rows == rows else view.rows, expression))
         if branches[-1][0] is None:
@@ -276,7 +276,7 @@ def parse_policy(text: str, where: str) -> Policy:
 _SAMPLE = "somebody"
 
 
-def misfits(policy: Policy, catalog: Catalog) -> list[str]:
+def find_misfits(policy: Policy, catalog: Catalog) -> list[str]:
     """Returns one sentence for each role and table or view that do not fit; none where all do.
 
     Roles are looked at one by one. A combination of roles fits where each of them does, unless their masks
@@ -285,11 +285,11 @@ def misfits(policy: Policy, catalog: Catalog) -> list[str]:
     return [
         f"role {role!r}: {problem}"
         for role in policy.role_names
-        for problem in _of_role(policy, role, catalog)
+        for problem in _find_misfits_of_role(policy, role, catalog)
     ]
 
 
-def _of_role(policy: Policy, role: str, catalog: Catalog) -> list[str]:
+def _find_misfits_of_role(policy: Policy, role: str, catalog: Catalog) -> list[str]:
     access = policy.access(Identity(_SAMPLE, frozenset({role}), "none"))
     problems = []
     for name in catalog.table_names():

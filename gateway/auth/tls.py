@@ -12,7 +12,7 @@ from gateway.protocol.identity import Identity
 from memwal.errors import InvalidInputError, PreconditionError
 
 
-def tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -> Mapping[str, Any]:
+def read_tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -> Mapping[str, Any]:
     """Returns the arguments that turn TLS of a Flight server on.
 
     Args:
@@ -24,23 +24,23 @@ def tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -
     Raises:
         InvalidInputError: a file cannot be read, or certificate and key do not belong together.
     """
-    pair = (_read(certificate, "certificate"), _read(key, "key"))
+    pair = (_read_file(certificate, "certificate"), _read_file(key, "key"))
     # gRPC would start with such files and fail every connection.
     try:
         # Without a password for an encrypted key, OpenSSL would ask on the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: "")
     except (ssl.SSLError, ValueError) as error:
         raise InvalidInputError(
-            f"certificate {str(certificate)!r} and key {str(key)!r} cannot be used: {_reason(error)}"
+            f"certificate {str(certificate)!r} and key {str(key)!r} cannot be used: {_format_reason(error)}"
         ) from None
     arguments: dict[str, Any] = {"tls_certificates": [pair]}
     if client_ca is not None:
-        authorities = _read(client_ca, "client authorities")
+        authorities = _read_file(client_ca, "client authorities")
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(client_ca)
         except ssl.SSLError as error:
             raise InvalidInputError(
-                f"client authorities {str(client_ca)!r} cannot be used: {_reason(error)}"
+                f"client authorities {str(client_ca)!r} cannot be used: {_format_reason(error)}"
             ) from None
         arguments |= {"verify_client": True, "root_certificates": authorities}
     return MappingProxyType(arguments)
@@ -77,15 +77,15 @@ class Certificates:
             user = None
         if user is None:
             raise UnauthenticatedError("the name in the client certificate is not known")
-        return user.identity("certificate")
+        return user.to_identity("certificate")
 
 
-def _read(path: Path, what: str) -> bytes:
+def _read_file(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise InvalidInputError(f"{what} {str(path)!r} cannot be read: {error.strerror}") from None
 
 
-def _reason(error: Exception) -> str:
+def _format_reason(error: Exception) -> str:
     return getattr(error, "reason", None) or str(error)

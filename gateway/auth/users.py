@@ -36,7 +36,7 @@ from pydantic import Field
 from gateway.auth.credentials import Basic, Throttle, UnauthenticatedError
 from gateway.auth.files import Strict, read_text, read_toml
 from gateway.protocol.identity import MAX_NAME_LENGTH, Identity, check_name
-from gateway.protocol.limits import Keeping
+from gateway.protocol.limits import ExpiringCache
 from memwal.errors import InvalidInputError, UnavailableError
 
 
@@ -71,7 +71,7 @@ class User:
                     "`lance-gateway user add`"
                 ) from None
 
-    def identity(self, method: str) -> Identity:
+    def to_identity(self, method: str) -> Identity:
         """Returns the user as a principal who proved it by `method`."""
         return Identity(self.name, self.roles, method)
 
@@ -234,7 +234,9 @@ class Passwords:
         self._verifying = threading.BoundedSemaphore(_MAX_VERIFYING)
         self._secret = secrets.token_bytes(32)
         # Keyed digest of name and password -> the hash that the password was right for.
-        self._recognised: Keeping[bytes, str] = Keeping(_MAX_RECOGNISED, _RECOGNISED_SECONDS, clock=clock)
+        self._recognised: ExpiringCache[bytes, str] = ExpiringCache(
+            _MAX_RECOGNISED, _RECOGNISED_SECONDS, clock=clock
+        )
 
     def verify(self, credentials: Basic) -> User:
         """Returns the user of a right password.
@@ -247,7 +249,7 @@ class Passwords:
         name, password = credentials.name[: MAX_NAME_LENGTH + 1], credentials.password.encode()
         if len(password) > MAX_BYTES:
             # Costs nothing, so it is not remembered: many of these would wash away what others failed.
-            raise _refused(name, "the password is too long")
+            raise _create_refusal(name, "the password is too long")
         # Before anything else: a throttled guess must not learn whether it was right.
         self._throttle.check(name)
         digest = hmac.digest(self._secret, name.encode() + b"\0" + password, hashlib.sha256)
@@ -278,19 +280,19 @@ class Passwords:
             self._hasher.verify(self._nobody if password_hash is None else password_hash, password)
         except (VerificationError, InvalidHashError):
             user_exists = password_hash is not None
-            raise self._wrong(
+            raise self._record_failure(
                 name, "the password is wrong" if user_exists else "there is no such user"
             ) from None
         if user is None or password_hash is None:
-            raise self._wrong(name, "there is no such user")
+            raise self._record_failure(name, "there is no such user")
         self._recognised.put(digest, password_hash)
         return user
 
-    def _wrong(self, name: str, reason: str) -> UnauthenticatedError:
-        self._throttle.failed(name)
-        return _refused(name, reason)
+    def _record_failure(self, name: str, reason: str) -> UnauthenticatedError:
+        self._throttle.record_failure(name)
+        return _create_refusal(name, reason)
 
 
-def _refused(name: str, reason: str) -> UnauthenticatedError:
+def _create_refusal(name: str, reason: str) -> UnauthenticatedError:
     logger.warning("login of %.64r refused: %s", name, reason)
     return UnauthenticatedError("the user name or the password is wrong")

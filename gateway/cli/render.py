@@ -70,7 +70,7 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: T
         )
         table.add_column(Text(field.name), justify="right" if numeric else "left", overflow="fold")
     for row in shown:
-        table.add_row(*(_cell(row[place]) for place in range(len(schema))))
+        table.add_row(*(_format_cell(row[place]) for place in range(len(schema))))
     # Where nobody looks at the width, nothing is folded.
     console = Console(file=output, highlight=False, width=None if output.isatty() else _UNLIMITED_WIDTH)
     if len(schema):
@@ -82,19 +82,19 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: T
     return total
 
 
-def _cell(value: object) -> Text:
+def _format_cell(value: object) -> Text:
     if value is None:
         return Text(NULL, "dim")
-    return Text(value if isinstance(value, str) else _scalar_text(value))
+    return Text(value if isinstance(value, str) else _format_scalar(value))
 
 
-def _scalar_text(value: object) -> str:
+def _format_scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):
         return "0x" + value.hex()
     if isinstance(value, list | dict | tuple):
-        return json.dumps(value, default=_json_value, ensure_ascii=False)
+        return json.dumps(value, default=_to_json, ensure_ascii=False)
     return str(value)
 
 
@@ -103,22 +103,23 @@ def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Tex
         [pa.field(field.name, pa.string() if _is_nested(field) else field.type) for field in schema]
     )
     total = 0
-    output.write(_csv_text(flat.empty_table(), include_header=True))
+    output.write(_format_csv(flat.empty_table(), include_header=True))
     for batch in batches:
         columns = [
             pa.array(
-                [None if value is None else _scalar_text(value) for value in column.to_pylist()], pa.string()
+                [None if value is None else _format_scalar(value) for value in column.to_pylist()],
+                pa.string(),
             )
             if _is_nested(field)
             else column
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         total += batch.num_rows
-        output.write(_csv_text(pa.RecordBatch.from_arrays(columns, schema=flat), include_header=False))
+        output.write(_format_csv(pa.RecordBatch.from_arrays(columns, schema=flat), include_header=False))
     return total
 
 
-def _csv_text(rows: pa.RecordBatch | pa.Table, *, include_header: bool) -> str:
+def _format_csv(rows: pa.RecordBatch | pa.Table, *, include_header: bool) -> str:
     sink = pa.BufferOutputStream()
     csv.write_csv(rows, sink, csv.WriteOptions(include_header=include_header))
     return str(sink.getvalue().to_pybytes().decode())
@@ -136,13 +137,13 @@ def _write_json(batches: Iterable[pa.RecordBatch], output: TextIO) -> int:
     total = 0
     for batch in batches:
         output.writelines(
-            json.dumps(row, default=_json_value, ensure_ascii=False) + "\n" for row in batch.to_pylist()
+            json.dumps(row, default=_to_json, ensure_ascii=False) + "\n" for row in batch.to_pylist()
         )
         total += batch.num_rows
     return total
 
 
-def _json_value(value: object) -> object:
+def _to_json(value: object) -> object:
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -23,18 +23,18 @@ class Kind:
     text: str
 
 
-def _split(value: object) -> object:
+def _split_list(value: object) -> object:
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _port(value: object) -> object:
+def _check_port(value: object) -> object:
     text = str(value).strip().lower()
     return int(text) if text.isdecimal() else text
 
 
-def _path(value: object) -> object:
+def _parse_path(value: object) -> object:
     # An empty path means "none": compose files and charts set variables that may be empty.
     return None if value == "" else value
 
@@ -51,13 +51,16 @@ Size: TypeAlias = Annotated[
 Port: TypeAlias = Annotated[int, Field(ge=0, le=65535), Kind("a port up to 65535; 0 is any free one")]
 HttpPort: TypeAlias = Annotated[
     Literal["auto", "off"] | Annotated[int, Field(ge=0, le=65535)],
-    BeforeValidator(_port),
+    BeforeValidator(_check_port),
     Kind("a port up to 65535, auto or off"),
 ]
 Names: TypeAlias = Annotated[
-    tuple[str, ...], NoDecode, BeforeValidator(_split), Kind("a list; in a variable, separated by commas")
+    tuple[str, ...],
+    NoDecode,
+    BeforeValidator(_split_list),
+    Kind("a list; in a variable, separated by commas"),
 ]
-File: TypeAlias = Annotated[Path | None, BeforeValidator(_path), Kind("a path")]
+File: TypeAlias = Annotated[Path | None, BeforeValidator(_parse_path), Kind("a path")]
 
 
 def describe(field: FieldInfo) -> str:
@@ -93,7 +96,7 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _true_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+    def _refuse_boolean_numbers(cls, value: object, info: ValidationInfo) -> object:
         # Which pydantic takes for 1: a limit of one second, or of one session.
         numeric = cls.model_fields[info.field_name or ""].annotation in {int, float}
         if numeric and isinstance(value, bool):
@@ -124,7 +127,7 @@ class TlsSection(Section):
 
     @field_validator("key_file", "client_ca_file")
     @classmethod
-    def _belongs_to_a_certificate(cls, value: File, info: ValidationInfo) -> File:
+    def _check_certificate(cls, value: File, info: ValidationInfo) -> File:
         if value is not None and info.data.get("certificate_file") is None:
             raise ValueError("tls.certificate_file is not set")
         return value
@@ -285,7 +288,7 @@ class WritesSection(Section):
 
     @field_validator("advertise_url")
     @classmethod
-    def _is_address(cls, value: str) -> str:
+    def _check_address(cls, value: str) -> str:
         if not value:
             return value
         found = re.fullmatch(r"grpc(\+tls)?://(\[[0-9a-fA-F:]+\]|[^/:@\s]+):(\d+)", value)
@@ -297,14 +300,14 @@ class WritesSection(Section):
 
     @field_validator("peer_token")
     @classmethod
-    def _is_long(cls, value: str) -> str:
+    def _check_length(cls, value: str) -> str:
         if value and (len(value) < 16 or not value.isascii() or not value.isprintable() or " " in value):
             raise ValueError("it must be 16 or more ASCII characters without spaces (openssl rand -hex 32)")
         return value
 
     @field_validator("peer_token_file")
     @classmethod
-    def _one_of_both(cls, value: File, info: ValidationInfo) -> File:
+    def _check_only_one(cls, value: File, info: ValidationInfo) -> File:
         if value is not None and info.data.get("peer_token"):
             raise ValueError("writes.peer_token is set, too: choose one")
         return value
@@ -344,14 +347,14 @@ class ObservabilitySection(Section):
 
     @field_validator("otlp_endpoint")
     @classmethod
-    def _is_url(cls, value: str) -> str:
+    def _check_url(cls, value: str) -> str:
         if value and not value.startswith(("http://", "https://")):
             raise ValueError("it is no URL such as http://collector:4318")
         return value
 
     @field_validator("log_level", mode="before")
     @classmethod
-    def _upper(cls, value: object) -> object:
+    def _to_upper(cls, value: object) -> object:
         return value.upper() if isinstance(value, str) else value
 
 

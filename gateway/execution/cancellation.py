@@ -22,7 +22,7 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any
 
 from gateway.execution.running_queries import Queries, QueryState
-from gateway.protocol.commands import Action, Answer, Call
+from gateway.protocol.commands import Action, Call, Handler
 from gateway.protocol.errors import QueryCancelledError
 from gateway.protocol.wire import decode
 from memwal.errors import InvalidInputError, NotFoundError
@@ -106,7 +106,7 @@ class Cancellation:
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
-    def answers(self) -> Sequence[Answer]:
+    def list_handlers(self) -> Sequence[Handler]:
         """Return what this family answers."""
         return (
             Action(
@@ -139,7 +139,7 @@ class Cancellation:
                 "the FlightInfo has no endpoints: send the one that GetFlightInfo answered with"
             )
         # The parts of a divided result are one statement.
-        statements = {statement_id_of(endpoint.ticket.ticket) for endpoint in info.endpoint}
+        statements = {read_statement_id(endpoint.ticket.ticket) for endpoint in info.endpoint}
         found = {self._cancel_statement(statement_id, call) for statement_id in statements}
         # What is still being stopped decides, and then what could be stopped at all.
         return next(status for status in (_CANCELLING, _CANCELLED, _NOT_CANCELLABLE) if status in found)
@@ -157,7 +157,7 @@ class Cancellation:
             return _CANCELLING
         if withdrawn:
             return _CANCELLED
-        for query in self._queries.finished():
+        for query in self._queries.list_finished():
             if query.statement_id == name:
                 return _CANCELLED if query.state is QueryState.CANCELLED else _NOT_CANCELLABLE
         raise NotFoundError(
@@ -166,7 +166,7 @@ class Cancellation:
         )
 
 
-def statement_id_of(ticket: bytes) -> bytes | None:
+def read_statement_id(ticket: bytes) -> bytes | None:
     """Returns the statement that a ticket names; None for the ticket of a metadata command, which is none.
 
     Raises:

@@ -17,7 +17,7 @@ from pyarrow import flight
 from gateway.execution.running_queries import Query
 from gateway.protocol.commands import Call
 from gateway.protocol.errors import QueryCancelledError
-from gateway.protocol.limits import Keeping
+from gateway.protocol.limits import ExpiringCache
 from memwal.errors import InvalidInputError, NotFoundError
 from planner.bridge.distance_functions import is_vector_type
 from planner.bridge.plain_types import TypeSet, are_comparable, bindable_type, laid_out
@@ -47,7 +47,7 @@ class Bindings:
     """
 
     def __init__(self, max_statements: int, idle_seconds: float, max_bytes: int) -> None:
-        self._statements: Keeping[bytes, _Statement] = Keeping(max_statements, idle_seconds)
+        self._statements: ExpiringCache[bytes, _Statement] = ExpiringCache(max_statements, idle_seconds)
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._sets: OrderedDict[tuple[bytes, int], pa.Table] = OrderedDict()
@@ -90,7 +90,7 @@ class Bindings:
                 self._drop(next(iter(self._sets)))
         return True
 
-    def current(self, statement: bytes) -> int:
+    def current_number(self, statement: bytes) -> int:
         """Returns the number of the current set; 0 where nothing is bound, or the statement is not kept."""
         kept = self._statements.get(statement)
         return 0 if kept is None else kept.newest
@@ -125,7 +125,7 @@ class Bindings:
 _ALIGNMENT = 16
 
 
-def uploaded(
+def read_batches(
     reader: flight.MetadataRecordBatchReader, call: Call, query: Query | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yields the batches that have rows, each valid through and through.
@@ -139,7 +139,7 @@ def uploaded(
         InvalidInputError: what came is no Arrow data.
         QueryCancelledError: the client went away before the end.
     """
-    schema = schema_of(reader, call)
+    schema = read_schema(reader, call)
     number = 0
     while True:
         try:
@@ -156,39 +156,39 @@ def uploaded(
         except StopIteration:
             # A stream that its client breaks off ends like one that is complete.
             if call.is_cancelled():
-                raise _left() from None
+                raise _client_left_error() from None
             return
         except (pa.ArrowException, flight.FlightError, OSError) as error:
             if call.is_cancelled():
-                raise _left() from None
+                raise _client_left_error() from None
             raise InvalidInputError(f"batch {number} of the stream cannot be read: {error}") from None
         if batch.num_rows or not len(schema):
-            yield aligned(batch)
+            yield align_batch(batch)
 
 
-def _left() -> QueryCancelledError:
+def _client_left_error() -> QueryCancelledError:
     return QueryCancelledError("the client cancelled the call, or went away, before it had sent everything")
 
 
-def aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+def align_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Returns the same rows in buffers that others than Arrow C++ can read, copied where need be."""
-    columns = [_aligned(column) for column in batch.columns]
+    columns = [_align_array(column) for column in batch.columns]
     if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
         return batch
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _aligned(column: pa.Array) -> pa.Array:
+def _align_array(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(
-            _aligned(column.indices), _aligned(column.dictionary), ordered=column.type.ordered
+            _align_array(column.indices), _align_array(column.dictionary), ordered=column.type.ordered
         )
     if all(buffer is None or buffer.address % _ALIGNMENT == 0 for buffer in column.buffers()):
         return column
     return pa.concat_arrays([column, column.slice(0, 0)])
 
 
-def schema_of(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema:
+def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema:
     """Returns the schema with which the stream begins.
 
     Raises:
@@ -199,20 +199,20 @@ def schema_of(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema
         return reader.schema
     except (pa.ArrowException, flight.FlightError, OSError) as error:
         if call.is_cancelled():
-            raise _left() from None
+            raise _client_left_error() from None
         raise InvalidInputError(f"the stream must begin with an Arrow schema: {error}") from None
 
 
-def received(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
+def read_parameters(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
     """Reads what a client binds: one column for each parameter, one row for each execution.
 
     Raises:
         InvalidInputError: it has more than `limit` bytes.
     """
-    schema = schema_of(reader, call)
+    schema = read_schema(reader, call)
     batches = []
     size = 0
-    for batch in uploaded(reader, call):
+    for batch in read_batches(reader, call):
         size += batch.nbytes
         if size > limit:
             raise InvalidInputError(
@@ -227,7 +227,7 @@ _PART_ROWS = 65_536
 _PART_BYTES = 16 << 20
 
 
-def told(schema: pa.Schema, types: TypeSet) -> bytes:
+def encode_parameter_schema(schema: pa.Schema, types: TypeSet) -> bytes:
     """Returns the parameters of a statement as its client is told of them: an encapsulated IPC message."""
     fields = [pa.field(field.name, bindable_type(field.type, types)) for field in schema]
     return bytes(pa.schema(fields).serialize())
@@ -239,15 +239,15 @@ def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Que
     Raises:
         InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
     """
-    typed(schema_of(reader, call).empty_table(), pa.schema([]))
-    rows = sum(batch.num_rows for batch in uploaded(reader, call, query))
+    cast_parameters(read_schema(reader, call).empty_table(), pa.schema([]))
+    rows = sum(batch.num_rows for batch in read_batches(reader, call, query))
     if rows > 1:
         raise InvalidInputError(
             f"{rows} rows were bound to a statement without parameters: execute it as often as it is meant"
         )
 
 
-def typed_parts(
+def read_typed_parts(
     reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema
 ) -> Iterator[pa.Table]:
     """Reads what a client binds, part by part, in the types of the parameters; a part has rows.
@@ -259,19 +259,19 @@ def typed_parts(
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
-    for chunk in uploaded(reader, call, query):
+    for chunk in read_batches(reader, call, query):
         for start in range(0, chunk.num_rows, _PART_ROWS):
             batch = chunk.slice(start, _PART_ROWS)
             if held and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
-                yield typed(pa.Table.from_batches(held, reader.schema), schema)
+                yield cast_parameters(pa.Table.from_batches(held, reader.schema), schema)
                 held, rows, size = [], 0, 0
             held.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
     if held or len(reader.schema) != len(schema):
-        yield typed(pa.Table.from_batches(held, reader.schema), schema)
+        yield cast_parameters(pa.Table.from_batches(held, reader.schema), schema)
 
 
-def typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
+def cast_parameters(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
     """Gives bound values the types of their parameters, so that a wrong one is refused when it is bound.
 
     Args:
@@ -288,11 +288,11 @@ def typed(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
         )
     if parameters.schema.types == schema.types:
         return parameters
-    columns = [_converted(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
+    columns = [_cast_column(column, field) for column, field in zip(parameters.columns, schema, strict=True)]
     return pa.table(columns, names=schema.names)
 
 
-def rows_of(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]:
+def iterate_rows(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]:
     """Yields the parameters of each execution; a statement without parameters is executed once."""
     if parameters is None:
         yield ()
@@ -325,9 +325,9 @@ def decode_parameters(data: bytes) -> pa.Table:
     return table
 
 
-def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def _cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if is_vector_type(field.type) and pa.types.is_string(column.type):
-        return pa.chunked_array([[_vector(text, field) for text in column.to_pylist()]], field.type)
+        return pa.chunked_array([[_parse_vector(text, field) for text in column.to_pylist()]], field.type)
     try:
         if pa.types.is_union(column.type):
             # Some clients bind every value as a union, whose rows have types of their own.
@@ -343,7 +343,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         ) from error
 
 
-def _vector(text: str | None, field: pa.Field) -> list[float] | None:
+def _parse_vector(text: str | None, field: pa.Field) -> list[float] | None:
     """A vector that was bound as text, as clients of pgvector do."""
     numbers = None if text is None else read_vector(text)
     if text is not None and numbers is None:

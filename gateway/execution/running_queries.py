@@ -98,7 +98,7 @@ class Query:
         self._lock = threading.Lock()
         self._call: Call | None = call
 
-    def client_has_gone(self) -> bool:
+    def has_client_left(self) -> bool:
         """Whether the client cancelled the call, let its deadline pass or disconnected."""
         # The call's context dies with the stream, which `leave` announces.
         with self._lock:
@@ -110,9 +110,9 @@ class Query:
             self._call = None
         self.sql = self.sql[:_REMEMBERED_CHARACTERS]
         self.finished_at = datetime.now(UTC)
-        self.queue_seconds = _seconds(self.created_at, self.started_at)
-        self.run_seconds = _seconds(self.started_at, self.finished_at)
-        self.first_batch_seconds = _seconds(self.started_at, self.first_batch_at)
+        self.queue_seconds = _compute_seconds(self.created_at, self.started_at)
+        self.run_seconds = _compute_seconds(self.started_at, self.finished_at)
+        self.first_batch_seconds = _compute_seconds(self.started_at, self.first_batch_at)
         self.reads, self.scans = self.control.end()
         self.error = error
         self.state = state
@@ -149,8 +149,8 @@ class Queries:
     def __init__(self, limits: Limits | None = None, observers: Sequence[QueryObserver] = ()) -> None:
         self.limits = limits or Limits()
         # Those with nothing to say need not be asked for every statement.
-        self._on_started = _heard(observers, "on_started")
-        self._on_finished = _heard(observers, "on_finished")
+        self._on_started = _find_listeners(observers, "on_started")
+        self._on_finished = _find_listeners(observers, "on_finished")
         # Reentrant: a stream that nobody holds any more ends wherever Python looks for such things.
         self._lock = threading.RLock()
         self._slots = threading.Condition(self._lock)
@@ -163,14 +163,14 @@ class Queries:
         self._readings = itertools.count(1)
         self._stopping: LanceGatewayError | None = None
         self._closed = threading.Event()
-        threading.Thread(target=self._look_after, name="queries", daemon=True).start()
+        threading.Thread(target=self._watch_queries, name="queries", daemon=True).start()
 
-    def active(self) -> tuple[Query, ...]:
+    def list_active(self) -> tuple[Query, ...]:
         """Those that wait or run, oldest first."""
         with self._lock:
             return tuple(self._active.values())
 
-    def finished(self) -> tuple[Query, ...]:
+    def list_finished(self) -> tuple[Query, ...]:
         """Those that ended, newest first, as far as they are remembered."""
         with self._lock:
             return tuple(reversed(self._finished))
@@ -243,7 +243,7 @@ class Queries:
         """
         found = [
             query
-            for query in self.active()
+            for query in self.list_active()
             if statement_id in (query.statement_id, query.id) and user in (None, query.user)
         ]
         for query in found:
@@ -253,10 +253,10 @@ class Queries:
                 self._slots.notify_all()
         return bool(found)
 
-    def end(self, error: LanceGatewayError) -> None:
+    def cancel_all(self, error: LanceGatewayError) -> None:
         """Stop all statements, and refuse new ones."""
         self._stopping = error
-        for query in self.active():
+        for query in self.list_active():
             query.control.cancel(error)
         with self._lock:
             self._slots.notify_all()
@@ -285,7 +285,7 @@ class Queries:
                 yield
                 state = QueryState.FINISHED
             finally:
-                self._give_back(query)
+                self._release_slot(query)
         except GeneratorExit:
             state, error = QueryState.CANCELLED, "the client went away"
             raise
@@ -353,7 +353,7 @@ class Queries:
                 self._waiting -= 1
         self._holders.add(query)
 
-    def _give_back(self, query: Query) -> None:
+    def _release_slot(self, query: Query) -> None:
         """Lets another statement have the slot of this one, if it has one still."""
         with self._lock:
             if query in self._holders:
@@ -361,15 +361,15 @@ class Queries:
                 if self._waiting:
                     self._slots.notify()
 
-    def _look_after(self) -> None:
+    def _watch_queries(self) -> None:
         while not self._closed.wait(_LOOK_SECONDS):
             now = time.monotonic()
-            for query in self.active():
+            for query in self.list_active():
                 since = query.sending_since
                 if query.control.error is not None or (since is not None and now - since > _STALL_SECONDS):
                     # It is over, or its client does not read: others need not wait for that.
-                    self._give_back(query)
-                if query.client_has_gone():
+                    self._release_slot(query)
+                if query.has_client_left():
                     self.cancel(query.id, QueryCancelledError("the client cancelled the call, or went away"))
                 elif query.deadline is not None and query.deadline < now:
                     query.control.cancel(
@@ -380,12 +380,12 @@ class Queries:
                     )
 
 
-def _seconds(start: datetime | None, end: datetime | None) -> float:
+def _compute_seconds(start: datetime | None, end: datetime | None) -> float:
     """Returns the seconds from one moment to another; 0 where one of them never came."""
     return 0.0 if start is None or end is None else max((end - start).total_seconds(), 0.0)
 
 
-def _heard(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
+def _find_listeners(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
     """What to call for an event: the methods of observers that do something then."""
     inherited = getattr(QueryObserver, event)
     return tuple(getattr(one, event) for one in observers if getattr(type(one), event) is not inherited)

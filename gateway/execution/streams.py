@@ -15,18 +15,18 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gateway.execution.cancellation import Kill
-from gateway.execution.parameters import rows_of
+from gateway.execution.parameters import iterate_rows
 from gateway.execution.running_queries import Queries, Query
 from gateway.protocol.commands import Call
-from gateway.protocol.errors import ResultTooLargeError, answer_to, status_of
-from gateway.protocol.sql_types import described
+from gateway.protocol.errors import ResultTooLargeError, find_status, translate_error
+from gateway.protocol.sql_types import describe_result_schema
 from planner.engine import Constant, PreparedQuery, SessionSettings
 
 Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
 """Starts a statement: readers whose batches follow one another in one stream."""
 
 
-def slices(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+def slice_batch(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """Yields `batch` in slices of at most `limit` bytes on the wire; a single row is never divided.
 
     A batch without rows yields nothing.
@@ -45,14 +45,14 @@ def slices(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     # Rows may differ in width: what is still too wide is divided again.
     step = max(1, min(rows - 1, rows * limit // size))
     for start in range(0, rows, step):
-        yield from slices(batch.slice(start, step), limit)
+        yield from slice_batch(batch.slice(start, step), limit)
 
 
 CallObserver: TypeAlias = Callable[[str, str, float], None]
 """Hears of a call that has ended: its Flight method, its gRPC status, its seconds."""
 
 
-def unobserved(method: str, status: str, seconds: float) -> None:
+def ignore_call(method: str, status: str, seconds: float) -> None:
     """Hears of calls, and forgets them."""
 
 
@@ -72,7 +72,7 @@ class Streams:
         queries: as given.
     """
 
-    def __init__(self, queries: Queries, on_call_finished: CallObserver = unobserved) -> None:
+    def __init__(self, queries: Queries, on_call_finished: CallObserver = ignore_call) -> None:
         self.queries = queries
         self._on_call_finished = on_call_finished
         self._constants: dict[Constant, flight.RecordBatchStream] = {}
@@ -100,14 +100,14 @@ class Streams:
         """
         query = self.queries.redeem(statement_id, plan.sql, settings, call)
         if isinstance(plan, Kill):
-            return self.listing(plan.run(self.queries, call))
+            return self.send_listing(plan.run(self.queries, call))
         query.is_exempt = plan.reads_only_system
 
         def readers(query: Query) -> Iterator[pa.RecordBatchReader]:
-            for row in ((),) if parameters is None else rows_of(parameters):
+            for row in ((),) if parameters is None else iterate_rows(parameters):
                 yield plan.execute(row, settings, query.control)
 
-        return self.send(described(plan), query, readers, plan.constant)
+        return self.send(describe_result_schema(plan), query, readers, plan.constant)
 
     def send(
         self, schema: pa.Schema, query: Query, readers: Readers, known: Constant | None = None
@@ -125,7 +125,7 @@ class Streams:
         """
         started = time.perf_counter()
         if known is None:
-            return flight.GeneratorStream(schema, self._batches(query, readers, started), _OPTIONS)
+            return flight.GeneratorStream(schema, self._read_batches(query, readers, started), _OPTIONS)
         with self.queries.run(query):
             self._count(query, known.table.num_rows, known.nbytes)
         stream = self._constants.get(known)
@@ -138,7 +138,7 @@ class Streams:
         self._on_call_finished("DoGet", "OK", time.perf_counter() - started)
         return stream
 
-    def listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
+    def send_listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
         """Returns the stream of an answer that is no statement's.
 
         Args:
@@ -147,10 +147,10 @@ class Streams:
         """
         self._on_call_finished("DoGet", "OK", 0.0)
         limit = self.queries.limits.max_batch_bytes
-        parts = (part for batch in rows for part in slices(batch, limit))
+        parts = (part for batch in rows for part in slice_batch(batch, limit))
         return flight.GeneratorStream(rows[0].schema if schema is None else schema, parts, _OPTIONS)
 
-    def _batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, query: Query, readers: Readers, started: float) -> Iterator[pa.RecordBatch]:
         limit = self.queries.limits.max_batch_bytes
         status = "CANCELLED"  # unless it ends otherwise
         try:
@@ -159,15 +159,15 @@ class Streams:
                     with reader:
                         for batch in reader:
                             self._count(query, batch.num_rows, batch.nbytes)
-                            for part in slices(batch, limit):
+                            for part in slice_batch(batch, limit):
                                 query.sending_since = time.monotonic()
                                 yield part
                                 query.sending_since = None
             status = "OK"
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            told = answer_to(error, "DoGet")
+            told = translate_error(error, "DoGet")
             if isinstance(told, Exception):
-                status = status_of(told)
+                status = find_status(told)
             raise told from None
         finally:
             self._on_call_finished("DoGet", status, time.perf_counter() - started)

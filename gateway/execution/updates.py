@@ -17,19 +17,19 @@ from datetime import UTC, datetime
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import decode_parameters, encode_parameters, rows_of
+from gateway.execution.parameters import decode_parameters, encode_parameters, iterate_rows
 from gateway.execution.running_queries import Query
 from gateway.execution.streams import Streams
 from gateway.protocol.commands import (
     STATEMENT_ID_BYTES,
     UNNAMED,
-    Answer,
     Call,
-    Planned,
+    Handler,
+    PlannedStream,
     Ticket,
     new_statement_id,
 )
-from gateway.protocol.sql_types import described
+from gateway.protocol.sql_types import describe_result_schema
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.bridge.run_control import RunControl
 from planner.engine import PreparedWrite, SessionSettings, WriteResult
@@ -47,7 +47,7 @@ _MAX_KEPT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class _StoredResult:
     user: str
     rows: pa.Table
     expires_at: float
@@ -65,14 +65,14 @@ class Results:
         self._capacity = capacity
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._kept: OrderedDict[bytes, _StoredResult] = OrderedDict()
 
     def put(self, statement_id: bytes, user: str, rows: pa.Table) -> datetime:
         """Keeps rows; returns until when."""
         expires_at = float(int(self._clock() + RESULT_SECONDS))
         with self._lock:
-            self._kept[statement_id] = _Kept(user, rows, expires_at)
-            self._forget()
+            self._kept[statement_id] = _StoredResult(user, rows, expires_at)
+            self._evict()
         return datetime.fromtimestamp(expires_at, UTC)
 
     def get(self, statement_id: bytes, user: str) -> pa.Table:
@@ -82,7 +82,7 @@ class Results:
             NotFoundError: it is not, or no longer, kept.
         """
         with self._lock:
-            self._forget()
+            self._evict()
             kept = self._kept.get(statement_id)
         if kept is None or kept.user != user:
             raise NotFoundError(
@@ -92,7 +92,7 @@ class Results:
             )
         return kept.rows
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         now = self._clock()
         for statement_id in [one for one, kept in self._kept.items() if kept.expires_at <= now]:
             del self._kept[statement_id]
@@ -100,7 +100,7 @@ class Results:
             self._kept.popitem(last=False)
 
 
-def update_result(affected: int) -> bytes:
+def encode_update_result(affected: int) -> bytes:
     """Returns what DoPut of an update answers: 0 for what changes no rows, such as CREATE TABLE.
 
     Not -1, the protocol's word for a number that is not known: the JDBC driver takes it for a result that is
@@ -109,19 +109,21 @@ def update_result(affected: int) -> bytes:
     return sql.DoPutUpdateResult(record_count=max(affected, 0)).SerializeToString()
 
 
-def not_an_update(statement: str) -> InvalidInputError:
+def query_as_update_error(statement: str) -> InvalidInputError:
     """A query that came as an update."""
     return InvalidInputError(
         f"{statement!r} changes nothing, so it cannot be an update: execute it as a query"
     )
 
 
-def not_by_ticket(statement: str) -> InvalidInputError:
+def update_by_ticket_error(statement: str) -> InvalidInputError:
     """A ticket that no gateway made."""
     return InvalidInputError(f"a ticket cannot execute {statement!r}: send the statement to GetFlightInfo")
 
 
-def executed(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl) -> WriteResult:
+def execute_writes(
+    write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl
+) -> WriteResult:
     """Executes a statement once for each row of its parameters.
 
     Args:
@@ -136,7 +138,7 @@ def executed(write: PreparedWrite, parts: Iterator[pa.Table] | None, control: Ru
         for part in parts:
             control.check()
             if part.num_rows == 1:
-                (values,) = rows_of(part)
+                (values,) = iterate_rows(part)
                 result = write.execute(values, control)
             else:
                 result = write.execute_many(part, control)
@@ -157,7 +159,7 @@ class Updates:
         self._streams = streams
         self._results = results or Results()
 
-    def answers(self) -> Sequence[Answer]:
+    def list_handlers(self) -> Sequence[Handler]:
         """Return what this family answers."""
         return (Ticket(own.WriteTicket, self._stream),)
 
@@ -192,9 +194,9 @@ class Updates:
             call.add_header(DURABLE_HEADER, "false")
         return result
 
-    def planned(
+    def plan_update(
         self, write: PreparedWrite, settings: SessionSettings, call: Call, parameters: pa.Table | None = None
-    ) -> Planned:
+    ) -> PlannedStream:
         """Executes a statement that came like a query; returns where to fetch what it returned.
 
         Args:
@@ -211,12 +213,12 @@ class Updates:
 
         def step(query: Query) -> WriteResult:
             if parameters is None or parameters.num_rows == 1:
-                (values,) = rows_of(parameters)
+                (values,) = iterate_rows(parameters)
                 return write.execute(values, query.control)
             return write.execute_many(parameters, query.control)
 
         result = self.run(write.sql, write.target, settings, call, step, statement_id)
-        schema = described(write)
+        schema = describe_result_schema(write)
         ticket = own.WriteTicket(statement_id=statement_id, schema=bytes(schema.serialize()))
         expires_at = None
         if result.rows is not None and result.rows.num_rows:
@@ -227,7 +229,7 @@ class Updates:
                 ticket.is_kept = True
                 expires_at = self._results.put(statement_id, call.identity.name, result.rows)
         records = result.affected if result.rows is None else result.rows.num_rows
-        return Planned(schema, pack(ticket), (), expires_at, records)
+        return PlannedStream(schema, pack(ticket), (), expires_at, records)
 
     def _stream(self, ticket: own.WriteTicket, call: Call) -> flight.FlightDataStream:
         if len(ticket.statement_id) != STATEMENT_ID_BYTES:
@@ -245,4 +247,4 @@ class Updates:
             raise InvalidInputError(
                 "the ticket cannot be read: its rows are not of its schema; send it back unchanged"
             )
-        return self._streams.listing(*rows.rename_columns(schema.names).to_batches(), schema=schema)
+        return self._streams.send_listing(*rows.rename_columns(schema.names).to_batches(), schema=schema)

@@ -78,7 +78,7 @@ class WriteMetrics(Collector):
     """
 
     def __init__(self, registry: CollectorRegistry, tables: Callable[[], Iterable[str]]) -> None:
-        self._tables = tables
+        self._collect_tables = tables
         self._measured: set[str] = set()
         # Before the others: it is asked first, and makes them forget.
         registry.register(self)
@@ -101,7 +101,7 @@ class WriteMetrics(Collector):
 
     def collect(self) -> Sequence[Metric]:
         """Forgets tables that are gone: names come and go, and each would cost dozens of series."""
-        for gone in self._measured.difference(self._tables()):
+        for gone in self._measured.difference(self._collect_tables()):
             self._measured.discard(gone)
             for one in (self._put_seconds, self._group_requests, self._claim_seconds, self._forward_seconds):
                 one.remove(gone)
@@ -143,8 +143,8 @@ class WriteGauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Looks everything up."""
-        tables = [(name, tuple(stats)) for name, stats in region_stats(self.catalog)]
-        owned = _gauge("owned_regions", "Regions that this gateway owns.")
+        tables = [(name, tuple(stats)) for name, stats in list_region_stats(self.catalog)]
+        owned = _create_gauge("owned_regions", "Regions that this gateway owns.")
         for name, stats in tables:
             owned.add_metric((name,), sum(one.is_open for one in stats))
         yield owned
@@ -154,13 +154,13 @@ class WriteGauges(Collector):
                 counter.add_metric((name,), sum(getattr(one, field) for one in stats))
             yield counter
         for metric, field, documentation in _GAUGES:
-            gauge = _gauge(metric, documentation)
+            gauge = _create_gauge(metric, documentation)
             for name, stats in tables:
                 gauge.add_metric((name,), sum(getattr(one, field) for one in stats))
             yield gauge
 
 
-def region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]]:
+def list_region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]]:
     """Yields the tables that were written, with what their writers tell of each region."""
     for table in catalog.opened():
         writer = table.opened_writer
@@ -168,7 +168,7 @@ def region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]
             yield table.name, writer.stats()
 
 
-def _gauge(name: str, documentation: str) -> GaugeMetricFamily:
+def _create_gauge(name: str, documentation: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"lance_gateway_{name}", documentation, labels=("table",))
 
 
@@ -187,12 +187,12 @@ class Gauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Looks everything up."""
-        yield from self._server()
-        yield from self._caches()
-        yield from self._tables()
+        yield from self._collect_server()
+        yield from self._collect_caches()
+        yield from self._collect_tables()
 
-    def _server(self) -> Iterator[Metric]:
-        states = [query.state for query in self.queries.active()]
+    def _collect_server(self) -> Iterator[Metric]:
+        states = [query.state for query in self.queries.list_active()]
         for name, documentation, value in (
             ("queries_running", "Statements that run now.", states.count(QueryState.RUNNING)),
             ("queries_queued", "Statements that wait for their turn now.", states.count(QueryState.QUEUED)),
@@ -205,7 +205,7 @@ class Gauges(Collector):
         ):
             yield GaugeMetricFamily(f"lance_gateway_{name}", documentation, value=value)
 
-    def _caches(self) -> Iterator[Metric]:
+    def _collect_caches(self) -> Iterator[Metric]:
         held = GaugeMetricFamily("lance_gateway_cache_bytes", "Bytes that a cache holds.", labels=("cache",))
         limit = GaugeMetricFamily(
             "lance_gateway_cache_max_bytes", "Bytes that a cache may hold.", labels=("cache",)
@@ -223,13 +223,13 @@ class Gauges(Collector):
         held.add_metric(("lance",), self.catalog.lance_cache_bytes)
         yield from (held, limit, lookups)
 
-    def _tables(self) -> Iterator[Metric]:
-        version = _of_tables("version", "Version of the base table that was read last.")
-        age = _of_tables("snapshot_age_seconds", "Seconds since a table was looked at last.")
-        generations = _of_tables(
+    def _collect_tables(self) -> Iterator[Metric]:
+        version = _create_table_gauge("version", "Version of the base table that was read last.")
+        age = _create_table_gauge("snapshot_age_seconds", "Seconds since a table was looked at last.")
+        generations = _create_table_gauge(
             "generations", "Flushed generations that are not merged, in the regions that were read last."
         )
-        rows = _of_tables(
+        rows = _create_table_gauge(
             "unflushed_rows", "Rows that are in the WAL only, in the regions that were read last."
         )
         now = time.monotonic()
@@ -245,5 +245,5 @@ class Gauges(Collector):
         yield from (version, age, generations, rows)
 
 
-def _of_tables(name: str, documentation: str) -> GaugeMetricFamily:
+def _create_table_gauge(name: str, documentation: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"lance_gateway_table_{name}", documentation, labels=("table",))

@@ -52,11 +52,11 @@ class Readiness:
         """Stops looking."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def reasons(self) -> list[str]:
+    def list_reasons(self) -> list[str]:
         """Returns why the gateway is not ready; nothing where it is."""
-        return [reason for reason in (self._state, self._unlisted()) if reason is not None]
+        return [reason for reason in (self._state, self._check_listing()) if reason is not None]
 
-    def _unlisted(self) -> str | None:
+    def _check_listing(self) -> str | None:
         with self._lock:
             if self._known is not None and time.monotonic() - self._known[0] < _KEPT_SECONDS:
                 return self._known[1]
@@ -143,35 +143,35 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:
             case "/metrics":
-                self._metrics()
+                self._send_metrics()
             case "/livez":
-                self._answer(HTTPStatus.OK, _TEXT, b"ok\n")
+                self._send(HTTPStatus.OK, _TEXT, b"ok\n")
             case "/readyz":
-                reasons = self.readiness.reasons()
+                reasons = self.readiness.list_reasons()
                 text = "".join(f"{reason}\n" for reason in reasons) or "ok\n"
-                self._answer(_status(reasons), _TEXT, text.encode())
+                self._send(_choose_status(reasons), _TEXT, text.encode())
             case "/healthz":
-                reasons = self.readiness.reasons()
+                reasons = self.readiness.list_reasons()
                 health = {"status": "NOT_SERVING" if reasons else "SERVING", "reasons": reasons}
-                self._answer(_status(reasons), "application/json", json.dumps(health).encode())
+                self._send(_choose_status(reasons), "application/json", json.dumps(health).encode())
             case _:
                 body = b"there are /metrics, /livez, /readyz and /healthz\n"
-                self._answer(HTTPStatus.NOT_FOUND, _TEXT, body)
+                self._send(HTTPStatus.NOT_FOUND, _TEXT, body)
 
     do_HEAD = do_GET  # noqa: N815 - as above
 
     def version_string(self) -> str:
         return "lance-gateway"
 
-    def _metrics(self) -> None:
+    def _send_metrics(self) -> None:
         encode, content_type = choose_encoder(self.headers.get("accept", ""))
         body = encode(self.registry)
         zipped = "gzip" in self.headers.get("accept-encoding", "")
         if zipped:
             body = gzip.compress(body, compresslevel=3)
-        self._answer(HTTPStatus.OK, content_type, body, zipped=zipped)
+        self._send(HTTPStatus.OK, content_type, body, zipped=zipped)
 
-    def _answer(self, status: HTTPStatus, content_type: str, body: bytes, *, zipped: bool = False) -> None:
+    def _send(self, status: HTTPStatus, content_type: str, body: bytes, *, zipped: bool = False) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
@@ -186,5 +186,5 @@ class _Handler(BaseHTTPRequestHandler):
         logger.debug(format, *args)
 
 
-def _status(reasons: list[str]) -> HTTPStatus:
+def _choose_status(reasons: list[str]) -> HTTPStatus:
     return HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK

@@ -111,10 +111,10 @@ class Metrics(Collector, QueryObserver, RpcObserver):
     def collect(self) -> list[Metric]:
         """What was counted so far."""
         with self._lock:
-            return [*self._of_calls(), *self._of_statements(), *self._of_results()]
+            return [*self._collect_calls(), *self._collect_statements(), *self._collect_results()]
 
-    def _of_calls(self) -> Iterator[Metric]:
-        yield _counter(
+    def _collect_calls(self) -> Iterator[Metric]:
+        yield _create_counter(
             "rpcs",
             "Calls that have ended, by method and gRPC status.",
             ("method", "status"),
@@ -129,8 +129,8 @@ class Metrics(Collector, QueryObserver, RpcObserver):
             counted.add_to(seconds, (method,))
         yield seconds
 
-    def _of_statements(self) -> Iterator[Metric]:
-        yield _counter(
+    def _collect_statements(self) -> Iterator[Metric]:
+        yield _create_counter(
             "queries",
             "Statements that have ended, by what became of them.",
             ("state",),
@@ -145,7 +145,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
             seconds.add_to(family)
             yield family
 
-    def _of_results(self) -> Iterator[Metric]:
+    def _collect_results(self) -> Iterator[Metric]:
         for name, documentation, count in (
             ("sent_rows", "Rows sent by statements that have ended.", self._rows),
             ("sent_bytes", "Bytes sent by statements that have ended, uncompressed.", self._bytes),
@@ -155,14 +155,14 @@ class Metrics(Collector, QueryObserver, RpcObserver):
                 self._affected,
             ),
         ):
-            yield _counter(name, documentation, (), [((), count)])
-        yield _counter(
+            yield _create_counter(name, documentation, (), [((), count)])
+        yield _create_counter(
             "regions",
             "Regions of the tables that statements read, by whether they were pruned.",
             ("verdict",),
             [(("kept",), self._regions_kept), (("pruned",), self._regions_pruned)],
         )
-        yield _counter(
+        yield _create_counter(
             "searches",
             "Searches of statements that have ended, by kind: vector, text or hybrid.",
             ("kind",),
@@ -170,7 +170,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
         )
 
 
-def _counter(
+def _create_counter(
     name: str, documentation: str, labels: Sequence[str], counts: Iterable[tuple[Sequence[str], int]]
 ) -> CounterMetricFamily:
     family = CounterMetricFamily(f"lance_gateway_{name}", documentation, labels=labels)
@@ -182,7 +182,7 @@ def _counter(
 audit_logger = logging.getLogger("gateway.audit")
 
 
-def shown_session(session_id: str | None) -> str | None:
+def shorten_session_id(session_id: str | None) -> str | None:
     """Returns what tells a session apart; all of its id would let whoever reads it take the session over."""
     return None if session_id is None else session_id[:8]
 
@@ -208,7 +208,7 @@ class WriteAudit(QueryObserver):
                 "query_id": query.id,
                 "user": query.user,
                 "peer": query.peer,
-                "session": shown_session(query.session_id),
+                "session": shorten_session_id(query.session_id),
                 "table": query.target,
                 "rows_affected": query.affected,
                 "state": query.state.value,
@@ -235,7 +235,7 @@ def configure(log_format: LogFormat, level: str) -> None:
         level: the least severe level that is shown.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_with_query)
+    handler.addFilter(_add_query)
     fields = ["levelname", "name", "message", "threadName", *_FIELDS]
     names = {"levelname": "level", "name": "logger", "threadName": "thread"}
     is_json = log_format == "json"
@@ -245,7 +245,7 @@ def configure(log_format: LogFormat, level: str) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
 
 
-def shortened(statement: str) -> str:
+def shorten_statement(statement: str) -> str:
     """Returns a statement on one line, cut where it is very long."""
     line = " ".join(statement.split())
     return line if len(line) <= MAX_STATEMENT else f"{line[:MAX_STATEMENT]}... ({len(line)} characters)"
@@ -275,7 +275,7 @@ class QueryLog(QueryObserver):
         level = logging.WARNING if slow else logging.INFO
         if not logger.isEnabledFor(level):
             return
-        statement = shortened(query.sql)
+        statement = shorten_statement(query.sql)
         logger.log(
             level,
             "%s%s after %.3f s, %d rows, %d bytes: %s",
@@ -286,7 +286,7 @@ class QueryLog(QueryObserver):
             query.bytes,
             statement,
             extra={
-                **_fields(query),
+                **_build_fields(query),
                 "state": query.state.value,
                 "duration_seconds": round(seconds, 6),
                 "queue_seconds": round(query.queue_seconds, 6),
@@ -299,19 +299,19 @@ class QueryLog(QueryObserver):
         )
 
 
-def _with_query(record: logging.LogRecord) -> bool:
+def _add_query(record: logging.LogRecord) -> bool:
     query = current_statement()
     if query is not None and not hasattr(record, "query_id"):
-        vars(record).update(_fields(query))
+        vars(record).update(_build_fields(query))
     return True
 
 
-def _fields(query: Query) -> dict[str, str | None]:
+def _build_fields(query: Query) -> dict[str, str | None]:
     return {
         "query_id": query.id,
         "user": query.user,
         "peer": query.peer,
-        "session": shown_session(query.session_id),
+        "session": shorten_session_id(query.session_id),
     }
 
 
@@ -322,14 +322,14 @@ class _TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class calls it so
         line = super().formatMessage(record)
         named = [f"{name}={value}" for name in _FIELDS if (value := vars(record).get(name)) is not None]
-        return _printable(f"{line} [{' '.join(named)}]" if named else line)
+        return _escape_line(f"{line} [{' '.join(named)}]" if named else line)
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - as of the base class
         # Indented: no line of what went wrong can be taken for another record.
-        return "\n".join(f"  {_printable(line)}" for line in super().formatException(ei).split("\n"))
+        return "\n".join(f"  {_escape_line(line)}" for line in super().formatException(ei).split("\n"))
 
 
-def _printable(line: str) -> str:
+def _escape_line(line: str) -> str:
     """Returns a text as one line that says no more than it shows: parts of it are what somebody sent."""
     return (
         line if line.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)

@@ -22,10 +22,10 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import aligned, encode_parameters
+from gateway.execution.parameters import align_batch, encode_parameters
 from gateway.execution.running_queries import current_statement
 from gateway.peers.peer_identity import PEER, Trust
-from gateway.protocol.commands import Answer, Call, Exchange
+from gateway.protocol.commands import Call, Exchange, Handler
 from gateway.protocol.wire import decode
 from memwal.errors import (
     InvalidInputError,
@@ -163,7 +163,7 @@ class Forwarding:
         pause = _PAUSE_SECONDS
         while True:
             seconds = max(until - time.monotonic(), 0.001)
-            attempt = _Attempt(self._client(url), self._trust.options(url, seconds))
+            attempt = _Attempt(self._get_client(url), self._trust.build_options(url, seconds))
             try:
                 outcome = attempt.run(message, changes)
             except (pa.ArrowException, flight.FlightError, OSError, StopIteration) as error:
@@ -187,7 +187,7 @@ class Forwarding:
                 pause = min(pause * 2, _MAX_PAUSE_SECONDS)
                 continue
             if outcome.error:
-                raise _error(outcome)
+                raise _decode_error(outcome)
             return WriteReceipt({region_id: outcome.rows})
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class Forwarding:
         for client in clients.values():
             client.close()
 
-    def _client(self, url: str) -> flight.FlightClient:
+    def _get_client(self, url: str) -> flight.FlightClient:
         with self._lock:
             client = self._clients.get(url)
             if client is None:
@@ -232,14 +232,14 @@ class _Attempt:
         descriptor = flight.FlightDescriptor.for_command(pack(message))
         writer, answers = self.client.do_put(descriptor, rows.schema, self._options)
         try:
-            ready = decode(wire.ForwardReady, _answer(answers), "the first answer of another gateway")
+            ready = decode(wire.ForwardReady, _encode_schema(answers), "the first answer of another gateway")
             self.instance = ready.instance
             if changes.upserts is not None and changes.deletes is not None:
                 writer.write_metadata(encode_parameters(changes.deletes))
             writer.write_table(rows)
             self.is_complete = True
             writer.done_writing()
-            return decode(wire.ForwardOutcome, _answer(answers), "the answer of another gateway")
+            return decode(wire.ForwardOutcome, _encode_schema(answers), "the answer of another gateway")
         finally:
             # Where the call failed, this tells why.
             writer.close()
@@ -261,7 +261,7 @@ class ForwardedRows:
         self._patience_seconds = patience_seconds
         self._once = once or Once(_REMEMBERED_SECONDS)
 
-    def answers(self) -> Sequence[Answer]:
+    def list_handlers(self) -> Sequence[Handler]:
         """Return what this family answers."""
         return (Exchange(wire.ForwardChanges, self._accept),)
 
@@ -279,10 +279,10 @@ class ForwardedRows:
         if len(message.request_id) != 16:
             raise InvalidInputError("rows were forwarded without a request id: all gateways need one version")
         writer.write(wire.ForwardReady(instance=_INSTANCE).SerializeToString())
-        changes = _received(message, reader)
-        writer.write(self._outcome(message, changes).SerializeToString())
+        changes = _read_changes(message, reader)
+        writer.write(self._execute_once(message, changes).SerializeToString())
 
-    def _outcome(self, message: wire.ForwardChanges, changes: Changes) -> wire.ForwardOutcome:
+    def _execute_once(self, message: wire.ForwardChanges, changes: Changes) -> wire.ForwardOutcome:
         try:
             if message.instance and message.instance != _INSTANCE:
                 raise OutcomeUnknownError(
@@ -293,11 +293,11 @@ class ForwardedRows:
                 message.request_id, lambda: self._write(message, changes), self._patience_seconds
             )
         except TimeoutError:
-            return _told(
+            return _encode_error(
                 OutcomeUnknownError("the owner still writes the rows: whether it succeeds is unknown")
             )
         except LanceGatewayError as error:
-            return _told(error)
+            return _encode_error(error)
         return wire.ForwardOutcome(rows=receipt.num_rows)
 
     def _write(self, message: wire.ForwardChanges, changes: Changes) -> WriteReceipt:
@@ -311,7 +311,7 @@ class ForwardedRows:
         return receipt
 
 
-def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchReader) -> Changes:
+def _read_changes(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchReader) -> Changes:
     """Reads a stream to its end.
 
     Raises:
@@ -323,10 +323,10 @@ def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchRe
         schema = reader.schema
         for chunk in reader:
             if chunk.app_metadata is not None:
-                deletes = _checked(*_batches(chunk.app_metadata))
+                deletes = _check_rows(*_read_batches(chunk.app_metadata))
             if chunk.data is not None:
                 batches.append(chunk.data)
-        rows: pa.Table | None = _checked(schema, batches)
+        rows: pa.Table | None = _check_rows(schema, batches)
     except (pa.ArrowException, flight.FlightError, OSError) as error:
         raise InvalidInputError(f"forwarded rows cannot be read: {error}") from None
     if not message.upserts:
@@ -340,28 +340,28 @@ def _received(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchRe
     return Changes(rows, deletes)
 
 
-def _batches(stream: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+def _read_batches(stream: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
     with pa.ipc.open_stream(stream) as reader:
         return reader.schema, list(reader)
 
 
-def _checked(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def _check_rows(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     for batch in batches:
         batch.validate(full=True)
-    return pa.Table.from_batches([aligned(batch) for batch in batches], schema)
+    return pa.Table.from_batches([align_batch(batch) for batch in batches], schema)
 
 
-def _answer(answers: flight.FlightMetadataReader) -> bytes:
+def _encode_schema(answers: flight.FlightMetadataReader) -> bytes:
     answer = answers.read()
     if answer is None:
         raise pa.ArrowIOError("the connection ended without an answer")
     return bytes(answer)
 
 
-def _told(error: LanceGatewayError) -> wire.ForwardOutcome:
+def _encode_error(error: LanceGatewayError) -> wire.ForwardOutcome:
     return wire.ForwardOutcome(error=type(error).__name__, status=error.status, message=str(error))
 
 
-def _error(outcome: wire.ForwardOutcome) -> LanceGatewayError:
+def _decode_error(outcome: wire.ForwardOutcome) -> LanceGatewayError:
     kind = _ERRORS.get(outcome.error) or _STATUSES.get(outcome.status) or LanceGatewayError
     return kind(outcome.message)

@@ -47,20 +47,20 @@ class PeerToken:
                 "characters without spaces, such as `openssl rand -hex 32` prints"
             )
 
-    def pass_for(self, url: str) -> str:
+    def issue_pass(self, url: str) -> str:
         """Returns what opens the gateway at an address for some minutes."""
-        return self._signed(int(time.time()) + _PASS_SECONDS, url)
+        return self._sign(int(time.time()) + _PASS_SECONDS, url)
 
-    def opens(self, credentials: object, url: str) -> bool:
+    def is_valid_pass(self, credentials: object, url: str) -> bool:
         """Whether a caller presents a pass for an address; takes as long however much of it is right."""
         found = _PASS.fullmatch(credentials.token) if isinstance(credentials, Bearer) else None
         if found is None:
             return False
         expires = int(found[1])
-        is_theirs = hmac.compare_digest(found[0], self._signed(expires, url))
+        is_theirs = hmac.compare_digest(found[0], self._sign(expires, url))
         return is_theirs and abs(expires - time.time() - _PASS_SECONDS / 2) <= _PASS_SECONDS
 
-    def _signed(self, expires: int, url: str) -> str:
+    def _sign(self, expires: int, url: str) -> str:
         signature = hmac.new(self.text.encode(), f"{expires} {url}".encode(), hashlib.sha256)
         return f"peer.{expires}.{signature.hexdigest()}"
 
@@ -104,9 +104,9 @@ class Trust:
         ]
         return flight.FlightClient(url, generic_options=options, **files)
 
-    def options(self, url: str, seconds: float) -> flight.FlightCallOptions:
+    def build_options(self, url: str, seconds: float) -> flight.FlightCallOptions:
         """Returns what a call to an address carries, that may take so long."""
-        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.pass_for(url))])
+        return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.issue_pass(url))])
 
 
 @dataclass(frozen=True, eq=False)

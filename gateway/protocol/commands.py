@@ -118,7 +118,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedStream:
     """The answer to GetFlightInfo.
 
     Args:
@@ -142,7 +142,7 @@ class Command(Generic[M]):
 
     message: type[M]
     schema: Callable[[M, Call], pa.Schema]
-    plan: Callable[[M, Call], Planned]
+    plan: Callable[[M, Call], PlannedStream]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +188,14 @@ class Action(Generic[M]):
     is_bare: bool = False
 
 
-Answer: TypeAlias = Command[Any] | Ticket[Any] | Upload[Any] | Exchange[Any] | Action[Any]
+Handler: TypeAlias = Command[Any] | Ticket[Any] | Upload[Any] | Exchange[Any] | Action[Any]
 """What a family answers: one kind of message."""
 
 
 class Family(Protocol):
     """Answers some of the messages of clients."""
 
-    def answers(self) -> Sequence[Answer]:
+    def list_handlers(self) -> Sequence[Handler]:
         """Return an entry for each message; no other family answers it."""
 
 
@@ -210,7 +210,7 @@ _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
 class Transactions:
     """The four actions about transactions, refused."""
 
-    def answers(self) -> Sequence[Answer]:
+    def list_handlers(self) -> Sequence[Handler]:
         """Return what this family answers."""
         return tuple(_refusal(name, message, what) for name, message, what in _ACTIONS)
 

@@ -14,7 +14,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Keeping(Generic[Key, Value]):
+class ExpiringCache(Generic[Key, Value]):
     """Keeps up to `capacity` values; the one unused longest leaves first, idle ones after a time.
 
     Safe for use by several threads.

@@ -176,7 +176,7 @@ ALL_TYPES: tuple[SqlType, ...] = tuple(
 """Every type that a result can have, by number and then by name, as the protocol orders them."""
 
 
-def sql_type(data_type: pa.DataType) -> SqlType | None:
+def find_sql_type(data_type: pa.DataType) -> SqlType | None:
     """Returns the SQL type of an Arrow type; None where it has none."""
     found = _BY_TYPE.get(data_type)
     if found is not None:
@@ -184,7 +184,7 @@ def sql_type(data_type: pa.DataType) -> SqlType | None:
     return next((kind for belongs, kind in _BY_FAMILY if belongs(data_type)), None)
 
 
-def type_name(data_type: pa.DataType) -> str:
+def find_type_name(data_type: pa.DataType) -> str:
     """Returns the name of an Arrow type in SQL, or Arrow's own where SQL has none.
 
     >>> type_name(pa.decimal128(12, 2)), type_name(pa.list_(pa.int64()))
@@ -192,13 +192,15 @@ def type_name(data_type: pa.DataType) -> str:
     >>> type_name(pa.struct({"a": pa.string(), "b": pa.map_(pa.string(), pa.bool_())}))
     'STRUCT<a VARCHAR, b MAP<VARCHAR, BOOLEAN>>'
     """
-    found = sql_type(data_type)
+    found = find_sql_type(data_type)
     if found is _ARRAY:
-        return f"ARRAY<{type_name(data_type.value_type)}>"
+        return f"ARRAY<{find_type_name(data_type.value_type)}>"
     if found is _STRUCT:
-        return "STRUCT<" + ", ".join(f"{field.name} {type_name(field.type)}" for field in data_type) + ">"
+        return (
+            "STRUCT<" + ", ".join(f"{field.name} {find_type_name(field.type)}" for field in data_type) + ">"
+        )
     if found is _MAP:
-        return f"MAP<{type_name(data_type.key_type)}, {type_name(data_type.item_type)}>"
+        return f"MAP<{find_type_name(data_type.key_type)}, {find_type_name(data_type.item_type)}>"
     return str(data_type) if found is None else found.name
 
 
@@ -212,7 +214,7 @@ def precision_and_scale(data_type: pa.DataType) -> tuple[int | None, int | None]
     >>> precision_and_scale(pa.float64()), precision_and_scale(pa.string())
     ((15, None), (None, None))
     """
-    found = sql_type(data_type)
+    found = find_sql_type(data_type)
     if found is None or found in (_TEXT, _BINARY):
         return None, None
     if found is _DECIMAL:
@@ -248,21 +250,21 @@ class Statement(Protocol):
         """Differs where `schema` does."""
 
 
-def described(plan: Statement) -> pa.Schema:
+def describe_result_schema(plan: Statement) -> pa.Schema:
     """Returns the schema of a statement's result with the metadata that follows from its types."""
-    return _description(plan)[0]
+    return _describe_result(plan)[0]
 
 
-def described_message(plan: Statement) -> bytes:
+def encode_result_schema(plan: Statement) -> bytes:
     """Returns the same as an encapsulated IPC message."""
-    return _description(plan)[1]
+    return _describe_result(plan)[1]
 
 
-def _description(plan: Statement) -> tuple[pa.Schema, bytes]:
+def _describe_result(plan: Statement) -> tuple[pa.Schema, bytes]:
     found = _described.get(plan.digest)
     # A digest is short: another schema may have the same one.
     if found is None or not found[0].equals(plan.schema, check_metadata=True):
-        schema = pa.schema([field.with_metadata(_of_type(field.type)) for field in plan.schema])
+        schema = pa.schema([field.with_metadata(_describe_type(field.type)) for field in plan.schema])
         found = plan.schema, schema, bytes(schema.serialize())
         if len(_described) >= _MAX_DESCRIBED:
             _described.clear()
@@ -270,7 +272,7 @@ def _description(plan: Statement) -> tuple[pa.Schema, bytes]:
     return found[1], found[2]
 
 
-def described_table(
+def describe_table_schema(
     schema: pa.Schema,
     catalog: str,
     db_schema: str,
@@ -299,14 +301,14 @@ def described_table(
     }
     fields = []
     for field in schema:
-        metadata = {**_of_type(field.type), **where}
+        metadata = {**_describe_type(field.type), **where}
         if field.name in remarks:
             metadata[f"{_PREFIX}REMARKS"] = remarks[field.name]
         fields.append(field.with_metadata(metadata))
     return pa.schema(fields)
 
 
-def remarks_of(schema: pa.Schema) -> dict[str, str]:
+def read_remarks(schema: pa.Schema) -> dict[str, str]:
     """Returns column -> remark, for the columns whose stored metadata has one under a usual name."""
     found = {}
     for field in schema:
@@ -317,11 +319,11 @@ def remarks_of(schema: pa.Schema) -> dict[str, str]:
     return found
 
 
-def _of_type(data_type: pa.DataType) -> dict[str, str]:
-    kind = sql_type(data_type)
+def _describe_type(data_type: pa.DataType) -> dict[str, str]:
+    kind = find_sql_type(data_type)
     precision, scale = precision_and_scale(data_type)
     metadata = {
-        f"{_PREFIX}TYPE_NAME": type_name(data_type),
+        f"{_PREFIX}TYPE_NAME": find_type_name(data_type),
         f"{_PREFIX}IS_AUTO_INCREMENT": "0",
         f"{_PREFIX}IS_CASE_SENSITIVE": "1" if kind is not None and kind.is_text else "0",
         f"{_PREFIX}IS_READ_ONLY": "1",

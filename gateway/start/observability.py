@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyarrow import flight
 
 from gateway.auth.calls import METHODS, RpcObserver
-from gateway.config.effective_values import without_password
+from gateway.config.effective_values import strip_password
 from gateway.config.schema import ObservabilitySection
 from gateway.execution.running_queries import QueryObserver
 from gateway.observability.gauges import Gauges, WriteEvents, WriteGauges, WriteMetrics
@@ -57,7 +57,7 @@ class Observability:
         self._log = QueryLog(config.log_queries, config.slow_query)
         self._audit = WriteAudit()
         self._tracing: Tracing | None = None
-        port = http_port(config, flight_port)
+        port = choose_http_port(config, flight_port)
         self.http: HttpServer | None = None
         if port is not None:
             self.http = HttpServer(self.metrics.registry, self.readiness, config.http_host, port)
@@ -68,7 +68,7 @@ class Observability:
             from gateway.observability.tracing import Tracing  # noqa: PLC0415
 
             self._tracing = Tracing(config.otlp_endpoint, config.otlp_sample_ratio)
-            logger.info("traces go to %s", without_password(config.otlp_endpoint))
+            logger.info("traces go to %s", strip_password(config.otlp_endpoint))
         if writes is not None:
             writes.listen(
                 WriteMetrics(self.metrics.registry, lambda: [table.name for table in catalog.opened()])
@@ -76,7 +76,7 @@ class Observability:
             if self._tracing is not None:
                 writes.listen(self._tracing)
 
-    def engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
+    def create_engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
         """Returns an engine over the catalog, one that tells of its plans where traces are kept.
 
         Args:
@@ -89,12 +89,12 @@ class Observability:
 
         return TracedEngine(self._tracing, self.catalog, partitions=partitions, memory_bytes=memory_bytes)
 
-    def query_observers(self) -> Sequence[QueryObserver]:
+    def list_query_observers(self) -> Sequence[QueryObserver]:
         """Returns those who hear of statements."""
         traces = () if self._tracing is None else (self._tracing,)
         return (self._log, self._audit, self.metrics, *traces)
 
-    def rpc_observers(self) -> Mapping[flight.FlightMethod, Sequence[RpcObserver]]:
+    def map_rpc_observers(self) -> Mapping[flight.FlightMethod, Sequence[RpcObserver]]:
         """Returns who hears of calls; the metrics hear of all but handshakes from the server itself."""
         traces = () if self._tracing is None else (self._tracing,)
         return dict.fromkeys(METHODS, traces) | {flight.FlightMethod.HANDSHAKE: (self.metrics, *traces)}
@@ -114,7 +114,7 @@ class Observability:
         self.readiness.close()
 
 
-def http_port(config: ObservabilitySection, flight_port: int) -> int | None:
+def choose_http_port(config: ObservabilitySection, flight_port: int) -> int | None:
     """Returns the port of metrics and health, 0 for any free one; None where there is none.
 
     Args:

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from gateway.auth.calls import Security
 from gateway.auth.files import read_text
-from gateway.auth.policy import misfits, parse_policy
-from gateway.config.loader import Loaded, fields
+from gateway.auth.policy import find_misfits, parse_policy
+from gateway.config.loader import Loaded, list_fields
 from gateway.config.schema import GatewayConfig
 from gateway.observability import statements
 from gateway.observability.gauges import WriteEvents
@@ -28,7 +28,7 @@ from gateway.observability.system_tables import SystemSettings
 from gateway.peers.forwarding import ForwardedRows
 from gateway.protocol.limits import Limits
 from gateway.server import GatewayServer
-from gateway.start.observability import Observability, http_port
+from gateway.start.observability import Observability, choose_http_port
 from gateway.start.opening import Writing, open_security, open_writing
 from memwal.errors import InvalidInputError, LanceGatewayError, UnavailableError
 from planner.bridge import compatibility
@@ -37,7 +37,7 @@ from planner.tables.state.catalog import Catalog
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
+def read_memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
     """Returns the memory that this process may use at most: the machine's, or less where a cgroup says so.
 
     Args:
@@ -117,7 +117,7 @@ def serve(loaded: Loaded) -> None:
             logger.info("stopped")
         else:
             # A client that does not read, or storage that does not answer, cannot be waited for any longer.
-            logger.warning("leaving without %d streams", len(server.queries.active()))
+            logger.warning("leaving without %d streams", len(server.queries.list_active()))
         observability.close()
         logging.shutdown()
         # What was told to stop may be in the midst of Python still, in threads of DataFusion: an interpreter
@@ -125,7 +125,7 @@ def serve(loaded: Loaded) -> None:
         os._exit(0)
 
 
-def limits_of(config: GatewayConfig) -> Limits:
+def create_limits(config: GatewayConfig) -> Limits:
     """Returns the limits of the server."""
     given = {**config.limits.model_dump(), "query_history": config.observability.query_history}
     return Limits(
@@ -133,7 +133,7 @@ def limits_of(config: GatewayConfig) -> Limits:
     )
 
 
-def listening_problem(host: str, port: int) -> str | None:
+def find_listening_problem(host: str, port: int) -> str | None:
     """Asks the operating system why an address cannot be listened on; None where it can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -153,12 +153,12 @@ def _start(
     forwarded = None
     if writing.token is not None:
         security = dataclasses.replace(
-            security, opens=partial(writing.token.opens, url=config.writes.advertise_url)
+            security, is_valid_pass=partial(writing.token.is_valid_pass, url=config.writes.advertise_url)
         )
         forwarded = ForwardedRows(observability.catalog, config.writes.claim_timeout)
     # What a statement does not find in half of the memory, it should not look for.
-    query_memory = config.limits.query_memory_bytes or memory_bytes() // 2
-    engine = observability.engine(config.server.partitions or None, query_memory)
+    query_memory = config.limits.query_memory_bytes or read_memory_bytes() // 2
+    engine = observability.create_engine(config.server.partitions or None, query_memory)
     engine.add_system_tables(SystemSettings(loaded))
     host, port = config.server.host, config.server.port
     try:
@@ -167,16 +167,16 @@ def _start(
             host,
             port,
             security=security,
-            limits=limits_of(config),
-            observers=observability.query_observers(),
+            limits=create_limits(config),
+            observers=observability.list_query_observers(),
             on_call_finished=observability.metrics.on_call_finished,
-            rpc_observers=observability.rpc_observers(),
+            rpc_observers=observability.map_rpc_observers(),
             forwarded=forwarded,
         )
     except pa.ArrowException as error:
         # gRPC only logs the reason.
         raise UnavailableError(
-            f"cannot listen on {host}:{port}: {listening_problem(host, port) or error}; "
+            f"cannot listen on {host}:{port}: {find_listening_problem(host, port) or error}; "
             "choose another --port (0 takes any free one) or --host"
         ) from error
     observability.watch(server)
@@ -199,15 +199,15 @@ def _stop_on_signals() -> threading.Event:
 
 def _drain(server: GatewayServer, seconds: float) -> bool:
     """Refuses new calls, and returns whether the running ones have ended."""
-    logger.info("stopping; %d streams are running", len(server.queries.active()))
+    logger.info("stopping; %d streams are running", len(server.queries.list_active()))
     # Refuses new calls at once and returns when the running ones have ended.
     shutdown = threading.Thread(target=server.shutdown, name="shutdown", daemon=True)
     shutdown.start()
     shutdown.join(seconds)
     if shutdown.is_alive():
-        running = len(server.queries.active())
+        running = len(server.queries.list_active())
         logger.warning("%d streams are still running after %g s: ending them", running, seconds)
-        server.queries.end(UnavailableError("the gateway is stopping; run the query again elsewhere"))
+        server.queries.cancel_all(UnavailableError("the gateway is stopping; run the query again elsewhere"))
         shutdown.join(_GRACE_SECONDS)
     return not shutdown.is_alive()
 
@@ -235,10 +235,10 @@ def _close(catalog: Catalog, seconds: float) -> bool:
     return not closing.is_alive()
 
 
-def problems(loaded: Loaded) -> list[str]:
+def find_problems(loaded: Loaded) -> list[str]:
     """Returns one sentence per problem; none where a gateway can start."""
     config = loaded.config
-    found = list(_missing_files(loaded))
+    found = list(_find_missing_files(loaded))
     # Without its files nothing can be said of what is in them.
     checks: list[Callable[[], object]] = [compatibility.check]
     if not found:
@@ -252,11 +252,11 @@ def problems(loaded: Loaded) -> list[str]:
             check()
         except LanceGatewayError as error:
             found.append(str(error))
-    return [*found, *_taken_ports(config)]
+    return [*found, *_find_taken_ports(config)]
 
 
-def _missing_files(loaded: Loaded) -> Iterator[str]:
-    for key, _, model in fields():
+def _find_missing_files(loaded: Loaded) -> Iterator[str]:
+    for key, _, model in list_fields():
         if model is GatewayConfig or not key.endswith("_file"):
             continue
         value: object = loaded.config
@@ -273,19 +273,19 @@ def _check_root(config: GatewayConfig) -> None:
         if config.auth.policy_file is not None:
             text = read_text(config.auth.policy_file)
             policy = parse_policy(text, str(config.auth.policy_file))
-            found = misfits(policy, catalog)
+            found = find_misfits(policy, catalog)
             if found:
                 raise InvalidInputError("; ".join(found))
     finally:
         catalog.close()
 
 
-def _taken_ports(config: GatewayConfig) -> Iterator[str]:
+def _find_taken_ports(config: GatewayConfig) -> Iterator[str]:
     server, http = config.server, config.observability
     for key, host, port in (
         ("server.port", server.host, server.port),
-        ("observability.http_port", http.http_host, http_port(http, server.port)),
+        ("observability.http_port", http.http_host, choose_http_port(http, server.port)),
     ):
-        reason = None if not port else listening_problem(host, port)
+        reason = None if not port else find_listening_problem(host, port)
         if reason is not None:
             yield f"{key}: cannot listen on {host}:{port}: {reason}; choose another port"

@@ -14,10 +14,10 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from gateway.execution.parameters import schema_of, uploaded
+from gateway.execution.parameters import read_batches, read_schema
 from gateway.execution.running_queries import Query
-from gateway.execution.updates import Updates, update_result
-from gateway.protocol.commands import Answer, Call, Upload
+from gateway.execution.updates import Updates, encode_update_result
+from gateway.protocol.commands import Call, Handler, Upload
 from memwal.creating import key_columns
 from memwal.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from planner.bridge.plain_types import conform, plain_type
@@ -77,7 +77,7 @@ class Target:
         return f'INGEST INTO "{name}"'
 
 
-def target_of(command: sql.CommandStatementIngest) -> Target:
+def read_target(command: sql.CommandStatementIngest) -> Target:
     """Returns where a command's rows go.
 
     Raises:
@@ -120,28 +120,28 @@ class Ingestion:
         self._engine = engine
         self._updates = updates
 
-    def answers(self) -> Sequence[Answer]:
+    def list_handlers(self) -> Sequence[Handler]:
         """Return what this family answers."""
         return (Upload(sql.CommandStatementIngest, self._accept),)
 
     def _accept(
         self, command: sql.CommandStatementIngest, reader: flight.MetadataRecordBatchReader, call: Call
     ) -> bytes:
-        target = target_of(command)
-        schema = columns_of(schema_of(reader, call))
+        target = read_target(command)
+        schema = derive_columns(read_schema(reader, call))
 
         def step(query: Query) -> WriteResult:
             control = query.control
-            batches = decoded(uploaded(reader, call, query), schema)
+            batches = decode_batches(read_batches(reader, call, query), schema)
             exists = self._check(target, call)
             if target.mode == "replace" or (target.mode == "fail" and not exists):
-                return self._filled(target, schema, batches, control)
+                return self._create_filled(target, schema, batches, control)
             if not exists:
                 self._create(target, schema)
             rows = prepare_ingest(self._engine, target.table, schema, call.settings, call.access)
             return rows.execute(batches, control)
 
-        return update_result(
+        return encode_update_result(
             self._updates.run(target.statement, target.table, call.settings, call, step).affected
         )
 
@@ -177,7 +177,7 @@ class Ingestion:
             rows=rows,
         )
 
-    def _filled(
+    def _create_filled(
         self, target: Target, schema: pa.Schema, batches: Iterator[pa.RecordBatch], control: RunControl
     ) -> WriteResult:
         """Makes a table that has its rows from the first moment on."""
@@ -194,7 +194,7 @@ class Ingestion:
         return WriteResult(count)  # a table is durable when it is made
 
 
-def columns_of(schema: pa.Schema) -> pa.Schema:
+def derive_columns(schema: pa.Schema) -> pa.Schema:
     """Returns the columns that a stream has for a table: in plain types, with key marks and remarks."""
     fields = []
     for column in schema:
@@ -204,7 +204,7 @@ def columns_of(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def decoded(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def decode_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yields the rows in plain types. Whether NULL may be where it is, the table says."""
     plain = pa.schema([column.with_nullable(nullable=True) for column in schema])
     return (conform(batch, plain) for batch in batches)

@@ -115,7 +115,9 @@ def rows_of(cursor: Any, text: str) -> list[Any]:
 
 
 def running(gateway: GatewayServer, text: str) -> bool:
-    return any(query.sql == text and query.state is QueryState.RUNNING for query in gateway.queries.active())
+    return any(
+        query.sql == text and query.state is QueryState.RUNNING for query in gateway.queries.list_active()
+    )
 
 
 def await_that(condition: Any) -> None:

@@ -90,7 +90,7 @@ def serving(
     try:
         yield server
     finally:
-        server.queries.end(UnavailableError("the test is over"))
+        server.queries.cancel_all(UnavailableError("the test is over"))
         server.shutdown()
         engine.close()
 

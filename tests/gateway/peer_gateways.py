@@ -10,7 +10,7 @@ import lance
 import pyarrow as pa
 
 from gateway.auth.calls import Security
-from gateway.auth.tls import tls_arguments
+from gateway.auth.tls import read_tls_arguments
 from gateway.config.schema import TlsSection
 from gateway.peers.forwarding import ForwardedRows, Forwarding
 from gateway.peers.peer_identity import PeerToken, Trust
@@ -87,7 +87,7 @@ def peer(
     if tls is not None:
         assert tls.certificate_file is not None
         assert tls.key_file is not None
-        security = Security(tls=tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file))
+        security = Security(tls=read_tls_arguments(tls.certificate_file, tls.key_file, tls.client_ca_file))
         pair = (tls.certificate_file, tls.key_file) if tls.client_ca_file else (None, None)
         trust = Trust(token, True, ca, *pair)
     with ExitStack() as stack:
@@ -101,7 +101,7 @@ def peer(
         server = GatewayServer(
             engine,
             port=port,
-            security=replace(security or Security(), opens=partial(token.opens, url=url)),
+            security=replace(security or Security(), is_valid_pass=partial(token.is_valid_pass, url=url)),
             forwarded=receiving(engine.catalog),
         )
         stack.callback(server.shutdown)

@@ -51,4 +51,4 @@ def url_of(server: GatewayServer) -> str:
 
 def statements(server: GatewayServer) -> list[str]:
     """What the server has executed, oldest first."""
-    return [query.sql for query in reversed(server.queries.finished())]
+    return [query.sql for query in reversed(server.queries.list_finished())]

@@ -374,7 +374,7 @@ def request(owner: Peer, request_id: bytes, upserts: int) -> wire.ForwardChanges
 
 
 def options(token: PeerToken | None, url: str) -> flight.FlightCallOptions:
-    headers = [] if token is None else [(b"authorization", f"Bearer {token.pass_for(url)}".encode())]
+    headers = [] if token is None else [(b"authorization", f"Bearer {token.issue_pass(url)}".encode())]
     return flight.FlightCallOptions(timeout=10, headers=headers)
 
 
