@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import flight
 
-from benchmarks.flight_client import statement
+from benchmarks.flight_client import build_descriptor
 from protos import flight_sql_pb2 as sql
 from protos.flight_sql import pack
 
@@ -62,7 +62,7 @@ class BareFlightServer(flight.FlightServerBase):  # type: ignore[misc]
 def main(source: str, query: str) -> None:
     """Loads the result, prints the location, serves until terminated."""
     with flight.connect(source) as client:
-        info = client.get_flight_info(statement(query))
+        info = client.get_flight_info(build_descriptor(query))
         batches = [chunk.data for endpoint in info.endpoints for chunk in client.do_get(endpoint.ticket)]
     with BareFlightServer(info.schema, batches) as server:
         print(f"grpc://127.0.0.1:{server.port}", flush=True)

@@ -17,29 +17,31 @@ class BenchContext:
 
     settings: BenchSettings
 
-    def main_table(self) -> BenchTable:
+    def open_main_table(self) -> BenchTable:
         """The table that most families share."""
         settings = self.settings
         shape = TableShape(settings.rows, settings.fresh_rows, settings.generations, settings.regions)
-        return self.table(shape)
+        return self.open_table(shape)
 
-    def table(self, shape: TableShape) -> BenchTable:
+    def open_table(self, shape: TableShape) -> BenchTable:
         """The table of a shape."""
         return ensure_table(self.settings.data_dir, shape)
 
-    def search_table(self) -> SearchTable:
+    def open_search_table(self) -> SearchTable:
         """The table that most searches share: four generations, a few rows in the log."""
         settings = self.settings
         rows, fresh = settings.search_rows, settings.search_fresh_rows
-        return self.searched(SearchShape(rows, 64, fresh, 4, 4, settings.search_tail_rows))
+        return self.open_search_shape(SearchShape(rows, 64, fresh, 4, 4, settings.search_tail_rows))
 
-    def large_search_table(self) -> SearchTable:
+    def open_large_search_table(self) -> SearchTable:
         """As many fresh rows on a larger base of longer vectors, without texts."""
         settings = self.settings
         rows, fresh = settings.large_search_rows, settings.search_fresh_rows
-        return self.searched(SearchShape(rows, 128, fresh, 4, 4, settings.search_tail_rows, text_index=False))
+        return self.open_search_shape(
+            SearchShape(rows, 128, fresh, 4, 4, settings.search_tail_rows, text_index=False)
+        )
 
-    def searched(self, shape: SearchShape) -> SearchTable:
+    def open_search_shape(self, shape: SearchShape) -> SearchTable:
         """The table of a shape that is searched."""
         return ensure_search_table(self.settings.data_dir, shape)
 

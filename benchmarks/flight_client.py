@@ -6,7 +6,7 @@ from pyarrow import flight
 from protos.flight_sql_pb2 import CommandStatementQuery
 
 
-def statement(sql: str) -> flight.FlightDescriptor:
+def build_descriptor(sql: str) -> flight.FlightDescriptor:
     """The Flight SQL descriptor of a query."""
     packed = Any()
     packed.Pack(CommandStatementQuery(query=sql))

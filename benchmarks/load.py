@@ -86,11 +86,11 @@ class Clients:
         Raises:
             WrongAnswerError: A client failed; the message is its error's.
         """
-        before, started = _cpu_seconds(self._server), time.perf_counter()
+        before, started = _read_cpu_seconds(self._server), time.perf_counter()
         for pipe in self._pipes:
             pipe.send(seconds)
         answers = [pipe.recv() for pipe in self._pipes]
-        duration, cpu = time.perf_counter() - started, _cpu_seconds(self._server) - before
+        duration, cpu = time.perf_counter() - started, _read_cpu_seconds(self._server) - before
         for answer in answers:
             if isinstance(answer, str):
                 raise WrongAnswerError(f"a client failed: {answer}")
@@ -98,7 +98,7 @@ class Clients:
 
 
 @contextmanager
-def connected(
+def connect_clients(
     server: ServerProcess, statements: Statements, *, clients: int, kind: type["Client"] | None = None
 ) -> Iterator[Clients]:
     """Starts the clients; each has executed the statement once when they are ready.
@@ -123,7 +123,7 @@ def connected(
         for number, share in enumerate(shares):
             ours, theirs = spawning.Pipe()
             arguments = (theirs, kind or AdbcClient, server.uri, statements, share, number)
-            process = spawning.Process(target=_client_process, args=arguments, daemon=True)
+            process = spawning.Process(target=_run_client_process, args=arguments, daemon=True)
             process.start()
             theirs.close()
             stack.callback(process.join)
@@ -151,12 +151,12 @@ def alternate(
     return results
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
+def _read_cpu_seconds(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
-def _client_process(
+def _run_client_process(
     pipe: Connection, kind: type["Client"], uri: str, statements: Statements, clients: int, number: int
 ) -> None:
     """Body of a client process: `clients` threads in rounds as long as the parent says; its end ends it."""
@@ -174,10 +174,10 @@ def _client_process(
                 seconds = pipe.recv()
             except EOFError:
                 return
-            pipe.send(_round(opened, seconds))
+            pipe.send(_run_round(opened, seconds))
 
 
-def _round(clients: Sequence["Client"], seconds: float) -> npt.NDArray[np.float64] | str:
+def _run_round(clients: Sequence["Client"], seconds: float) -> npt.NDArray[np.float64] | str:
     ends_at = time.perf_counter() + seconds
     threads = [threading.Thread(target=client.run_until, args=(ends_at,)) for client in clients]
     for thread in threads:

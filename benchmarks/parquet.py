@@ -13,7 +13,7 @@ _ROW_GROUP_ROWS = 131_072
 _FILE = "newest.parquet"
 
 
-def newest_rows(table: BenchTable) -> Path:
+def write_newest_rows(table: BenchTable) -> Path:
     """Returns the file beside the table, written first when it is not there: every row, in key order."""
     path = table.root / _FILE
     if not path.exists():

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.answers import WrongAnswerError
-from benchmarks.timing import Samples, timed
+from benchmarks.timing import Samples, time_call
 from benchmarks.write_table import WriteShape, WriteTable, create_table
 from memwal.errors import InvalidInputError
 
@@ -89,7 +89,7 @@ def interleave_copies(
             root = Path(f"{pending.table.root}-{next(numbers)}")
             shutil.copytree(pending.table.root, root)
             copy = replace(pending.table, root=str(root))
-            elapsed = timed(lambda name=name, copy=copy: sides[name](copy))  # type: ignore[misc]
+            elapsed = time_call(lambda name=name, copy=copy: sides[name](copy))  # type: ignore[misc]
             found = copy.open().count_rows()
             if found != pending.merged_rows:
                 raise WrongAnswerError(f"{name} left {found} rows instead of {pending.merged_rows}")

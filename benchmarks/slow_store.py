@@ -16,7 +16,7 @@ BUCKET = "tables"
 _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
-def options(url: str) -> dict[str, str]:
+def build_options(url: str) -> dict[str, str]:
     """Storage options of the store at `url`, as Lance names them."""
     return {
         "aws_endpoint": url,
@@ -27,7 +27,7 @@ def options(url: str) -> dict[str, str]:
     }
 
 
-def slowed(application: _Application) -> _Application:
+def add_delay(application: _Application) -> _Application:
     """Waits before each request."""
 
     def wait(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 (WSGI)
@@ -54,7 +54,7 @@ def main() -> None:
         def log(self, *_: object) -> None:
             """Forgets it."""
 
-    application = slowed(DomainDispatcherApplication(create_backend_app))
+    application = add_delay(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler)
     url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -55,13 +55,13 @@ def interleave(candidates: Mapping[str, Candidate], *, rounds: int, warmups: int
     for round_number in range(-warmups, rounds):
         shift = round_number % len(names)
         for name in names[shift:] + names[:shift]:
-            elapsed = timed(lambda name=name, number=round_number: candidates[name](number))  # type: ignore[misc]
+            elapsed = time_call(lambda name=name, number=round_number: candidates[name](number))  # type: ignore[misc]
             if round_number >= 0:
                 seconds[name][round_number] = elapsed
     return Samples(seconds)
 
 
-def timed(action: Callable[[], object]) -> float:
+def time_call(action: Callable[[], object]) -> float:
     """Seconds that one call takes, its result's release included."""
     started = time.perf_counter()
     action()

@@ -72,7 +72,7 @@ class WriteShape:
 
 
 @contextmanager
-def scratch(settings: BenchSettings) -> Iterator[Path]:
+def create_scratch(settings: BenchSettings) -> Iterator[Path]:
     """A directory for catalog roots, removed at the end."""
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     path = Path(tempfile.mkdtemp(prefix="writes-", dir=settings.data_dir))
@@ -151,6 +151,6 @@ def create_table(
     return WriteTable(str(root), shape, regions, options)
 
 
-def new_keys(shape: WriteShape, start: int, count: int) -> Keys:
+def generate_new_keys(shape: WriteShape, start: int, count: int) -> Keys:
     """Keys that the base has not: the `count` from `start` on, counted above the base's."""
     return np.arange(shape.rows + start, shape.rows + start + count)

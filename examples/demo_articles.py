@@ -96,7 +96,7 @@ def plain_search(root: Path, text: str) -> list[int]:
     return ids
 
 
-def news(best: list[int]) -> dict[str, Any]:
+def write_news(best: list[int]) -> dict[str, Any]:
     """What an editor does: three articles are new, the best one is rewritten, the second one withdrawn."""
     fresh = {
         ARTICLE_COUNT + number: f"a {QUESTION} {QUESTION} keeps the {subject} awake"

@@ -45,7 +45,7 @@ class Writer:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def tell(self, command: str) -> dict[str, Any]:
+    def send(self, command: str) -> dict[str, Any]:
         """Send a command, wait for its answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{command}\n")
@@ -53,10 +53,10 @@ class Writer:
         return self.read()
 
     @contextmanager
-    def paused(self) -> Iterator[dict[str, Any]]:
+    def pause(self) -> Iterator[dict[str, Any]]:
         """Hold all writes, so that two readers can be asked about one moment; yields the ledger's summary."""
-        yield self.tell("pause")
-        self.tell("resume")
+        yield self.send("pause")
+        self.send("resume")
 
     def close(self) -> None:
         """End its input, which ends the process."""

@@ -10,7 +10,7 @@ from benchmarks.answers import WrongAnswerError, check_same_ranking
 from benchmarks.context import open_engine
 from benchmarks.plots import Curve, Plot
 from benchmarks.report import Bar, Finding
-from benchmarks.search_content import SearchContent, nearest
+from benchmarks.search_content import SearchContent, find_nearest
 from benchmarks.search_table import SearchShape, SearchTable, ensure_merged, ensure_search_table
 from benchmarks.settings import BenchSettings
 from benchmarks.suite import FAMILIES, run_families
@@ -168,7 +168,7 @@ def test_words_reach_an_index_as_they_are() -> None:
 
 def test_nearest_looks_at_all_rows_and_sorts() -> None:
     vectors = np.array([[0, 0], [3, 0], [1, 0], [2, 0]], dtype=np.float32)
-    assert nearest(vectors, np.array([[2.1, 0]], dtype=np.float32), 3).tolist() == [[3, 1, 2]]
+    assert find_nearest(vectors, np.array([[2.1, 0]], dtype=np.float32), 3).tolist() == [[3, 1, 2]]
 
 
 def test_rankings_may_differ_in_the_order_of_equal_scores_only() -> None:

@@ -21,7 +21,7 @@ from memwal.writing.observing import RegionStats
 from planner.engine import PreparedQuery, QueryEngine
 from planner.tables.state.catalog import Catalog
 from tests.support import manifests
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 from tests.support.tables import key_field
 
 TOKEN = PeerToken("the-secret-of-these-gateways")
@@ -81,7 +81,7 @@ def peer(
     receiving: Callable[..., ForwardedRows] = ForwardedRows,
 ) -> Iterator[Peer]:
     """A gateway over a root; on any port, with TLS if there is a section for it."""
-    port = port or free_port()
+    port = port or find_free_port()
     url = f"grpc{'+tls' if tls else ''}://127.0.0.1:{port}"
     trust = Trust(token)
     if tls is not None:
@@ -124,4 +124,4 @@ def make_table(root: Path, *, buckets: int = 1, keyed: bool = True) -> Path:
 def epochs(root: Path) -> list[int]:
     """How often each region of the table was claimed, by its manifest."""
     path = root / f"{TABLE}.lance"
-    return [manifests.read_manifest(path, region).writer_epoch for region in manifests.region_ids(path)]
+    return [manifests.read_manifest(path, region).writer_epoch for region in manifests.list_region_ids(path)]

@@ -21,7 +21,7 @@ from planner.engine import SessionSettings
 from protos import flight_pb2
 from protos import flight_sql_pb2 as sql
 from tests.gateway import rpc
-from tests.support.servers import connected
+from tests.support.servers import open_connection
 
 PREFIX = "adbc.flight.sql.session.option."
 FLAG_PREFIX = "adbc.flight.sql.session.optionbool."
@@ -175,7 +175,7 @@ def test_a_closed_session_is_not_found(client: GatewayClient) -> None:
     client.set_options({"consistency": "flushed"})
     cookies = dict(client._jar.cookies)
     result = flight_pb2.CloseSessionResult.FromString(
-        client._act("CloseSession", flight_pb2.CloseSessionRequest())
+        client._run_action("CloseSession", flight_pb2.CloseSessionRequest())
     )
     assert result.status == flight_pb2.CloseSessionResult.CLOSED
     # The answer took the cookie away, so the connection goes on with the defaults.
@@ -193,7 +193,7 @@ def test_closing_without_a_session_succeeds(wire: flight.FlightClient) -> None:
 
 def test_a_connection_closes_its_session(uri: str, gateway: Any) -> None:
     before = len(gateway.sessions)
-    with connected(uri) as connection:
+    with open_connection(uri) as connection:
         connection.adbc_connection.set_options(**{PREFIX + "consistency": "flushed"})
         assert len(gateway.sessions) == before + 1
     assert len(gateway.sessions) == before

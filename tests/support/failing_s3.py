@@ -47,16 +47,16 @@ class FailingS3:
             fate = self._fate(len(self.requests), method, path)
             self.requests.append((method, path))
         if fate == "refused":
-            return _failed(start_response)
+            return _send_failure(start_response)
         if fate == "throttled":
-            return _failed(start_response, "503 Slow Down", "SlowDown")
+            return _send_failure(start_response, "503 Slow Down", "SlowDown")
         if fate == "answer lost":
             list(self._application(environ, lambda *_: None))
-            return _failed(start_response)
+            return _send_failure(start_response)
         return self._application(environ, start_response)  # type: ignore[no-any-return]
 
 
-def _failed(
+def _send_failure(
     start_response: Callable[..., Any],
     status: str = "500 Internal Server Error",
     code: str = "InternalError",

@@ -66,7 +66,9 @@ class FaultyBackend:
         return guarded
 
 
-def faulty(root: Path | str, options: Mapping[str, str] | None = None) -> tuple[Storage, FaultyBackend]:
+def open_faulty_storage(
+    root: Path | str, options: Mapping[str, str] | None = None
+) -> tuple[Storage, FaultyBackend]:
     """A storage over a directory, and what makes it fail."""
     storage = Storage.open(str(root), options)
     backend = FaultyBackend(storage.backend)

@@ -14,7 +14,7 @@ PART = "part-0.lance"
 _FORMAT = (2, 1)
 
 
-def fragment(
+def write_fragment(
     directory: Path, rows: pa.Table, *, name: str = PART, base_id: int | None = None, ids: Sequence[int] = ()
 ) -> FragmentMetadata:
     """Write a data file and describe the fragment that consists of it.
@@ -42,23 +42,23 @@ def make_table(
 ) -> lance.LanceDataset:
     """A table of one fragment with one file; in a directory that has one, its next version."""
     operation = lance.LanceOperation.Overwrite(
-        rows.schema, [fragment(path / "data", rows, name=name)], list(bases) or None
+        rows.schema, [write_fragment(path / "data", rows, name=name)], list(bases) or None
     )
     return lance.LanceDataset.commit(path, operation)
 
 
-def append(path: Path, *fragments: FragmentMetadata) -> lance.LanceDataset:
+def commit_fragments(path: Path, *fragments: FragmentMetadata) -> lance.LanceDataset:
     """Commit fragments on top of the newest version."""
     operation = lance.LanceOperation.Append(list(fragments))
     return lance.LanceDataset.commit(path, operation, read_version=lance.dataset(path).version)
 
 
-def base_at(path: Path, base_id: int, *, is_dataset_root: bool = False) -> DatasetBasePath:
+def create_base_path(path: Path, base_id: int, *, is_dataset_root: bool = False) -> DatasetBasePath:
     """A base of a table."""
     return DatasetBasePath(str(path), f"base{base_id}", is_dataset_root, base_id)
 
 
-def rows_in(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
     """What plain Lance reads of a table, without any cache."""
     read: list[dict[str, Any]] = lance.dataset(path, session=lance.Session()).to_table().to_pylist()
     return read

@@ -28,7 +28,7 @@ class Batch:
     number: int
     options: IngestOptions = field(default_factory=IngestOptions)
 
-    def tasks(self) -> list[pa.Table]:
+    def route_tasks(self) -> list[pa.Table]:
         """Routed rows, of one task each, as the shuffle brings them together."""
         opened = OpenTable.open(self.table.name, self.table.storage)
         columns = Columns.fitting(self.rows.schema, opened, self.options)
@@ -62,12 +62,12 @@ class Batch:
         """All tasks; then the driver marks the batch as complete."""
         if BatchMarkers(self.table.storage, self.job).is_complete(self.number):
             return ()
-        found = [one for task in self.tasks() for one in self.write(task)]
+        found = [one for task in self.route_tasks() for one in self.write(task)]
         BatchMarkers(self.table.storage, self.job).complete(self.number)
         return tuple(found)
 
 
-def table_of(rows: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
+def build_table(rows: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
     """Rows as Spark sends them: nothing is said of NULLs or of keys."""
     plain = pa.schema([pa.field(one.name, one.type) for one in schema])
     return pa.Table.from_pylist(list(rows), schema=plain)

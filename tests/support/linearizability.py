@@ -55,13 +55,13 @@ class Operation:
                 hit = value is not None and value == self.expected
                 affected, after = int(hit), self.argument if hit else value
             case "add":
-                affected, after = int(value is not None), _sum(value, self.argument)
+                affected, after = int(value is not None), _add(value, self.argument)
             case "insert":
                 affected, after = int(value is None), self.argument if value is None else value
         return self.is_pending or self.result is None or self.result == affected, after
 
 
-def _sum(value: Value, argument: Value) -> Value:
+def _add(value: Value, argument: Value) -> Value:
     return None if value is None else value + (argument or 0)
 
 
@@ -81,11 +81,11 @@ def is_linearizable(history: Iterable[Operation], initial: Value = None) -> bool
         if (done, value) in seen:
             continue
         seen.add((done, value))
-        stack.extend(_after_one_more(operations, done, value))
+        stack.extend(_list_next_states(operations, done, value))
     return not required
 
 
-def _after_one_more(operations: Sequence[Operation], done: int, value: Value) -> list[tuple[int, Value]]:
+def _list_next_states(operations: Sequence[Operation], done: int, value: Value) -> list[tuple[int, Value]]:
     """The states that are reached by each operation that may be next."""
     first = (~done & (done + 1)).bit_length() - 1  # all before it are done
     earliest = inf
@@ -119,17 +119,18 @@ def check_registers(
         start = (initial or {}).get(key)
         if not is_linearizable(history, start):
             raise AssertionError(
-                f"key {key!r} (first {start!r}) is not linearizable:\n{_blamed(history, start)}"
+                f"key {key!r} (first {start!r}) is not linearizable:\n"
+                f"{_find_shortest_failure(history, start)}"
             )
 
 
-def _blamed(history: Sequence[Operation], initial: Value) -> str:
+def _find_shortest_failure(history: Sequence[Operation], initial: Value) -> str:
     """The end of the shortest beginning of a history (in the order of answers) that nothing explains."""
     ordered = sorted(history, key=lambda one: (one.returned, one.invoked))
     low, high = 0, len(ordered)
     while low < high:
         middle = (low + high) // 2
-        if is_linearizable(_begun(ordered, middle), initial):
+        if is_linearizable(_cut_history(ordered, middle), initial):
             low = middle + 1
         else:
             high = middle
@@ -137,7 +138,7 @@ def _blamed(history: Sequence[Operation], initial: Value) -> str:
     return "\n".join(map(str, ordered[start:low]))
 
 
-def _begun(ordered: Sequence[Operation], answered: int) -> list[Operation]:
+def _cut_history(ordered: Sequence[Operation], answered: int) -> list[Operation]:
     """The first answers, and as pending whatever was on its way by then."""
     if not answered:
         return []

@@ -13,7 +13,7 @@ _worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _offsets = itertools.count(os.getpid() % _EACH)
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A port of 127.0.0.1 that nobody listens on, and that no neighbouring test process is given."""
     while True:
         port = _FIRST + _EACH * (_worker % _WORKERS) + next(_offsets) % _EACH

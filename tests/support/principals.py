@@ -27,12 +27,12 @@ class Principal:
         return table in self.writes
 
 
-def seeing(**tables: TableAccess) -> Principal:
+def create_principal(**tables: TableAccess) -> Principal:
     """A principal who sees these tables."""
     return Principal(tables)
 
 
-def shown(table: pa.Table, access: TableAccess) -> pa.Table:
+def filter_visible(table: pa.Table, access: TableAccess) -> pa.Table:
     """What a table would hold if it held only what is shown: found by DataFusion over rows in memory."""
     context = datafusion.SessionContext()
     frame = context.create_dataframe([table.to_batches()], name="everything")

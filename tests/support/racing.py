@@ -58,7 +58,7 @@ class Reader(Worker):
                 seen = newest
 
 
-def race(*workers: Worker) -> None:
+def run_race(*workers: Worker) -> None:
     """Let them work at the same time; raises what one of them raised."""
     for worker in workers:
         worker.start()

@@ -20,7 +20,7 @@ def make_notes(root: Path, name: str, regions: int = 2) -> str:
     return name
 
 
-def held(gateway: Gateway) -> dict[int, str]:
+def read_notes(gateway: Gateway) -> dict[int, str]:
     """The texts of table `notes` by their ids, of which none is there twice."""
     rows = gateway.read("SELECT id, text FROM notes").to_pylist()
     assert len({row["id"] for row in rows}) == len(rows)

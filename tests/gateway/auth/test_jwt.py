@@ -149,7 +149,7 @@ def test_a_token_that_was_verified_counts_until_it_ends_or_its_key_goes(signer: 
     source.key = jwt.PyJWK(signer.public())
     assert verifier.verify(token) == first
     clock.now += 601
-    assert not verifier._still_counts(verifier._verified[hash_token(token)])
+    assert not verifier._is_current(verifier._verified[hash_token(token)])
     clock.now -= 601
     source.key = jwt.PyJWK(Signer("key-1").public())
     with pytest.raises(UnauthenticatedError):

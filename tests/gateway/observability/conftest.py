@@ -78,9 +78,9 @@ def watch() -> Iterator[Watch]:
             engine.add_system_tables(SystemSettings(loaded))
             server = GatewayServer(
                 engine,
-                observers=observability.query_observers(),
+                observers=observability.list_query_observers(),
                 on_call_finished=observability.metrics.on_call_finished,
-                rpc_observers=observability.rpc_observers(),
+                rpc_observers=observability.map_rpc_observers(),
             )
             observability.watch(server)
             stack.callback(server.shutdown)
