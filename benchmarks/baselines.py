@@ -12,7 +12,7 @@ from memwal.storage.files import Storage
 
 
 def open_base_only(uri: str) -> SessionContext:
-    """The floor: DataFusion over Lance's own table provider. It does not see generations."""
+    """Return the baseline: DataFusion over Lance's table provider, which does not read generations."""
     config = SessionConfig().with_target_partitions(os.cpu_count() or 1)
     context = SessionContext(config)
     provider = lance.FFILanceTableProvider(lance.dataset(uri), with_row_id=False, with_row_addr=False)
@@ -21,7 +21,7 @@ def open_base_only(uri: str) -> SessionContext:
 
 
 def read_region_snapshots(uri: str) -> list[lance.ShardSnapshot]:
-    """The newest manifest of every region, as Lance's LSM planners take it."""
+    """Return the newest manifest of every region, as Lance's LSM planners take it."""
     storage = Storage.open(uri)
     snapshots = []
     for region_id in list_regions(storage):
@@ -51,5 +51,5 @@ class LsmLookups:
         self._planner = lance.LsmPointLookupPlanner(lance.dataset(uri), read_region_snapshots(uri))
 
     def look_up(self, key: int) -> pa.Table:
-        """The newest version of the row with this key."""
+        """Return the newest version of the row with this key."""
         return self._planner.plan_lookup(pa.array([key], pa.int64())).to_table()

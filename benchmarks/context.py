@@ -18,17 +18,17 @@ class BenchContext:
     settings: BenchSettings
 
     def open_main_table(self) -> BenchTable:
-        """The table that most families share."""
+        """Return the table that most families share."""
         settings = self.settings
         shape = TableShape(settings.rows, settings.fresh_rows, settings.generations, settings.regions)
         return self.open_table(shape)
 
     def open_table(self, shape: TableShape) -> BenchTable:
-        """The table of a shape."""
+        """Return the table of a shape."""
         return ensure_table(self.settings.data_dir, shape)
 
     def open_search_table(self) -> SearchTable:
-        """The table that most searches share: four generations, a few rows in the log."""
+        """Return the table that most searches share: four generations, a few rows in the log."""
         settings = self.settings
         rows, fresh = settings.search_rows, settings.search_fresh_rows
         return self.open_search_shape(SearchShape(rows, 64, fresh, 4, 4, settings.search_tail_rows))
@@ -42,7 +42,7 @@ class BenchContext:
         )
 
     def open_search_shape(self, shape: SearchShape) -> SearchTable:
-        """The table of a shape that is searched."""
+        """Return the search table of a shape."""
         return ensure_search_table(self.settings.data_dir, shape)
 
 
@@ -50,5 +50,5 @@ Family = Callable[[BenchContext], Iterable[Finding]]
 
 
 def open_engine(table: BenchTable | SearchTable) -> QueryEngine:
-    """A fresh engine, with empty caches, on the table's root."""
+    """Return a fresh engine, with empty caches, on the table's root."""
     return QueryEngine(Catalog.open(str(table.root)))

@@ -21,7 +21,7 @@ _SIDES = ("gateway", "floor")
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Starts a fresh process per side and round, alternating; one untimed round fills the page cache."""
+    """Start a fresh process per side and round, alternating; one untimed round fills the page cache."""
     table = context.open_main_table()
     rounds = max(1, context.settings.rounds // 3)
     seconds: dict[str, list[float]] = {side: [] for side in _SIDES}

@@ -39,12 +39,12 @@ class _Lags:
         self.queries.append(asked)
 
     def percentile_ms(self, percentile: float) -> float:
-        """A percentile (0-100) in milliseconds."""
+        """Return a percentile (0-100) in milliseconds."""
         return float(np.percentile(self.seconds, percentile)) * 1e3
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Rows are inserted by one gateway; the queries that look for them take turns."""
+    """Insert rows through one gateway, and look for them with queries that take turns."""
     first_key = _SHAPE.rows + 1_000
     with create_scratch(context.settings) as directory, ExitStack() as stack:
         table = create_table(directory / "root", _SHAPE)

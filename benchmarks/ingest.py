@@ -33,7 +33,7 @@ _LANCE_DEFAULT_SHARE = 5
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """A narrow table, then one with vectors and a quarter of the rows."""
+    """Ingest into a narrow table, then into one with vectors and a quarter of the rows."""
     rows = context.settings.ingest_rows
     yield from _measure(context, "5 columns", rows, Bar(0.6, "at least"))
     yield from _measure(context, "5 columns and a vector of 128", rows // 4, Bar(0.6, "at least"))
@@ -92,7 +92,7 @@ def _format_rate(samples: Samples, side: str, rows: int) -> str:
 
 
 def _measure_lance_defaults(directory: Path, shape: WriteShape, batches: Sequence[pa.RecordBatch]) -> float:
-    """Rows per second of durable puts by writers with Lance's own options."""
+    """Return rows per second of durable puts by writers with Lance's own options."""
     table = create_table(directory, shape)
     with RegionWriters(table, batches, {}) as writers:
         return sum(batch.num_rows for batch in batches) / time_call(writers.put)
@@ -130,7 +130,7 @@ class RegionWriters:
             writer.close()
 
     def put(self) -> None:
-        """Puts every part; returns when all are durable."""
+        """Put every part; return when all are durable."""
         problems: list[BaseException] = []
 
         def put_all(writer: Any, parts: Sequence[pa.Table]) -> None:  # noqa: ANN401 (lance types)

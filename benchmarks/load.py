@@ -64,7 +64,7 @@ class Round:
         return len(self.seconds) / self.duration
 
     def percentile_ms(self, percentile: float) -> float:
-        """A percentile (0-100) of the executions, in milliseconds."""
+        """Return a percentile (0-100) of the executions, in milliseconds."""
         return float(np.percentile(self.seconds, percentile)) * 1e3
 
     @property
@@ -81,7 +81,7 @@ class Clients:
         self._pipes = pipes
 
     def run(self, seconds: float) -> Round:
-        """Lets every client execute one statement after the other for so long.
+        """Let every client execute one statement after the other for so long.
 
         Raises:
             WrongAnswerError: A client failed; the message is its error's.
@@ -101,7 +101,7 @@ class Clients:
 def connect_clients(
     server: ServerProcess, statements: Statements, *, clients: int, kind: type["Client"] | None = None
 ) -> Iterator[Clients]:
-    """Starts the clients; each has executed the statement once when they are ready.
+    """Start the clients; each has executed the statement once when they are ready.
 
     Args:
         server: To connect to.
@@ -139,7 +139,7 @@ def connect_clients(
 def alternate(
     sides: Mapping[str, Clients], *, rounds: int, seconds: float, warmups: int = 1
 ) -> dict[str, list[Round]]:
-    """Runs the sides in turn, round after round, the first one changing; warm-up rounds are dropped."""
+    """Run the sides in turn, round after round, the first one changing; warm-up rounds are dropped."""
     names = list(sides)
     results: dict[str, list[Round]] = {name: [] for name in names}
     for number in range(-warmups, rounds):
@@ -207,14 +207,14 @@ class Client(ABC):
 
     @abstractmethod
     def execute(self) -> None:
-        """Executes the next statement and takes its answer.
+        """Execute the next statement and take its answer.
 
         Raises:
             WrongAnswerError: It is not what it must be.
         """
 
     def run_until(self, ends_at: float) -> None:
-        """Executes until the clock (`time.perf_counter`) shows `ends_at`; keeps the times or the problem."""
+        """Execute until the clock (`time.perf_counter`) shows `ends_at`; keep the times or the problem."""
         self.seconds.clear()
         try:
             started = time.perf_counter()
@@ -238,7 +238,7 @@ class AdbcClient(Client):
         self._turn = number * 101
 
     def execute(self) -> None:
-        """Executes the next statement and fetches its row."""
+        """Execute the next statement and fetch its row."""
         sql, keys = self._statements.sql, self._statements.keys
         key = keys[self._turn % len(keys)] if keys else None
         if self._statements.is_bound:

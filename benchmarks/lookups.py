@@ -14,7 +14,7 @@ from benchmarks.timing import Samples, interleave
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Looks up the same random keys on all three sides, half of them fresh and half in the base only.
+    """Look up the same random keys on all three sides, half of them fresh and half in the base only.
 
     `ds.to_table(filter=)` reads the base alone, so its answer for a fresh key is stale: a floor, not a peer.
     """

@@ -12,7 +12,7 @@ from benchmarks.timing import interleave, time_call
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Runs LsmScanner once per scan, over the whole table: the group-by takes it a minute and more."""
+    """Run LsmScanner once per scan, over the whole table: the group-by takes it a minute and more."""
     table = context.open_main_table()
     engine = open_engine(table)
     try:

@@ -19,7 +19,7 @@ _SAMPLE_SECONDS = 0.005
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Streams the table as often as it takes in one UNION ALL, and samples the server's memory meanwhile.
+    """Stream the table as often as it takes in one UNION ALL, and sample the server's memory meanwhile.
 
     Idle is the server that has just said it is ready: what its caches take counts as above idle.
     """
@@ -52,7 +52,7 @@ def _read_resident_bytes(process: psutil.Process) -> int:
 
 @contextmanager
 def _watch_peak(process: psutil.Process) -> Iterator[list[int]]:
-    """Samples until the block ends; the list's only item is the highest value so far, in bytes."""
+    """Sample until the block ends; the list's only item is the highest value so far, in bytes."""
     peak = [_read_resident_bytes(process)]
     done = threading.Event()
 

@@ -88,7 +88,7 @@ def _merge_together(context: BenchContext) -> Finding:
 
 
 def _measure_curves(context: BenchContext) -> Iterator[Finding]:
-    """The same rows in ever more generations of one region, and in ever more regions."""
+    """Merge the same rows from ever more generations of one region, and from ever more regions."""
     settings = context.settings
     generations = [count for count in settings.generation_counts if count <= _MOST]
     regions = [count for count in settings.region_counts if count <= _MOST]

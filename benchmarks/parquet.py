@@ -14,7 +14,7 @@ _FILE = "newest.parquet"
 
 
 def write_newest_rows(table: BenchTable) -> Path:
-    """Returns the file beside the table, written first when it is not there: every row, in key order."""
+    """Return the Parquet file of every row in key order; write it beside the table if it is missing."""
     path = table.root / _FILE
     if not path.exists():
         engine = open_engine(table)

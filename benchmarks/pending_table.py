@@ -35,7 +35,7 @@ class PendingTable:
 
 
 def create_pending(root: Path, shape: WriteShape, rows: int, rounds: int) -> PendingTable:
-    """Writes a table, and a generation into each of its regions in every round.
+    """Write a table, and a generation into each of its regions in every round.
 
     Keys are drawn for each round: half of them are in the base table, and rounds have some in common.
 
@@ -71,7 +71,7 @@ def create_pending(root: Path, shape: WriteShape, rows: int, rounds: int) -> Pen
 def interleave_copies(
     pending: PendingTable, sides: Mapping[str, Callable[[WriteTable], object]], rounds: int
 ) -> Samples:
-    """Times what changes the table: each side has a copy of its own in every round, made beforehand.
+    """Time what changes the table: each side has a copy of its own in every round, made beforehand.
 
     Args:
         pending: what is copied.

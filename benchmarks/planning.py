@@ -14,7 +14,7 @@ _FRESH_ROWS = 20_000
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """The same rows over 1, 10, 100 and 1,000 regions with one generation each.
+    """Plan over the same rows in 1, 10, 100 and 1,000 regions with one generation each.
 
     Reported per region count: the first query of an engine, EXPLAIN of a key lookup (planning only) and the
     whole lookup as new SQL text each time, with pruning and without.

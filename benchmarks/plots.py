@@ -61,7 +61,7 @@ class Plot:
     x_ticks: Sequence[float] = ()
 
     def write(self, path: Path) -> None:
-        """Draws it into an SVG file, replacing an older one."""
+        """Draw it into an SVG file, replacing an older one."""
         # Takes a second, which who draws nothing need not wait for.
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415

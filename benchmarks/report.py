@@ -73,7 +73,7 @@ class Finding:
         return _format_quantity(self.value, self.unit)
 
     def format_line(self) -> str:
-        """The finding in one line of plain text."""
+        """Return the finding in one line of plain text."""
         against = f" against {self.against}" if self.against else ""
         bar = f" (bar {self.bar_text}: {self.verdict})" if self.bar else ""
         return f"{self.title}: {self.gateway}{against} = {self.value_text}{bar}"
@@ -89,7 +89,7 @@ class FamilyResult:
 
 
 def write_report(path: Path, settings: BenchSettings, results: Sequence[FamilyResult]) -> None:
-    """Writes the report, replacing an older one."""
+    """Write the report, replacing an older one."""
     lines = ["# Benchmark results", "", *_describe_environment(settings), ""]
     missed = [f for r in results for f in r.findings if f.verdict == "MISS"]
     passed = sum(f.verdict == "PASS" for r in results for f in r.findings)
@@ -105,7 +105,7 @@ def write_report(path: Path, settings: BenchSettings, results: Sequence[FamilyRe
 
 
 def format_milliseconds(value: float) -> str:
-    """A duration as text, three significant digits."""
+    """Return a duration as text, three significant digits."""
     return _format_quantity(value, "ms")
 
 

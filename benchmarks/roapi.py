@@ -175,6 +175,6 @@ def _compute_median(rounds: Sequence[Round], figure: Callable[[Round], float]) -
 
 
 def _compute_ratio(rounds: dict[str, list[Round]], figure: Callable[[Round], float]) -> float:
-    """Median over rounds of the gateway's figure divided by ROAPI's in the same round."""
+    """Return the median over rounds of the gateway's figure divided by ROAPI's in the same round."""
     pairs = zip(rounds["gateway"], rounds["roapi"], strict=True)
     return float(np.median([figure(gateway) / figure(roapi) for gateway, roapi in pairs]))

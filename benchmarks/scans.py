@@ -10,7 +10,7 @@ from benchmarks.timing import Samples, interleave
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Times the three scans against the floor."""
+    """Time the three scans against the floor."""
     table = context.open_main_table()
     floor = open_base_only(table.uri)
     engine = open_engine(table)

@@ -108,12 +108,12 @@ class PacedWriter:
         self.seconds = 0.0
 
     def resume(self, rate: int) -> None:
-        """Write so many rows per second; returns when the first batch was acknowledged."""
+        """Write so many rows per second; return when the first batch was acknowledged."""
         self._pipe.send(rate)
         self._receive()
 
     def pause(self) -> None:
-        """Write no more; returns when the last batch was acknowledged."""
+        """Write no more; return when the last batch was acknowledged."""
         self._pipe.send(0)
         self._receive()
 
@@ -126,7 +126,7 @@ class PacedWriter:
 
 @contextmanager
 def start_paced_writer(uri: str, shape: WriteShape) -> Iterator[PacedWriter]:
-    """Starts a process that writes through the gateway at `uri` once it is told."""
+    """Start a process that writes through the gateway at `uri` once it is told."""
     spawning = mp.get_context("spawn")
     ours, theirs = spawning.Pipe()
     process = spawning.Process(target=_write, args=(theirs, uri, shape), daemon=True)

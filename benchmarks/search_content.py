@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 
 
 def schema(dimension: int) -> pa.Schema:
-    """Columns of a table with vectors of a dimension."""
+    """Return the columns of a table with vectors of a dimension."""
     return SCHEMA.append(pa.field("vec", pa.list_(pa.float32(), dimension)))
 
 
@@ -76,7 +76,7 @@ class TextSource:
         return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), words), " ")
 
     def draw_queries(self, count: int) -> list[str]:
-        """Queries of two or three words, frequent ones and rare ones."""
+        """Return queries of two or three words, frequent ones and rare ones."""
         drawn = np.exp(self._rng.uniform(np.log(10), np.log(5_000), (count, 3))).astype(np.int64)
         words = self._words.to_pylist()
         return [" ".join(words[rank] for rank in row[: 2 + n % 2]) for n, row in enumerate(drawn)]
@@ -101,7 +101,7 @@ class SearchContent:
         self.texts = self._draw_texts(rows)
 
     def table(self) -> pa.Table:
-        """All rows as they are now, by ascending key."""
+        """Return the newest version of every row, by ascending key."""
         return self._build_table(np.arange(len(self.vectors)), self.vectors, self.texts)
 
     def put(self, ids: Keys) -> pa.Table:
@@ -136,7 +136,7 @@ class SearchContent:
 
 
 def find_nearest(vectors: Vectors, queries: Vectors, k: int) -> Keys:
-    """Row numbers of the k nearest vectors (squared l2) of each query, nearest first, by looking at all."""
+    """Return the row numbers of the k nearest vectors (squared l2) of each query by brute force."""
     best_distances = np.full((len(queries), k), np.inf, dtype=np.float32)
     best = np.zeros((len(queries), k), dtype=np.int64)
     for start in range(0, len(vectors), _SLICE):
@@ -157,6 +157,6 @@ def _create_empty(count: int) -> npt.NDArray[np.object_]:
 
 
 def _draw_vocabulary() -> list[str]:
-    """Distinct words, short ones first."""
+    """Return distinct words, short ones first."""
     words = [f"{a}{b}{c}o" for a in _SYLLABLES for b in _SYLLABLES for c in "bdfgklmnprtvz"]
     return words[:_VOCABULARY]

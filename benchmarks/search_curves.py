@@ -39,7 +39,7 @@ class _Point:
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Draws `search-recall.svg`, `search-indexes.svg` and `search-generations.svg`."""
+    """Draw `search-recall.svg`, `search-indexes.svg` and `search-generations.svg`."""
     table = context.open_search_table()
     yield from _plot_by_effort(context, table)
     yield from _plot_by_index(context, table.shape)
@@ -164,7 +164,7 @@ def _plot_by_generations(context: BenchContext, shape: SearchShape) -> Iterator[
 
 
 def _measure_latencies(context: BenchContext, table: SearchTable) -> Mapping[str, float]:
-    """Median milliseconds of every kind of search and of what it is compared with."""
+    """Return the median milliseconds of every kind of search and of its peers."""
     effort = Effort()
     knn, text, planner = (
         open_base_knn(table.uri, effort),
@@ -209,7 +209,7 @@ def _measure_latencies(context: BenchContext, table: SearchTable) -> Mapping[str
 def _measure_recalls(
     context: BenchContext, table: SearchTable, sides: Mapping[str, VectorSearch]
 ) -> dict[str, _Point]:
-    """Runs the sides in turn over the table's vectors, or over fewer where rounds are few."""
+    """Run the sides in turn over the table's vectors, or over fewer where rounds are few."""
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     found: dict[str, list[np.ndarray]] = {side: [] for side in sides}
     for search in sides.values():

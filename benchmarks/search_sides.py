@@ -57,7 +57,7 @@ def open_lsm_knn(table: SearchTable, effort: Effort, overfetch: float = 1.0) -> 
 
 
 def open_gateway_knn(engine: QueryEngine, effort: Effort | None) -> VectorSearch:
-    """The gateway in process, by a statement that is prepared once; without an effort, by its defaults."""
+    """Return a search by the gateway in this process, with one prepared statement; defaults without an effort."""
     options = {} if effort is None else dataclasses.asdict(effort)
     prepared = engine.prepare(build_vector_search("$1", k=K, **options))
 
@@ -79,7 +79,7 @@ def open_base_text(uri: str, k: int = K) -> Callable[[str], pa.Table]:
 
 @contextmanager
 def open_adbc_search(uri: str, sql: str) -> Iterator[Callable[..., pa.Table]]:
-    """A statement at a server, prepared once and given new parameters with each call."""
+    """Return a search by one statement that a server has prepared, with new parameters in each call."""
     with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
 
         def search(*parameters: object) -> pa.Table:
@@ -91,10 +91,10 @@ def open_adbc_search(uri: str, sql: str) -> Iterator[Callable[..., pa.Table]]:
 
 
 def create_parameter(vector: Vectors) -> pa.Scalar:
-    """A vector as drivers bind it: a list of numbers."""
+    """Return a vector as a bound parameter: a list of numbers."""
     return pa.scalar(vector, pa.list_(pa.float32()))
 
 
 def find_keys(search: VectorSearch, table: SearchTable) -> list[Keys]:
-    """What a side finds for each of the table's vectors."""
+    """Return the keys that a search finds for each of the table's vectors."""
     return [np.asarray(search(vector).column("id").to_numpy()) for vector in table.vectors]

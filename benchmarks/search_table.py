@@ -79,7 +79,7 @@ class SearchShape:
         return int(np.clip(self.rows // _ROWS_PER_PARTITION, 1, _MOST_PARTITIONS))
 
     def content(self) -> SearchContent:
-        """The base's rows, to be changed."""
+        """Return the base's rows, to be changed."""
         return SearchContent(self.rows, self.dimension, texts=self.text_index)
 
     def generations_of(self, region: int) -> int:
@@ -120,7 +120,7 @@ class SearchTable:
 
 
 def ensure_search_table(data_dir: Path, shape: SearchShape) -> SearchTable:
-    """Opens the table of this shape, building it first when it is not there or was left half-built."""
+    """Open the table of this shape, building it first when it is not there or was left half-built."""
     directory = data_dir / shape.directory
     root = directory / "fresh"
     if not (directory / _QUERIES_FILE).exists():
@@ -141,7 +141,7 @@ def ensure_search_table(data_dir: Path, shape: SearchShape) -> SearchTable:
 
 
 def ensure_merged(table: SearchTable) -> str:
-    """Path of a dataset that holds the table's newest rows, freshly indexed; built when it is not there."""
+    """Return the path of a dataset with the table's newest rows, freshly indexed; build it if missing."""
     directory = table.root.parent / "merged"
     uri = str(directory / f"{TABLE_NAME}.lance")
     if not (directory / _MARKER).exists():
@@ -159,7 +159,7 @@ def ensure_merged(table: SearchTable) -> str:
 
 
 def copy_base(data_dir: Path, shape: SearchShape, root: Path) -> None:
-    """Puts the base table of this shape, indexed and without fresh rows, into a new catalog root.
+    """Put the base table of this shape, indexed and without fresh rows, into a new catalog root.
 
     Shapes that differ in what comes on top share the files by hard links: Lance changes no file.
     """
@@ -184,7 +184,7 @@ class _Write:
 
 
 def _list_writes(shape: SearchShape, dataset: lance.LanceDataset) -> list[_Write]:
-    """What is put on top of the base, in this order; the rows that stay in the log come last."""
+    """Return the writes on top of the base, in order; the rows that stay in the log come last."""
     rng = np.random.default_rng(1)
     count = shape.fresh_rows + shape.tail_rows
     new = round(count * _NEW_KEYS)

@@ -36,7 +36,7 @@ def start_gateway(
     options: Mapping[str, str] = MappingProxyType({}),
     configured: Mapping[str, object] = MappingProxyType({}),
 ) -> Iterator[ServerProcess]:
-    """Serves a catalog root with `lance-gateway serve` in its own process.
+    """Serve a catalog root with `lance-gateway serve` in its own process.
 
     Args:
         root: A directory or `s3://bucket/prefix`.
@@ -54,21 +54,21 @@ def start_gateway(
 
 @contextmanager
 def start_bare_flight(source: str, sql: str) -> Iterator[ServerProcess]:
-    """Serves from memory, in its own process, the batches that the gateway at `source` streams for `sql`."""
+    """Serve from memory, in its own process, the batches that the gateway at `source` streams for `sql`."""
     with _start_server([sys.executable, "-m", "benchmarks.bare_flight", source, sql]) as server:
         yield server
 
 
 @contextmanager
 def start_slow_store() -> Iterator[str]:
-    """Serves an S3 store whose requests take as long as S3's, in its own process; gives its URL."""
+    """Serve an S3 store whose requests take as long as S3's, in its own process; give its URL."""
     with _start_server([sys.executable, "-m", "benchmarks.slow_store"], location=_STORE_LOCATION) as server:
         yield server.uri.replace("grpc://", "http://")
 
 
 @contextmanager
 def start_roapi(table_name: str, parquet: Path, *, in_memory: bool) -> Iterator[ServerProcess]:
-    """Serves one Parquet file with ROAPI in its own process.
+    """Serve one Parquet file with ROAPI in its own process.
 
     Args:
         table_name: What queries call the table.

@@ -28,7 +28,7 @@ def build_options(url: str) -> dict[str, str]:
 
 
 def add_delay(application: _Application) -> _Application:
-    """Waits before each request."""
+    """Wait before each request."""
 
     def wait(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 (WSGI)
         milliseconds = WRITE_MS if environ["REQUEST_METHOD"] in {"PUT", "POST"} else READ_MS
@@ -39,7 +39,7 @@ def add_delay(application: _Application) -> _Application:
 
 
 def main() -> None:
-    """Makes the bucket, prints the location, serves until terminated."""
+    """Make the bucket, print the location, serve until terminated."""
     # They take seconds, which who asks for the options alone need not wait for.
     import boto3  # type: ignore[import-untyped]  # noqa: PLC0415
     from moto.server import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415
@@ -52,7 +52,7 @@ def main() -> None:
         disable_nagle_algorithm = True
 
         def log(self, *_: object) -> None:
-            """Forgets it."""
+            """Forget it."""
 
     application = add_delay(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler)

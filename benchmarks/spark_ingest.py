@@ -31,7 +31,7 @@ _SHAPE = WriteShape(_BASE_ROWS, _REGIONS)
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """The same rows three times, in turn."""
+    """Write the same rows three times, in turn."""
     count = context.settings.ingest_rows
     rows = _SHAPE.rows_of(generate_new_keys(_SHAPE, 0, count), seed=1)
     with create_scratch(context.settings) as directory, start_spark(2) as spark:

@@ -34,7 +34,7 @@ def start_spark(cores: int) -> Iterator["SparkSession"]:
 
 
 def find_jdbc_driver() -> Path:
-    """The newest jar that is there, fetched where none is.
+    """Return the newest jar on this machine; fetch it if there is none.
 
     Raises:
         PreconditionError: it cannot be had.
@@ -49,7 +49,7 @@ def find_jdbc_driver() -> Path:
 
 
 def drain_rows(rows: "DataFrame") -> None:
-    """Has Spark read everything, and keep nothing."""
+    """Have Spark read everything, and keep nothing."""
     rows.write.format("noop").mode("overwrite").save()
 
 

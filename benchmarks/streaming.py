@@ -15,7 +15,7 @@ _BYTES_PER_ROW = 8 + 4 + 8
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Drains both servers in turn; each runs in its own process, one client reads both."""
+    """Drain both servers in turn; each runs in its own process, one client reads both."""
     table = context.open_main_table()
     descriptor = build_descriptor(STREAM)
     with (

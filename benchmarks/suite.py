@@ -65,7 +65,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def run_families(settings: BenchSettings, names: tuple[str, ...] = (), out: Path = DEFAULT_REPORT) -> None:
-    """Runs the named families (or all), prints findings and keeps the report current.
+    """Run the named families (or all), print findings and keep the report current.
 
     Raises:
         InvalidInputError: For a name that is no family's.

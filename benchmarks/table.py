@@ -87,7 +87,7 @@ class BenchTable:
         return str(self.root / f"{TABLE_NAME}.lance")
 
     def draw_keys(self, count: int, *, seed: int) -> list[int]:
-        """Existing keys at random, alternately one that only the base holds and a fresh one."""
+        """Return existing keys at random, alternately one that only the base holds and a fresh one."""
         rng = np.random.default_rng(seed)
         base_only = np.setdiff1d(np.arange(self.shape.rows), self.fresh_keys, assume_unique=True)
         keys = np.empty(count, dtype=np.int64)
@@ -97,7 +97,7 @@ class BenchTable:
 
 
 def ensure_table(data_dir: Path, shape: TableShape) -> BenchTable:
-    """Opens the table of this shape, building it first when it is not there or was left half-built."""
+    """Open the table of this shape, building it first when it is not there or was left half-built."""
     root = data_dir / shape.directory
     if not (root / _MARKER).exists():
         shutil.rmtree(root, ignore_errors=True)
@@ -141,7 +141,7 @@ def _build(root: Path, shape: TableShape) -> tuple[Answers, npt.NDArray[np.int64
 def create_regions(
     uri: str, version: int, regions: int, options: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Commits every region's first manifest, with its recorded bucket; Lance's writer adopts it."""
+    """Commit every region's first manifest, with its recorded bucket; Lance's writer adopts it."""
     storage = Storage.open(uri, options)
     details = read_index_details(storage, version)
     if details is None:

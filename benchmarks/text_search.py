@@ -16,7 +16,7 @@ from benchmarks.vector_search import build_adbc_finding
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Queries of two or three words; every ranking must be that of all rows merged and indexed anew.
+    """Search for two or three words; every ranking must equal that of all rows merged and indexed anew.
 
     The base alone ranks stale rows, by statistics of stale rows: a floor, not a peer. Lance has no full-text
     search over generations in Python.
@@ -93,7 +93,7 @@ def _measure_by_adbc(context: BenchContext, table: SearchTable) -> Iterator[Find
 
 
 def check_rankings(search: Callable[[str], pa.Table], table: SearchTable) -> None:
-    """Raises WrongAnswerError unless each of the table's texts is answered as the merged table answers it."""
+    """Raise WrongAnswerError unless each of the table's texts is answered as the merged table answers it."""
     merged = open_base_text(ensure_merged(table))
     for text in table.texts:
         check_same_ranking(search(text), merged(text), text)

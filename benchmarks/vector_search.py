@@ -22,7 +22,7 @@ _OVERFETCH = 4.0
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """All sides look at as many partitions and refine as many candidates, at both sizes of the table."""
+    """Compare sides that read equally many partitions and refine equally many candidates, at both sizes."""
     yield from _measure_in_process(context, context.open_search_table(), "")
     yield from _measure_by_adbc(context, context.open_search_table())
     if context.settings.large_search_rows:

@@ -22,13 +22,13 @@ _ROUNDS = 20
 
 
 def run(context: BenchContext) -> Iterator[Finding]:
-    """Draws `writes-regions.svg`, then lets one region's log grow."""
+    """Draw `writes-regions.svg`, then lets one region's log grow."""
     yield from _measure_by_regions(context)
     yield from _measure_by_log(context)
 
 
 def _measure_by_regions(context: BenchContext) -> Iterator[Finding]:
-    """Rows go to one region after the other: the first of a region claims it, the next find it open."""
+    """Insert into one region after the other: the first row of a region claims it, the next find it open."""
     counts = context.settings.writer_counts
     opened: list[tuple[float, float]] = []
     claimed: list[tuple[float, float]] = []
@@ -52,7 +52,7 @@ def _measure_by_regions(context: BenchContext) -> Iterator[Finding]:
 
 
 def _measure_inserts(context: BenchContext, regions: int) -> tuple[float, float]:
-    """Median milliseconds of the first row of each region, and of further ones."""
+    """Return the median milliseconds of the first row of each region, and of further ones."""
     shape = WriteShape(1_000, regions)
     with create_scratch(context.settings) as directory:
         table = create_table(directory / "root", shape)
@@ -62,7 +62,7 @@ def _measure_inserts(context: BenchContext, regions: int) -> tuple[float, float]
             cursor = cursors()
 
             def insert(turn: int) -> float:
-                """Seconds of the INSERT whose row goes to the region whose turn it is."""
+                """Insert a row into the region whose turn it is; return the seconds."""
                 key = keys[turn % regions][turn // regions]
                 return time_call(lambda: cursor.execute(BOUND.sql, (key,)))
 
@@ -106,7 +106,7 @@ class _GrowingLog:
         self._entries = 0
 
     def grow_to(self, entries: int) -> None:
-        """Inserts rows until there are so many."""
+        """Insert rows until there are so many."""
         while self._entries < entries:
             self.insert()
 

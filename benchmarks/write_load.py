@@ -48,7 +48,7 @@ class InsertingClient(Client):
             )
 
     def execute(self) -> None:
-        """Inserts the next row and takes the count."""
+        """Insert the next row and take the count."""
         self._key += 1
         if self._prepared is None:
             text = self._statements.sql.replace(KEY, str(self._key))

@@ -12,7 +12,7 @@ from benchmarks.write_table import WriteShape, create_table
 
 @contextmanager
 def serve_table(root: Path, shape: WriteShape) -> Iterator[Callable[[], flight_sql.Cursor]]:
-    """Makes a table, serves it, and gives cursors of one connection."""
+    """Make a table, serve it, and give cursors of one connection."""
     create_table(root, shape)
     with open_cursors(root) as cursors:
         yield cursors
@@ -20,7 +20,7 @@ def serve_table(root: Path, shape: WriteShape) -> Iterator[Callable[[], flight_s
 
 @contextmanager
 def open_cursors(root: Path) -> Iterator[Callable[[], flight_sql.Cursor]]:
-    """Serves a root, and gives cursors of one connection."""
+    """Serve a root, and give cursors of one connection."""
     with ExitStack() as stack:
         server = stack.enter_context(start_gateway(root))
         connection = stack.enter_context(flight_sql.connect(server.uri, autocommit=True))

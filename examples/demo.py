@@ -225,7 +225,7 @@ class Demo:
             )
 
     def _add_lag(self, shown: Table, when: str) -> int:
-        """Compare both with the writer's ledger, in one row; returns how many orders plain Lance lacks."""
+        """Compare both with the writer's ledger, in one row; return how many orders plain Lance lacks."""
         with self.writer.pause() as acknowledged:
             (stale,), _ = self.ask_plain_lance(TOTALS)
             (fresh,), _ = self.ask(TOTALS.format(table="orders"))

@@ -118,7 +118,7 @@ def start_gateway(root: Path, port: int, log: Path) -> "subprocess.Popen[str]":
 
 
 def run_pipeline(root: Path, *command: str) -> str:
-    """Run `lance-gateway pipeline ...` on a root; returns what it says."""
+    """Run `lance-gateway pipeline ...` on a root; return what it says."""
     program = Path(sys.executable).with_name("lance-gateway")
     arguments = [program, "pipeline", *command, "--root", root]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)

@@ -124,24 +124,24 @@ class GatewayServer(flight.FlightServerBase):
         )
 
     def shutdown(self) -> None:
-        """Refuses new calls and returns when the running ones have ended."""
+        """Refuse new calls and return when the running ones have ended."""
         super().shutdown()
         self.queries.close()
 
     def get_flight_info(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.FlightInfo:
-        """Plans a command and returns the ticket of its stream, or of each of its parts."""
+        """Plan a command and return the ticket of its stream, or of each of its parts."""
         return self._serve("GetFlightInfo", context, self._plan, descriptor)
 
     def get_schema(
         self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
     ) -> flight.SchemaResult:
-        """Returns the schema that the stream of a command will have."""
+        """Return the schema that the stream of a command will have."""
         return self._serve("GetSchema", context, self._schema, descriptor)
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
-        """Returns the stream of a ticket."""
+        """Return the stream of a ticket."""
         return self._serve("DoGet", context, self._stream, ticket)
 
     def do_put(
@@ -151,20 +151,20 @@ class GatewayServer(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,
         writer: flight.FlightMetadataWriter,
     ) -> None:
-        """Takes what the client sends: parameters, or rows."""
+        """Take what the client sends: parameters, or rows."""
         self._serve("DoPut", context, self._accept, descriptor, reader, writer)
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
-        """Runs an action and returns the body of its result."""
+        """Run an action and return the body of its result."""
         return self._serve("DoAction", context, self._run_action, action)
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
-        """Returns the name and description of each action."""
+        """Return the name and description of each action."""
         known = [(action.name, action.description) for action in self._actions.values()]
         return self._serve("ListActions", context, lambda _: known)
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
-        """Returns nothing: tables are found with GetTables, and streams begin with a statement."""
+        """Return nothing: tables are found with GetTables, and streams begin with a statement."""
         return self._serve("ListFlights", context, lambda _: iter(()))
 
     def do_exchange(
@@ -174,7 +174,7 @@ class GatewayServer(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,  # noqa: ARG002
         writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
     ) -> None:
-        """Refuses: Flight SQL has no use for it."""
+        """Refuse: Flight SQL has no use for it."""
         self._serve("DoExchange", context, _refuse_exchange)
 
     def _plan(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
@@ -232,7 +232,7 @@ class GatewayServer(flight.FlightServerBase):
         handle: Callable[[Call, *Arguments], T],
         *arguments: *Arguments,
     ) -> T:
-        """Serves a call: finds out who calls, turns errors into answers, and counts the call."""
+        """Serve a call: finds out who calls, turns errors into answers, and counts the call."""
         started = time.perf_counter()
         try:
             answer = handle(self._create_call(context), *arguments)
@@ -361,7 +361,7 @@ def _check_size(data: bytes, what: str, max_bytes: int) -> None:
 
 
 def _describe_operation(method: str, *arguments: object) -> str:
-    """What errors call an operation: the name of an action says more than that it was one."""
+    """Return what errors call an operation: the name of an action says more than that it was one."""
     first = arguments[0] if arguments else None
     return f"the action {first.type}" if isinstance(first, flight.Action) else method
 

@@ -95,7 +95,7 @@ class SessionHeaders:
     is_jdbc: bool
 
     def apply_to(self, settings: SessionSettings) -> SessionSettings:
-        """Returns the settings of a session as this call changes them.
+        """Return the settings of a session as this call changes them.
 
         Raises:
             InvalidInputError: a header has a value that its option cannot have.
@@ -107,7 +107,7 @@ class SessionHeaders:
 
 
 def read_session(headers: Mapping[str, Sequence[str]]) -> SessionHeaders:
-    """Reads the cookie, the options and the user agent of a call."""
+    """Read the cookie, the options and the user agent of a call."""
     chosen = {_HEADERS[header]: headers[header][-1] for header in headers.keys() & _HEADERS.keys()}
     return SessionHeaders(
         _read_session_id(headers.get("cookie", ())), chosen, is_jdbc(*headers.get("user-agent", ()))
@@ -116,7 +116,7 @@ def read_session(headers: Mapping[str, Sequence[str]]) -> SessionHeaders:
 
 @lru_cache(maxsize=64)
 def is_jdbc(*agents: str) -> bool:
-    """Whether the user agent of a call seems to be the JDBC driver."""
+    """Return whether the user agent of a call seems to be the JDBC driver."""
     return any(mark in agent for agent in agents for mark in _JDBC_AGENTS)
 
 
@@ -150,11 +150,11 @@ class Sessions:
         return len(self._kept)
 
     def list_all(self) -> list[tuple[str, float, Session]]:
-        """Returns the id, the seconds since the last use, and the session, of all."""
+        """Return the id, the seconds since the last use, and the session, of all."""
         return self._kept.entries()
 
     def find_settings(self, session_id: str | None, user: str) -> SessionSettings:
-        """Returns the settings of a user's session, the defaults where the call has none.
+        """Return the settings of a user's session, the defaults where the call has none.
 
         Raises:
             NotFoundError: the user has no such session.
@@ -243,7 +243,7 @@ class Sessions:
 
 
 def list_options(settings: SessionSettings) -> dict[str, str | int | bool]:
-    """Returns the value of each option as clients see it."""
+    """Return the value of each option as clients see it."""
     shown = {name: getattr(settings, name) for name in _OPTIONS}
     return shown | {"shortcuts": format_shortcuts(settings.shortcuts)}
 

@@ -54,7 +54,7 @@ class Authenticator:
         return self._certificates is not None
 
     def login(self, credentials: Basic) -> str:
-        """Returns a bearer token for a user name and password.
+        """Return a bearer token for a user name and password.
 
         Raises:
             UnauthenticatedError: they are wrong, or failed too often.
@@ -67,7 +67,7 @@ class Authenticator:
         return self._issued.issue(user)
 
     def check(self, credentials: Credentials | None) -> None:
-        """Lets credentials pass where nothing is known of the peer.
+        """Let credentials pass where nothing is known of the peer.
 
         Raises:
             UnauthenticatedError: they are those of nobody that is known.
@@ -82,7 +82,7 @@ class Authenticator:
                 self._identify_password(credentials)
 
     def identify(self, credentials: Credentials | None, peer: str, peer_identity: bytes) -> Identity:
-        """Returns who makes a call.
+        """Return who makes a call.
 
         Args:
             credentials: what the headers of the call present.

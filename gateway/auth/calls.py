@@ -202,7 +202,7 @@ class Handshake(flight.ServerAuthHandler):
         return token
 
     def authenticate(self, outgoing: _Messages, incoming: _Messages) -> None:
-        """Sends the token of the header's credentials, or that of those in the client's message."""
+        """Send the token of the header's credentials, or that of those in the client's message."""
         if self._authenticator is None:
             return
         with translate_errors("Handshake"):
@@ -212,7 +212,7 @@ class Handshake(flight.ServerAuthHandler):
             outgoing.write(answer)
 
     def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002 - the signature is Flight's
-        """Leaves the decision to the handler of the call."""
+        """Leave the decision to the handler of the call."""
         return b""
 
     def _receive(self, incoming: _Messages) -> Basic:

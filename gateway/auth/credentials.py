@@ -46,7 +46,7 @@ Credentials: TypeAlias = Basic | Bearer
 
 
 def read_credentials(headers: Mapping[str, Sequence[str | bytes]]) -> Credentials | None:
-    """Returns what the headers of a call present, None where they present nothing.
+    """Return what the headers of a call present, None where they present nothing.
 
     Raises:
         UnauthenticatedError: they cannot be understood.
@@ -140,7 +140,7 @@ class Throttle:
         self._levels: LRUCache[Hashable, tuple[float, float]] = LRUCache(capacity)
 
     def check(self, subject: Hashable) -> None:
-        """Lets an attempt pass.
+        """Let an attempt pass.
 
         Raises:
             UnauthenticatedError: the subject failed too often; the text says how long to wait.
@@ -154,7 +154,7 @@ class Throttle:
             )
 
     def record_failure(self, subject: Hashable) -> None:
-        """Remembers a failure."""
+        """Remember a failure."""
         with self._lock:
             level = min(self._compute_level(subject) + 1, self._max_failures)
             self._levels[subject] = (level, self._clock())
@@ -165,7 +165,7 @@ class Throttle:
 
 
 def parse_peer_address(peer: str) -> str:
-    """Returns what a throttle counts for a peer as gRPC writes it.
+    """Return what a throttle counts for a peer as gRPC writes it.
 
     >>> address_of("ipv4:127.0.0.1:34567"), address_of("ipv6:%5B2001:db8::7%5D:443")
     ('127.0.0.1', '2001:db8::/64')

@@ -26,7 +26,7 @@ class Strict(BaseModel):
 
 
 def read_toml(text: str, where: str, kind: type[M]) -> M:
-    """Returns the model that a TOML text stands for.
+    """Return the model that a TOML text stands for.
 
     Raises:
         InvalidInputError: the text is no TOML or says something else; the message names the keys.
@@ -53,7 +53,7 @@ def _format_reason(kind: str, message: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Returns the text of a file.
+    """Return the text of a file.
 
     Raises:
         InvalidInputError: it cannot be read.
@@ -100,7 +100,7 @@ class WatchedFile(Generic[T]):
         self._looked = clock()
 
     def __call__(self) -> T:
-        """Returns what the file says."""
+        """Return what the file says."""
         if self._clock() - self._looked >= self._interval:
             with self._lock:
                 self._reload()

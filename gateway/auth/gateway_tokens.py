@@ -31,7 +31,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def hash_token(token: str) -> str:
-    """Returns the SHA-256 digest of a token, in hex."""
+    """Return the SHA-256 digest of a token, in hex."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -62,14 +62,14 @@ class IssuedTokens:
         self._issued: TTLCache[str, User] = TTLCache(capacity, lifetime, timer=clock)
 
     def issue(self, user: User) -> str:
-        """Returns a new token of a user."""
+        """Return a new token of a user."""
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._issued[hash_token(token)] = user
         return token
 
     def find(self, token: str) -> Identity | None:
-        """Returns whose token it is, with the roles of now; None where it is not (or no longer) known."""
+        """Return whose token it is, with the roles of now; None where it is not (or no longer) known."""
         with self._lock:
             issued_to = self._issued.get(hash_token(token))
         if issued_to is None:
@@ -123,7 +123,7 @@ class _TokenFile(Strict):
 
 
 def parse_tokens(text: str, where: str) -> Mapping[str, ApiToken]:
-    """Returns digest -> token for the text of a token file.
+    """Return digest -> token for the text of a token file.
 
     Raises:
         InvalidInputError: what is wrong, and in which file.
@@ -160,7 +160,7 @@ class ApiTokens:
         self._now = now
 
     def find(self, token: str) -> Identity | None:
-        """Returns whom a token stands for; None where it is not known or has ended."""
+        """Return whom a token stands for; None where it is not known or has ended."""
         found = self._tokens().get(hash_token(token))
         if found is None or (found.expires is not None and found.expires <= self._now()):
             return None
@@ -170,7 +170,7 @@ class ApiTokens:
 def create_token(
     path: Path, name: str, user: str, roles: frozenset[str], expires: dt.datetime | None = None
 ) -> str:
-    """Makes a static token, adds its digest to a token file, and returns it: nobody can find it again.
+    """Make a static token, add its digest to a token file, and return it: nobody can find it again.
 
     Raises:
         InvalidInputError: there is one of that name already, or the file is no token file.
@@ -193,7 +193,7 @@ def create_token(
 
 
 def revoke_token(path: Path, name: str) -> None:
-    """Takes a static token out of a token file.
+    """Take a static token out of a token file.
 
     Raises:
         InvalidInputError: there is none of that name.

@@ -38,7 +38,7 @@ _ASYMMETRIC = frozenset({"RSA", "EC", "OKP"})
 
 
 def parse_keys(text: str, where: str) -> Keys:
-    """Returns the signature keys of a JSON Web Key Set; keys for other uses or of other kinds are left out.
+    """Return the signature keys of a JSON Web Key Set; keys for other uses or of other kinds are left out.
 
     Raises:
         InvalidInputError: the text is no key set, or holds no signature key.
@@ -71,7 +71,7 @@ class KeyFile:
         self._file = WatchedFile(path, parse_keys)
 
     def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """Returns the key of that id; without an id, the only key there is."""
+        """Return the key of that id; without an id, the only key there is."""
         return _choose_key(self._file(), key_id)
 
 
@@ -100,7 +100,7 @@ class KeyUrl:
         self._pause = _PAUSE_SECONDS
 
     def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """Returns the key of that id; without an id, the only key there is.
+        """Return the key of that id; without an id, the only key there is.
 
         Raises:
             UnavailableError: no keys could be fetched yet.
@@ -174,7 +174,7 @@ def _download(url: str) -> str:
 
 
 def open_keys(location: str) -> KeyFile | KeyUrl:
-    """Returns the keys of a file or a URL.
+    """Return the keys of a file or a URL.
 
     Raises:
         InvalidInputError: there is no such file, it holds no keys, or the URL is not safe.
@@ -251,7 +251,7 @@ class JwtVerifier:
         self._verified: LRUCache[str, _VerifiedToken] = LRUCache(_MAX_VERIFIED)
 
     def verify(self, token: str) -> Identity:
-        """Returns whom a token stands for.
+        """Return whom a token stands for.
 
         Raises:
             UnauthenticatedError: the token is not valid, for a reason that only the log tells.
@@ -319,7 +319,7 @@ class _VerifiedToken:
 
 
 def is_jwt_shaped(token: str) -> bool:
-    """Whether a token has the form of a signed JWT: three parts between dots."""
+    """Return whether a token has the form of a signed JWT: three parts between dots."""
     return token.count(".") == 2
 
 

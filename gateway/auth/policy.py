@@ -99,7 +99,7 @@ class Grant(Strict):
         return self
 
     def covers(self, table: str) -> bool:
-        """Whether the grant is about a table."""
+        """Return whether the grant is about a table."""
         return any(fnmatchcase(table, pattern) for pattern in self.tables)
 
 
@@ -141,11 +141,11 @@ class PolicyAccess:
         self._of = lru_cache(_MAX_TABLES)(self._resolve)
 
     def of(self, table: str) -> TableAccess | None:
-        """What is seen of a table or view; None where nothing is, not even that it exists."""
+        """Return what is seen of a table or view; None where nothing is, not even that it exists."""
         return self._of(table)
 
     def may_write(self, table: str) -> bool:
-        """Whether rows of a table may be written."""
+        """Return whether rows of a table may be written."""
         return any(grant.write and grant.covers(table) for grant in self._grants)
 
     def _resolve(self, table: str) -> TableAccess | None:
@@ -178,7 +178,7 @@ class _View:
         self.restricted = (*grant.masks, *grant.hidden)
 
     def find_expression(self, name: str) -> str | None:
-        """Returns the expression that shows a column; None where it is hidden."""
+        """Return the expression that shows a column; None where it is hidden."""
         return None if name in self.hidden else self.masks.get(name, quote(name))
 
 
@@ -192,7 +192,7 @@ def _join_conditions(views: Sequence[_View]) -> str | None:
 
 
 def _build_column(column: str, views: Sequence[_View], rows: str | None) -> str:
-    """Returns what stands for a column: for each row, the most generous of the views that show the row.
+    """Return what stands for a column: for each row, the most generous of the views that show the row.
 
     Args:
         column: that not all views hide.
@@ -247,7 +247,7 @@ class Policy:
         return tuple(self._roles)
 
     def access(self, identity: Identity) -> PolicyAccess:
-        """Returns what a principal may see: the same object for the same name and roles.
+        """Return what a principal may see: the same object for the same name and roles.
 
         Roles that the policy does not know grant nothing.
         """
@@ -263,7 +263,7 @@ class Policy:
 
 
 def parse_policy(text: str, where: str) -> Policy:
-    """Returns the policy that the text of a policy file says.
+    """Return the policy that the text of a policy file says.
 
     Raises:
         InvalidInputError: what is wrong, and in which file.
@@ -277,7 +277,7 @@ _SAMPLE = "somebody"
 
 
 def find_misfits(policy: Policy, catalog: Catalog) -> list[str]:
-    """Returns one sentence for each role and table or view that do not fit; none where all do.
+    """Return one sentence for each role and table or view that do not fit; none where all do.
 
     Roles are looked at one by one. A combination of roles fits where each of them does, unless their masks
     for one column are of kinds that have nothing in common.

@@ -36,7 +36,7 @@ class Expression:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads an expression; `{user}` stands for the name of the principal, as a text value.
+        """Read an expression; `{user}` stands for the name of the principal, as a text value.
 
         >>> Expression.parse("owner = {user}").render("O'Neil")
         "owner = 'O''Neil'"
@@ -54,12 +54,12 @@ class Expression:
         return expression
 
     def render(self, user: str) -> str:
-        """Returns the expression for a principal; the name is a literal, whatever it contains."""
+        """Return the expression for a principal; the name is a literal, whatever it contains."""
         return quote_literal(user).join(self.parts)
 
 
 def quote_literal(text: str) -> str:
-    """Returns the SQL literal of a text."""
+    """Return the SQL literal of a text."""
     return "'" + text.replace("'", "''") + "'"
 
 

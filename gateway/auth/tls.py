@@ -13,7 +13,7 @@ from memwal.errors import InvalidInputError, PreconditionError
 
 
 def read_tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -> Mapping[str, Any]:
-    """Returns the arguments that turn TLS of a Flight server on.
+    """Return the arguments that turn TLS of a Flight server on.
 
     Args:
         certificate: PEM file of the server's certificate, followed by those of intermediate authorities.
@@ -60,7 +60,7 @@ class Certificates:
         self._users = users
 
     def identify(self, peer_identity: bytes) -> Identity:
-        """Returns who the client is.
+        """Return who the client is.
 
         Raises:
             UnauthenticatedError: nobody is known by that name.

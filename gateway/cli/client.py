@@ -97,15 +97,15 @@ class GatewayClient:
         self.close()
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def query(self, statement: str) -> "ResultReader":
-        """Runs a statement, one that changes something too, and returns the stream of its result."""
+        """Run a statement, one that changes something too, and return the stream of its result."""
         return self._fetch(sql.CommandStatementQuery(query=statement))
 
     def execute(self, statement: str) -> int:
-        """Runs a statement that changes something.
+        """Run a statement that changes something.
 
         Returns:
             How many rows it inserted, updated or deleted; 0 for statements that change no rows.
@@ -116,7 +116,7 @@ class GatewayClient:
         return decode(sql.DoPutUpdateResult, answer, "the answer to the update").record_count
 
     def set_options(self, options: Mapping[str, str]) -> None:
-        """Sets session options for the queries that follow.
+        """Set session options for the queries that follow.
 
         Raises:
             InvalidInputError: the server refused an option; the text names it.
@@ -131,7 +131,7 @@ class GatewayClient:
             raise InvalidInputError(f"session option {name} = {options[name]!r}: {what}")
 
     def get_options(self) -> dict[str, str]:
-        """Returns the session options, as text."""
+        """Return the session options, as text."""
         body = self._run_action("GetSessionOptions", flight_pb2.GetSessionOptionsRequest())
         result = decode(flight_pb2.GetSessionOptionsResult, body, "the answer to GetSessionOptions")
         return {
@@ -140,11 +140,11 @@ class GatewayClient:
         }
 
     def list_tables(self, *table_types: str) -> pa.Table:
-        """Returns the tables and views: catalog_name, db_schema_name, table_name, table_type."""
+        """Return the tables and views: catalog_name, db_schema_name, table_name, table_type."""
         return self._fetch(sql.CommandGetTables(table_types=table_types)).read_all()
 
     def read_schema(self, table: str, db_schema: str = _SCHEMA) -> pa.Schema:
-        """Returns the columns of a table or view.
+        """Return the columns of a table or view.
 
         Raises:
             NotFoundError: there is none of that name in that schema.
@@ -220,12 +220,12 @@ class ResultReader:
                 yield chunk.data
 
     def read_all(self) -> pa.Table:
-        """Returns the whole result."""
+        """Return the whole result."""
         schema = self.schema
         return pa.Table.from_batches(list(self), schema)
 
     def cancel(self) -> None:
-        """Tells the server that nobody waits any more."""
+        """Tell the server that nobody waits any more."""
         self._reader.cancel()
 
 
@@ -262,5 +262,5 @@ class _Cookies(flight.ClientMiddleware):
 
 
 def _escape_pattern(name: str) -> str:
-    """The search pattern that matches `name` and nothing else."""
+    """Return the search pattern that matches `name` and nothing else."""
     return re.sub(r"([\\%_])", r"\\\1", name)

@@ -55,7 +55,7 @@ def collect_flags(
     sets: list[str] | None,
     keys: dict[str, tuple[str, object]] | None = None,
 ) -> list[Flag]:
-    """Returns the flags that were given.
+    """Return the flags that were given.
 
     Args:
         root: of `--root`.

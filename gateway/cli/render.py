@@ -33,7 +33,7 @@ class Format(StrEnum):
 def write(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: Format, output: TextIO, *, max_rows: int = 100
 ) -> int:
-    """Writes a result and returns its number of rows.
+    """Write a result and return its number of rows.
 
     Args:
         schema: columns of the result.

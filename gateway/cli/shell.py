@@ -48,7 +48,7 @@ _LEFT_ALONE = "no longer waiting: what the statement had begun to change may be 
 
 
 def split_statements(text: str) -> tuple[tuple[str, ...], str]:
-    """Returns the statements of `text` that a semicolon ends, without it, and the remaining text.
+    """Return the statements of `text` that a semicolon ends, without it, and the remaining text.
 
     >>> split_statements("SELECT ';'; SELECT 2")
     (("SELECT ';'",), 'SELECT 2')
@@ -66,20 +66,20 @@ def split_statements(text: str) -> tuple[tuple[str, ...], str]:
 
 
 def is_complete(text: str) -> bool:
-    """Whether Enter should run `text`: it ends with a semicolon, is a command of the shell, or is empty."""
+    """Return whether Enter runs `text`: it ends with a semicolon, is a command of the shell, or is empty."""
     stripped = text.strip()
     return not stripped or stripped.startswith("\\") or stripped == "help" or not split_statements(text)[1]
 
 
 def find_history_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Returns where the shell keeps its history: in the user's state directory."""
+    """Return where the shell keeps its history: in the user's state directory."""
     state = environment.get("XDG_STATE_HOME")
     base = Path(state) if state else Path.home() / ".local" / "state"
     return base / "lance-gateway" / "history"
 
 
 def format_change(statement: str, affected: int) -> str:
-    """Returns what a statement without a result has done, in words.
+    """Return what a statement without a result has done, in words.
 
     >>> told_change("INSERT INTO orders VALUES (1)", 1)
     '1 row inserted'
@@ -118,7 +118,7 @@ class Shell:
     timing: bool = False
 
     def execute(self, text: str) -> bool:
-        """Runs a command of the shell or the statements of `text`; returns whether all succeeded.
+        """Run a command of the shell or the statements of `text`; return whether all succeeded.
 
         Raises:
             Quit: the text asks to leave.
@@ -132,7 +132,7 @@ class Shell:
         return all(self._run_and_report(self._run_statement, statement) for statement in statements)
 
     def interact(self, session: "PromptSession[str]") -> None:
-        """Reads and runs statements until the user leaves."""
+        """Read and run statements until the user leaves."""
         while True:
             try:
                 self.execute(session.prompt())
@@ -142,7 +142,7 @@ class Shell:
                 return
 
     def _run_and_report(self, run: Callable[[str], None], text: str) -> bool:
-        """Runs `text`; an error becomes one line. Returns whether there was none."""
+        """Run `text`; an error becomes one line; return whether there was none."""
         try:
             run(text)
         except BrokenPipeError:
@@ -182,7 +182,7 @@ class Shell:
         self.output.flush()
 
     def show(self, rows: pa.Table) -> None:
-        """Writes all of `rows` as a table."""
+        """Write all of `rows` as a table."""
         write(rows.schema, rows.to_batches(), Format.TABLE, self.output, max_rows=max(1, rows.num_rows))
 
 
@@ -249,7 +249,7 @@ class _Result:
         threading.Thread(target=self._receive, args=(client, statement), daemon=True).start()
 
     def read_schema(self) -> pa.Schema:
-        """Waits for the columns of the result."""
+        """Wait for the columns of the result."""
         return self._take()
 
     @property
@@ -267,7 +267,7 @@ class _Result:
             yield batch
 
     def cancel(self) -> None:
-        """Tells the server that nobody waits any more."""
+        """Tell the server that nobody waits any more."""
         self._cancelled.set()
         if self._reader is not None:
             self._reader.cancel()
@@ -300,7 +300,7 @@ class _Result:
 
 
 def create_prompt_session(path: Path | None = None) -> "PromptSession[str]":
-    """Returns the line editor: history in a file, Enter goes on until the statement is complete.
+    """Return the line editor: history in a file, Enter goes on until the statement is complete.
 
     Args:
         path: the history file, by default that of the user.

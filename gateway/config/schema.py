@@ -64,7 +64,7 @@ File: TypeAlias = Annotated[Path | None, BeforeValidator(_parse_path), Kind("a p
 
 
 def describe(field: FieldInfo) -> str:
-    """Says what a key takes."""
+    """Say what a key takes."""
     bounds: dict[type, Any] = {type(part): part for part in field.metadata}
     named: Kind | None = bounds.get(Kind)
     if named is not None:
@@ -391,5 +391,5 @@ class GatewayConfig(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Takes what it is given and nothing else: `loading` merges the layers, and knows which is which."""
+        """Take what it is given and nothing else: `loading` merges the layers, and knows which is which."""
         return (init_settings,)

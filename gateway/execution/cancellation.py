@@ -61,7 +61,7 @@ class Kill:
         return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
 
     def run(self, queries: Queries, call: Call) -> pa.RecordBatch:
-        """Stops the statement: one row, once it was told to stop.
+        """Stop the statement: one row, once it was told to stop.
 
         Raises:
             NotFoundError: there is no such statement under way that the caller may stop.
@@ -79,7 +79,7 @@ class Kill:
 
 
 def parse_kill(sql: str) -> Kill:
-    """Returns a statement whose first word is KILL.
+    """Return a statement whose first word is KILL.
 
     >>> parse_kill("kill query '0af1' ;").query_id
     '0af1'
@@ -167,7 +167,7 @@ class Cancellation:
 
 
 def read_statement_id(ticket: bytes) -> bytes | None:
-    """Returns the statement that a ticket names; None for the ticket of a metadata command, which is none.
+    """Return the statement that a ticket names; None for the ticket of a metadata command, which is none.
 
     Raises:
         InvalidInputError: the bytes are no ticket.

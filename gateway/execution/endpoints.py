@@ -84,7 +84,7 @@ class Endpoints:
         call: Call,
         parameters: pa.Table | None = None,
     ) -> PlannedStream | None:
-        """Divides the result of a statement.
+        """Divide the result of a statement.
 
         Args:
             sql: the statement.

@@ -63,11 +63,11 @@ class Bindings:
         return self._nbytes
 
     def open(self, statement: bytes) -> None:
-        """Keeps a statement, to which nothing is bound yet."""
+        """Keep a statement, to which nothing is bound yet."""
         self._statements.put(statement, _Statement())
 
     def close(self, statement: bytes) -> None:
-        """Forgets a statement; closing what is not kept is no mistake."""
+        """Forget a statement; closing what is not kept is no mistake."""
         kept = self._statements.pop(statement)
         if kept is not None:
             with self._lock:
@@ -75,7 +75,7 @@ class Bindings:
                     self._drop((statement, number))
 
     def add(self, statement: bytes, parameters: pa.Table) -> bool:
-        """Makes `parameters` the current set of a statement; False where it is not kept."""
+        """Make `parameters` the current set of a statement; False where it is not kept."""
         kept = self._statements.get(statement)
         if kept is None:
             return False
@@ -91,12 +91,12 @@ class Bindings:
         return True
 
     def current_number(self, statement: bytes) -> int:
-        """Returns the number of the current set; 0 where nothing is bound, or the statement is not kept."""
+        """Return the number of the current set; 0 where nothing is bound, or the statement is not kept."""
         kept = self._statements.get(statement)
         return 0 if kept is None else kept.newest
 
     def get(self, statement: bytes, number: int) -> pa.Table:
-        """Returns a set of a statement.
+        """Return a set of a statement.
 
         Raises:
             NotFoundError: the statement is not kept, or this set no longer.
@@ -128,7 +128,7 @@ _ALIGNMENT = 16
 def read_batches(
     reader: flight.MetadataRecordBatchReader, call: Call, query: Query | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the batches that have rows, each valid through and through.
+    """Yield the batches that have rows, each valid through and through.
 
     Args:
         reader: of the stream.
@@ -171,7 +171,7 @@ def _client_left_error() -> QueryCancelledError:
 
 
 def align_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the same rows in buffers that others than Arrow C++ can read, copied where need be."""
+    """Return the same rows in buffers that others than Arrow C++ can read, copied where need be."""
     columns = [_align_array(column) for column in batch.columns]
     if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
         return batch
@@ -189,7 +189,7 @@ def _align_array(column: pa.Array) -> pa.Array:
 
 
 def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Schema:
-    """Returns the schema with which the stream begins.
+    """Return the schema with which the stream begins.
 
     Raises:
         InvalidInputError: it begins with something else, or there is no stream.
@@ -204,7 +204,7 @@ def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Sche
 
 
 def read_parameters(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
-    """Reads what a client binds: one column for each parameter, one row for each execution.
+    """Read what a client binds: one column for each parameter, one row for each execution.
 
     Raises:
         InvalidInputError: it has more than `limit` bytes.
@@ -228,13 +228,13 @@ _PART_BYTES = 16 << 20
 
 
 def encode_parameter_schema(schema: pa.Schema, types: TypeSet) -> bytes:
-    """Returns the parameters of a statement as its client is told of them: an encapsulated IPC message."""
+    """Return the parameters of a statement as its client is told of them: an encapsulated IPC message."""
     fields = [pa.field(field.name, bindable_type(field.type, types)) for field in schema]
     return bytes(pa.schema(fields).serialize())
 
 
 def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Query) -> None:
-    """Reads what comes along with a statement without parameters: nothing, or as good as nothing.
+    """Read what comes along with a statement without parameters: nothing, or as good as nothing.
 
     Raises:
         InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
@@ -250,7 +250,7 @@ def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Que
 def read_typed_parts(
     reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Reads what a client binds, part by part, in the types of the parameters; a part has rows.
+    """Read what a client binds, part by part, in the types of the parameters; a part has rows.
 
     The next part is read from the network when the one before it is done with.
 
@@ -272,7 +272,7 @@ def read_typed_parts(
 
 
 def cast_parameters(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Gives bound values the types of their parameters, so that a wrong one is refused when it is bound.
+    """Give bound values the types of their parameters, so that a wrong one is refused when it is bound.
 
     Args:
         parameters: as they were bound.
@@ -293,7 +293,7 @@ def cast_parameters(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def iterate_rows(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]:
-    """Yields the parameters of each execution; a statement without parameters is executed once."""
+    """Yield the parameters of each execution; a statement without parameters is executed once."""
     if parameters is None:
         yield ()
         return
@@ -303,7 +303,7 @@ def iterate_rows(parameters: pa.Table | None) -> Iterator[tuple[pa.Scalar, ...]]
 
 
 def encode_parameters(parameters: pa.Table) -> bytes:
-    """Returns the rows as an Arrow IPC stream."""
+    """Return the rows as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, parameters.schema) as writer:
         writer.write_table(parameters)
@@ -311,7 +311,7 @@ def encode_parameters(parameters: pa.Table) -> bytes:
 
 
 def decode_parameters(data: bytes) -> pa.Table:
-    """Returns the rows of an Arrow IPC stream.
+    """Return the rows of an Arrow IPC stream.
 
     Raises:
         InvalidInputError: the bytes are something else.
@@ -344,7 +344,7 @@ def _cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _parse_vector(text: str | None, field: pa.Field) -> list[float] | None:
-    """A vector that was bound as text, as clients of pgvector do."""
+    """Return a vector that was bound as text, as clients of pgvector do."""
     numbers = None if text is None else read_vector(text)
     if text is not None and numbers is None:
         raise InvalidInputError(

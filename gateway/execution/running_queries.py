@@ -99,7 +99,7 @@ class Query:
         self._call: Call | None = call
 
     def has_client_left(self) -> bool:
-        """Whether the client cancelled the call, let its deadline pass or disconnected."""
+        """Return whether the client cancelled the call, let its deadline pass or disconnected."""
         # The call's context dies with the stream, which `leave` announces.
         with self._lock:
             return self._call is not None and self._call.is_cancelled()
@@ -166,17 +166,17 @@ class Queries:
         threading.Thread(target=self._watch_queries, name="queries", daemon=True).start()
 
     def list_active(self) -> tuple[Query, ...]:
-        """Those that wait or run, oldest first."""
+        """Return those that wait or run, oldest first."""
         with self._lock:
             return tuple(self._active.values())
 
     def list_finished(self) -> tuple[Query, ...]:
-        """Those that ended, newest first, as far as they are remembered."""
+        """Return those that ended, newest first, as far as they are remembered."""
         with self._lock:
             return tuple(reversed(self._finished))
 
     def redeem(self, statement_id: bytes, sql: str, settings: SessionSettings, call: Call) -> Query:
-        """Uses up the ticket of a statement.
+        """Use up the ticket of a statement.
 
         Args:
             statement_id: 16 bytes, of the ticket.
@@ -198,7 +198,7 @@ class Queries:
     def redeem_part(
         self, statement_id: bytes, number: int, sql: str, settings: SessionSettings, call: Call
     ) -> Query:
-        """Begins one part of a result; its ticket is good any number of times, until it expires.
+        """Begin one part of a result; its ticket is good any number of times, until it expires.
 
         Args:
             statement_id: 16 bytes, of the ticket; the same for all parts.
@@ -221,7 +221,7 @@ class Queries:
         return query
 
     def withdraw(self, statement_id: bytes) -> bool:
-        """Makes a ticket useless; False where it was redeemed already."""
+        """Make a ticket useless; False where it was redeemed already."""
         with self._lock:
             if statement_id.hex() in self._redeemed:
                 return False
@@ -329,7 +329,7 @@ class Queries:
             query.deadline = time.monotonic() + seconds
 
     def _take_slot(self, query: Query) -> None:
-        """Waits until fewer statements run than may; the lock is held."""
+        """Wait until fewer statements run than may; the lock is held."""
         most, patience = self.limits.max_concurrent_queries, self.limits.queue_timeout_seconds
         if len(self._holders) >= most:
             if self._waiting >= self.limits.max_queued_queries:
@@ -354,7 +354,7 @@ class Queries:
         self._holders.add(query)
 
     def _release_slot(self, query: Query) -> None:
-        """Lets another statement have the slot of this one, if it has one still."""
+        """Let another statement have the slot of this one, if it has one still."""
         with self._lock:
             if query in self._holders:
                 self._holders.remove(query)
@@ -381,11 +381,11 @@ class Queries:
 
 
 def _compute_seconds(start: datetime | None, end: datetime | None) -> float:
-    """Returns the seconds from one moment to another; 0 where one of them never came."""
+    """Return the seconds from one moment to another; 0 where one of them never came."""
     return 0.0 if start is None or end is None else max((end - start).total_seconds(), 0.0)
 
 
 def _find_listeners(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
-    """What to call for an event: the methods of observers that do something then."""
+    """Return what to call for an event: the methods of observers that do something then."""
     inherited = getattr(QueryObserver, event)
     return tuple(getattr(one, event) for one in observers if getattr(type(one), event) is not inherited)

@@ -27,7 +27,7 @@ Readers: TypeAlias = Callable[[Query], Iterable[pa.RecordBatchReader]]
 
 
 def slice_batch(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """Yields `batch` in slices of at most `limit` bytes on the wire; a single row is never divided.
+    """Yield `batch` in slices of at most `limit` bytes on the wire; a single row is never divided.
 
     A batch without rows yields nothing.
     """
@@ -53,7 +53,7 @@ CallObserver: TypeAlias = Callable[[str, str, float], None]
 
 
 def ignore_call(method: str, status: str, seconds: float) -> None:
-    """Hears of calls, and forgets them."""
+    """Hear of calls, and forget them."""
 
 
 # Passed along, since pyarrow reads the environment wherever it has to make them.
@@ -112,7 +112,7 @@ class Streams:
     def send(
         self, schema: pa.Schema, query: Query, readers: Readers, known: Constant | None = None
     ) -> flight.FlightDataStream:
-        """Returns the stream of a statement, which starts when its first batch is wanted.
+        """Return the stream of a statement, which starts when its first batch is wanted.
 
         Each reader is taken when the one before it is exhausted, and closed before the next is taken and when
         the client goes away.
@@ -139,7 +139,7 @@ class Streams:
         return stream
 
     def send_listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
-        """Returns the stream of an answer that is no statement's.
+        """Return the stream of an answer that is no statement's.
 
         Args:
             rows: batches of one schema.

@@ -68,7 +68,7 @@ class Results:
         self._kept: OrderedDict[bytes, _StoredResult] = OrderedDict()
 
     def put(self, statement_id: bytes, user: str, rows: pa.Table) -> datetime:
-        """Keeps rows; returns until when."""
+        """Keep rows; return until when."""
         expires_at = float(int(self._clock() + RESULT_SECONDS))
         with self._lock:
             self._kept[statement_id] = _StoredResult(user, rows, expires_at)
@@ -76,7 +76,7 @@ class Results:
         return datetime.fromtimestamp(expires_at, UTC)
 
     def get(self, statement_id: bytes, user: str) -> pa.Table:
-        """Returns what a statement of this user returned.
+        """Return what a statement of this user returned.
 
         Raises:
             NotFoundError: it is not, or no longer, kept.
@@ -101,7 +101,7 @@ class Results:
 
 
 def encode_update_result(affected: int) -> bytes:
-    """Returns what DoPut of an update answers: 0 for what changes no rows, such as CREATE TABLE.
+    """Return what DoPut of an update answers: 0 for what changes no rows, such as CREATE TABLE.
 
     Not -1, the protocol's word for a number that is not known: the JDBC driver takes it for a result that is
     still to be had, and executes the statement a second time to have it.
@@ -110,21 +110,21 @@ def encode_update_result(affected: int) -> bytes:
 
 
 def query_as_update_error(statement: str) -> InvalidInputError:
-    """A query that came as an update."""
+    """Return a query that came as an update."""
     return InvalidInputError(
         f"{statement!r} changes nothing, so it cannot be an update: execute it as a query"
     )
 
 
 def update_by_ticket_error(statement: str) -> InvalidInputError:
-    """A ticket that no gateway made."""
+    """Return a ticket that no gateway made."""
     return InvalidInputError(f"a ticket cannot execute {statement!r}: send the statement to GetFlightInfo")
 
 
 def execute_writes(
     write: PreparedWrite, parts: Iterator[pa.Table] | None, control: RunControl
 ) -> WriteResult:
-    """Executes a statement once for each row of its parameters.
+    """Execute a statement once for each row of its parameters.
 
     Args:
         write: the statement.
@@ -172,7 +172,7 @@ class Updates:
         step: Callable[[Query], WriteResult],
         statement_id: bytes | None = None,
     ) -> WriteResult:
-        """Executes something once, as a statement of the server.
+        """Execute something once, as a statement of the server.
 
         Args:
             statement: what it is called in `system.queries`.
@@ -197,7 +197,7 @@ class Updates:
     def plan_update(
         self, write: PreparedWrite, settings: SessionSettings, call: Call, parameters: pa.Table | None = None
     ) -> PlannedStream:
-        """Executes a statement that came like a query; returns where to fetch what it returned.
+        """Execute a statement that came like a query; return where to fetch what it returned.
 
         Args:
             write: the statement.

@@ -24,7 +24,7 @@ M = TypeVar("M", bound=Message)
 
 
 def matches(name: str, pattern: str) -> bool:
-    r"""Whether `name` matches a search pattern: "%" any characters, "_" one, "\" takes the next literally.
+    r"""Return whether `name` matches a pattern: "%" is any characters, "_" is one, "\" escapes the next.
 
     >>> matches("orders", "ord%"), matches("orders", "o_ders"), matches("orders", "ord")
     (True, True, False)
@@ -55,17 +55,17 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def is_named(command: Message, field: str, name: str) -> bool:
-    """Whether the field of a command names `name`; an unset field names everything, "" only the nameless."""
+    """Return whether a command's field equals `name`; an unset field accepts every name."""
     return not command.HasField(field) or getattr(command, field) == name
 
 
 def is_matched(command: Message, field: str, name: str) -> bool:
-    """Whether the pattern in the field of a command matches `name`; an unset field matches everything."""
+    """Return whether the pattern in a command's field matches `name`; an unset field matches every name."""
     return not command.HasField(field) or matches(name, getattr(command, field))
 
 
 def lower_names(command: M) -> M:
-    """The command with the names and patterns that are in upper case in lower case."""
+    """Return the command with the names and patterns that are in upper case in lower case."""
     copy = type(command)()
     copy.CopyFrom(command)
     for field, value in command.ListFields():

@@ -180,7 +180,7 @@ _MAP_VALUES: Mapping[int, Mapping[int, tuple[int, ...]]] = {sql.SQL_SUPPORTS_CON
 
 
 def _read_versions() -> Mapping[int, str]:
-    """What DataFusion has to be asked for. That starts its threads, so it is not done on import."""
+    """Return what DataFusion has to be asked for. That starts its threads, so it is not done on import."""
     plans = substrait_version()
     return {
         sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: plans,
@@ -198,7 +198,7 @@ def _describe_writing(*, writes: bool) -> Mapping[int, bool]:
 
 
 def collect_values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
-    """Returns code -> place of the child of the union, and the value; in the order of the codes.
+    """Return code -> place of the child of the union, and the value; in the order of the codes.
 
     Args:
         writes: whether the gateway takes statements that change something.
@@ -216,7 +216,7 @@ def collect_values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
 
 
 def build_sql_info(codes: tuple[int, ...], values: Mapping[int, tuple[int, Value]]) -> pa.RecordBatch:
-    """Returns the rows (`info_name`, `value`) of the given codes, or of all where none is given."""
+    """Return the rows (`info_name`, `value`) of the given codes, or of all where none is given."""
     wanted = tuple(code for code in codes if code in values) if codes else tuple(values)
     kinds = [values[code][0] for code in wanted]
     children: list[list[object]] = [[] for _ in _VALUE_TYPE]

@@ -168,7 +168,7 @@ class Metadata(Listings):
         )
 
     def _is_writable(self, catalog: VisibleCatalog, name: str) -> bool:
-        """Whether the caller may change rows of a table."""
+        """Return whether the caller may change rows of a table."""
         if self._engine.catalog.writing is None or not catalog.access.may_write(name):
             return False
         table = catalog.table(name)

@@ -100,7 +100,7 @@ class WriteMetrics(Collector):
         return ()
 
     def collect(self) -> Sequence[Metric]:
-        """Forgets tables that are gone: names come and go, and each would cost dozens of series."""
+        """Forget tables that are gone: names come and go, and each would cost dozens of series."""
         for gone in self._measured.difference(self._collect_tables()):
             self._measured.discard(gone)
             for one in (self._put_seconds, self._group_requests, self._claim_seconds, self._forward_seconds):
@@ -116,13 +116,13 @@ class WriteMetrics(Collector):
         nbytes: int,  # noqa: ARG002
         seconds: float,
     ) -> None:
-        """Measures a group."""
+        """Measure a group."""
         self._measured.add(table)
         self._put_seconds.labels(table).observe(seconds)
         self._group_requests.labels(table).observe(requests)
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:  # noqa: ARG002
-        """Measures a claim."""
+        """Measure a claim."""
         self._measured.add(table)
         self._claim_seconds.labels(table).observe(seconds)
 
@@ -130,7 +130,7 @@ class WriteMetrics(Collector):
         """The writer counts it."""
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:  # noqa: ARG002
-        """Measures a forward."""
+        """Measure a forward."""
         self._measured.add(table)
         self._forward_seconds.labels(table).observe(seconds)
 
@@ -142,7 +142,7 @@ class WriteGauges(Collector):
     catalog: Catalog
 
     def collect(self) -> Iterator[Metric]:
-        """Looks everything up."""
+        """Look everything up."""
         tables = [(name, tuple(stats)) for name, stats in list_region_stats(self.catalog)]
         owned = _create_gauge("owned_regions", "Regions that this gateway owns.")
         for name, stats in tables:
@@ -161,7 +161,7 @@ class WriteGauges(Collector):
 
 
 def list_region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]]:
-    """Yields the tables that were written, with what their writers tell of each region."""
+    """Yield the tables that were written, with what their writers tell of each region."""
     for table in catalog.opened():
         writer = table.opened_writer
         if writer is not None:
@@ -182,11 +182,11 @@ class Gauges(Collector):
     catalog: Catalog
 
     def register(self, registry: CollectorRegistry) -> None:
-        """Adds these metrics to a registry."""
+        """Add these metrics to a registry."""
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Looks everything up."""
+        """Look everything up."""
         yield from self._collect_server()
         yield from self._collect_caches()
         yield from self._collect_tables()

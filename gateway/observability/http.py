@@ -49,11 +49,11 @@ class Readiness:
         self._state = "the gateway is stopping"
 
     def close(self) -> None:
-        """Stops looking."""
+        """Stop looking."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def list_reasons(self) -> list[str]:
-        """Returns why the gateway is not ready; nothing where it is."""
+        """Return why the gateway is not ready; nothing where it is."""
         return [reason for reason in (self._state, self._check_listing()) if reason is not None]
 
     def _check_listing(self) -> str | None:
@@ -120,7 +120,7 @@ class HttpServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stops listening."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

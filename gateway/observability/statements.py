@@ -84,13 +84,13 @@ class Metrics(Collector, QueryObserver, RpcObserver):
         )
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:
-        """Counts a call."""
+        """Count a call."""
         with self._lock:
             self._calls[method, status] += 1
             self._call_seconds[method].add(seconds)
 
     def on_finished(self, query: Query) -> None:
-        """Counts a statement: how long it waited and ran, what it read and sent."""
+        """Count a statement: how long it waited and ran, what it read and sent."""
         with self._lock:
             self._ended[query.state] += 1
             self._rows += query.rows
@@ -109,7 +109,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
                     self._searches[read.search] += 1
 
     def collect(self) -> list[Metric]:
-        """What was counted so far."""
+        """Return what was counted so far."""
         with self._lock:
             return [*self._collect_calls(), *self._collect_statements(), *self._collect_results()]
 
@@ -183,7 +183,7 @@ audit_logger = logging.getLogger("gateway.audit")
 
 
 def shorten_session_id(session_id: str | None) -> str | None:
-    """Returns what tells a session apart; all of its id would let whoever reads it take the session over."""
+    """Return what tells a session apart; all of its id would let whoever reads it take the session over."""
     return None if session_id is None else session_id[:8]
 
 
@@ -194,7 +194,7 @@ class WriteAudit(QueryObserver):
     """
 
     def on_finished(self, query: Query) -> None:
-        """Logs a statement that changes something."""
+        """Log a statement that changes something."""
         if query.target is None and query.affected is None:
             return
         succeeded = query.state is QueryState.FINISHED
@@ -228,7 +228,7 @@ _FIELDS = ("query_id", "user", "peer", "session")
 
 
 def configure(log_format: LogFormat, level: str) -> None:
-    """Sends all log lines of this process to stderr.
+    """Send all log lines of this process to stderr.
 
     Args:
         log_format: "text" or "json" (one object per line).
@@ -246,7 +246,7 @@ def configure(log_format: LogFormat, level: str) -> None:
 
 
 def shorten_statement(statement: str) -> str:
-    """Returns a statement on one line, cut where it is very long."""
+    """Return a statement on one line, cut where it is very long."""
     line = " ".join(statement.split())
     return line if len(line) <= MAX_STATEMENT else f"{line[:MAX_STATEMENT]}... ({len(line)} characters)"
 
@@ -264,7 +264,7 @@ class QueryLog(QueryObserver):
         self._slow_seconds = slow_seconds
 
     def on_finished(self, query: Query) -> None:
-        """Logs what became of it."""
+        """Log what became of it."""
         seconds = query.run_seconds
         slow = 0 < self._slow_seconds <= seconds
         failed = query.state is not QueryState.FINISHED
@@ -330,7 +330,7 @@ class _TextFormatter(logging.Formatter):
 
 
 def _escape_line(line: str) -> str:
-    """Returns a text as one line that says no more than it shows: parts of it are what somebody sent."""
+    """Return a text as one line that says no more than it shows: parts of it are what somebody sent."""
     return (
         line if line.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
     )

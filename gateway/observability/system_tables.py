@@ -117,7 +117,7 @@ class SystemSettings:
         ]
 
     def read(self, access: Access) -> pa.Table:
-        """All settings, nothing for those who are no administrators."""
+        """Return all settings, nothing for those who are no administrators."""
         return pa.Table.from_pylist(self._rows if access.is_admin else [], self.schema)
 
 

@@ -56,11 +56,11 @@ class Tracing(QueryObserver, RpcObserver):
         self._executions: dict[str, Span] = {}
 
     def close(self) -> None:
-        """Sends what was not sent yet."""
+        """Send what was not sent yet."""
         self._provider.shutdown()
 
     def on_call(self, method: str, headers: Mapping[str, Sequence[str]]) -> None:
-        """Begins the span of a call, below the client's span where its headers name one."""
+        """Begin the span of a call, below the client's span where its headers name one."""
         carrier = {name: headers[name][0] for name in _HEADERS if headers.get(name)}
         self._calls[threading.get_ident()] = self._tracer.start_span(
             method,
@@ -70,7 +70,7 @@ class Tracing(QueryObserver, RpcObserver):
         )
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:  # noqa: ARG002
-        """Ends the span of a call."""
+        """End the span of a call."""
         span = self._calls.pop(threading.get_ident(), None)
         if span is None:
             return
@@ -80,7 +80,7 @@ class Tracing(QueryObserver, RpcObserver):
         span.end()
 
     def trace_planning(self, statement: str, plan: Callable[[], PreparedQuery]) -> PreparedQuery:
-        """Returns what `plan` returns, in a span of its own."""
+        """Return what `plan` returns, in a span of its own."""
         attributes = {"db.query.text": shorten_statement(statement)}
         span = self._tracer.start_span("plan", self._find_parent(), attributes=attributes)
         try:
@@ -92,7 +92,7 @@ class Tracing(QueryObserver, RpcObserver):
             span.end()
 
     def on_started(self, query: Query) -> None:
-        """Begins the span of an execution, and has its nodes measured where the span is kept."""
+        """Begin the span of an execution, and has its nodes measured where the span is kept."""
         span = self._tracer.start_span(
             "execute", self._find_parent(), start_time=_to_nanoseconds(query.created_at)
         )
@@ -116,7 +116,7 @@ class Tracing(QueryObserver, RpcObserver):
         self._executions[query.id] = span
 
     def on_finished(self, query: Query) -> None:
-        """Ends the span of an execution, with one span below it for each of its nodes."""
+        """End the span of an execution, with one span below it for each of its nodes."""
         span = self._executions.pop(query.id, None)
         if span is None:
             return

@@ -312,7 +312,7 @@ class ForwardedRows:
 
 
 def _read_changes(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchReader) -> Changes:
-    """Reads a stream to its end.
+    """Read a stream to its end.
 
     Raises:
         InvalidInputError: it broke off; what came of it is dropped.

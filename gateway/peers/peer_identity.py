@@ -48,11 +48,11 @@ class PeerToken:
             )
 
     def issue_pass(self, url: str) -> str:
-        """Returns what opens the gateway at an address for some minutes."""
+        """Return what opens the gateway at an address for some minutes."""
         return self._sign(int(time.time()) + _PASS_SECONDS, url)
 
     def is_valid_pass(self, credentials: object, url: str) -> bool:
-        """Whether a caller presents a pass for an address; takes as long however much of it is right."""
+        """Return whether the credentials are a pass for an address, in constant time."""
         found = _PASS.fullmatch(credentials.token) if isinstance(credentials, Bearer) else None
         if found is None:
             return False
@@ -95,7 +95,7 @@ class Trust:
             raise InvalidInputError(f"{error.filename!r} cannot be read: {error.strerror}") from None
 
     def connect(self, url: str) -> flight.FlightClient:
-        """Returns a client of another gateway; it connects when it is first used."""
+        """Return a client of another gateway; it connects when it is first used."""
         files = self._files if url.startswith("grpc+tls:") else {}
         # gRPC gives an address that does not answer so long before it tries the next.
         options = [
@@ -105,7 +105,7 @@ class Trust:
         return flight.FlightClient(url, generic_options=options, **files)
 
     def build_options(self, url: str, seconds: float) -> flight.FlightCallOptions:
-        """Returns what a call to an address carries, that may take so long."""
+        """Return what a call to an address carries, that may take so long."""
         return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.issue_pass(url))])
 
 

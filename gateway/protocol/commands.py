@@ -40,7 +40,7 @@ _MAX_BYTES = 1024
 
 @lru_cache(maxsize=_REMEMBERED)
 def encode_settings(settings: SessionSettings) -> bytes:
-    """Returns the message that stands for `settings`, serialized."""
+    """Return the message that stands for `settings`, serialized."""
     message = own.SessionSettings(
         catalog=settings.catalog,
         schema=settings.schema,
@@ -59,7 +59,7 @@ def encode_settings(settings: SessionSettings) -> bytes:
 
 @lru_cache(maxsize=_REMEMBERED)
 def decode_settings(data: bytes) -> SessionSettings:
-    """Returns the settings that a serialized message stands for.
+    """Return the settings that a serialized message stands for.
 
     Raises:
         InvalidInputError: there is no such message, or it asks for what does not exist.

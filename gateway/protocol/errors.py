@@ -111,7 +111,7 @@ class ResultTooLargeError(LanceGatewayError):
 
 
 def to_client_error(error: Exception, operation: str) -> Exception:
-    """Returns the exception to raise towards the client for `error`, met while serving `operation`.
+    """Return the exception to raise towards the client for `error`, met while serving `operation`.
 
     Expected errors keep their message. Anything else becomes INTERNAL with an identifier; what really
     happened, with its traceback, goes to the server's log under that identifier.
@@ -135,7 +135,7 @@ def to_client_error(error: Exception, operation: str) -> Exception:
 
 
 def translate_error(error: BaseException, operation: str) -> BaseException:
-    """Returns what to raise for what an operation raised: fit for the client, unless it is no failure."""
+    """Return what to raise for what an operation raised: fit for the client, unless it is no failure."""
     if isinstance(error, Exception):
         return to_client_error(error, operation)
     # Not an Exception: what DataFusion's bindings raise where DataFusion panics.
@@ -146,7 +146,7 @@ def translate_error(error: BaseException, operation: str) -> BaseException:
 
 @contextmanager
 def translate_errors(operation: str) -> Iterator[None]:
-    """Turns every exception of its block into one that is fit for the client."""
+    """Turn every exception of its block into one that is fit for the client."""
     try:
         yield
     except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
@@ -154,7 +154,7 @@ def translate_errors(operation: str) -> Iterator[None]:
 
 
 def find_status(error: BaseException | None) -> str:
-    """Returns the name of the gRPC status under which a client sees a call end."""
+    """Return the name of the gRPC status under which a client sees a call end."""
     if error is None:
         return "OK"
     # What the gateway answers bears the name of its status.

@@ -177,7 +177,7 @@ ALL_TYPES: tuple[SqlType, ...] = tuple(
 
 
 def find_sql_type(data_type: pa.DataType) -> SqlType | None:
-    """Returns the SQL type of an Arrow type; None where it has none."""
+    """Return the SQL type of an Arrow type; None where it has none."""
     found = _BY_TYPE.get(data_type)
     if found is not None:
         return found
@@ -185,7 +185,7 @@ def find_sql_type(data_type: pa.DataType) -> SqlType | None:
 
 
 def find_type_name(data_type: pa.DataType) -> str:
-    """Returns the name of an Arrow type in SQL, or Arrow's own where SQL has none.
+    """Return the name of an Arrow type in SQL, or Arrow's own where SQL has none.
 
     >>> type_name(pa.decimal128(12, 2)), type_name(pa.list_(pa.int64()))
     ('DECIMAL', 'ARRAY<BIGINT>')
@@ -205,7 +205,7 @@ def find_type_name(data_type: pa.DataType) -> str:
 
 
 def precision_and_scale(data_type: pa.DataType) -> tuple[int | None, int | None]:
-    """Returns how many digits or characters a column has, and how many of them follow the point.
+    """Return how many digits or characters a column has, and how many of them follow the point.
 
     None where there is no such number: texts and binaries are as long as they are.
 
@@ -251,12 +251,12 @@ class Statement(Protocol):
 
 
 def describe_result_schema(plan: Statement) -> pa.Schema:
-    """Returns the schema of a statement's result with the metadata that follows from its types."""
+    """Return the schema of a statement's result with the metadata that follows from its types."""
     return _describe_result(plan)[0]
 
 
 def encode_result_schema(plan: Statement) -> bytes:
-    """Returns the same as an encapsulated IPC message."""
+    """Return the same as an encapsulated IPC message."""
     return _describe_result(plan)[1]
 
 
@@ -281,7 +281,7 @@ def describe_table_schema(
     *,
     is_read_only: bool = True,
 ) -> pa.Schema:
-    """Returns the schema of a table with all metadata that its columns have.
+    """Return the schema of a table with all metadata that its columns have.
 
     Args:
         schema: columns of the table.
@@ -309,7 +309,7 @@ def describe_table_schema(
 
 
 def read_remarks(schema: pa.Schema) -> dict[str, str]:
-    """Returns column -> remark, for the columns whose stored metadata has one under a usual name."""
+    """Return column -> remark, for the columns whose stored metadata has one under a usual name."""
     found = {}
     for field in schema:
         stored = {key.lower(): value for key, value in (field.metadata or {}).items()}

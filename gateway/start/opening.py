@@ -31,7 +31,7 @@ from planner.access.rights import Access
 def open_security(
     tls: TlsSection, auth: AuthSection, *, host: str, hasher: PasswordHasher = HASHER
 ) -> Security:
-    """Returns the security that a configuration asks for, after reading all files that it names.
+    """Return the security that a configuration asks for, after reading all files that it names.
 
     Args:
         tls: the section of that name.
@@ -52,7 +52,7 @@ def open_security(
 
 
 def check_exposure(host: str, *, authenticated: bool, encrypted: bool, insecure: bool) -> None:
-    """Refuses to let other machines in without authentication, unless somebody said so.
+    """Refuse to let other machines in without authentication, unless somebody said so.
 
     Raises:
         PreconditionError: nobody did.
@@ -76,7 +76,7 @@ def check_exposure(host: str, *, authenticated: bool, encrypted: bool, insecure:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return whether only this machine reaches an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -167,7 +167,7 @@ class Writing:
 
 
 def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -> Writing:
-    """Returns how a configuration says that rows are written.
+    """Return how a configuration says that rows are written.
 
     Args:
         config: all of it: certificates serve both sides.

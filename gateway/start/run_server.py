@@ -38,7 +38,7 @@ _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def read_memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
-    """Returns the memory that this process may use at most: the machine's, or less where a cgroup says so.
+    """Return the memory that this process may use at most: the machine's, or less where a cgroup says so.
 
     Args:
         cgroup_limit: file in which Linux tells the limit of the control group, "max" for none.
@@ -51,7 +51,7 @@ def read_memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
 
 
 def allow_open_files() -> None:
-    """Lets this process have as many files and connections open as its user may have.
+    """Let this process have as many files and connections open as its user may have.
 
     The usual soft limit of 1,024 is one for programs that wait with `select`.
     """
@@ -72,7 +72,7 @@ _SETTLE_SECONDS = 10.0
 
 
 def serve(loaded: Loaded) -> None:
-    """Serves until SIGINT or SIGTERM, and ends the process then.
+    """Serve until SIGINT or SIGTERM, and ends the process then.
 
     The first line on stdout names the address, once it accepts connections. The first signal refuses new
     connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. Rows that
@@ -126,7 +126,7 @@ def serve(loaded: Loaded) -> None:
 
 
 def create_limits(config: GatewayConfig) -> Limits:
-    """Returns the limits of the server."""
+    """Return the limits of the server."""
     given = {**config.limits.model_dump(), "query_history": config.observability.query_history}
     return Limits(
         **{one.name: given[one.name.removesuffix("_seconds")] for one in dataclasses.fields(Limits)}
@@ -134,7 +134,7 @@ def create_limits(config: GatewayConfig) -> Limits:
 
 
 def find_listening_problem(host: str, port: int) -> str | None:
-    """Asks the operating system why an address cannot be listened on; None where it can."""
+    """Ask the operating system why an address cannot be listened on; None where it can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -198,7 +198,7 @@ def _stop_on_signals() -> threading.Event:
 
 
 def _drain(server: GatewayServer, seconds: float) -> bool:
-    """Refuses new calls, and returns whether the running ones have ended."""
+    """Refuse new calls, and return whether the running ones have ended."""
     logger.info("stopping; %d streams are running", len(server.queries.list_active()))
     # Refuses new calls at once and returns when the running ones have ended.
     shutdown = threading.Thread(target=server.shutdown, name="shutdown", daemon=True)
@@ -213,7 +213,7 @@ def _drain(server: GatewayServer, seconds: float) -> bool:
 
 
 def _close(catalog: Catalog, seconds: float) -> bool:
-    """Writes what was only acknowledged, flushes regions for a while, and returns whether that has ended."""
+    """Write acknowledged rows, flush regions for up to `seconds`, and return whether that has ended."""
 
     def close() -> None:
         for name, regions in catalog.close(seconds).items():
@@ -236,7 +236,7 @@ def _close(catalog: Catalog, seconds: float) -> bool:
 
 
 def find_problems(loaded: Loaded) -> list[str]:
-    """Returns one sentence per problem; none where a gateway can start."""
+    """Return one sentence per problem; none where a gateway can start."""
     config = loaded.config
     found = list(_find_missing_files(loaded))
     # Without its files nothing can be said of what is in them.

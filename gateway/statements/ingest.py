@@ -78,7 +78,7 @@ class Target:
 
 
 def read_target(command: sql.CommandStatementIngest) -> Target:
-    """Returns where a command's rows go.
+    """Return where a command's rows go.
 
     Raises:
         InvalidInputError: the command contradicts itself, or has an option that does not exist.
@@ -146,7 +146,7 @@ class Ingestion:
         )
 
     def _check(self, target: Target, call: Call) -> bool:
-        """Whether the table is there.
+        """Return whether the table is there.
 
         Raises:
             LanceGatewayError: the caller may not do with it what is wanted.
@@ -180,7 +180,7 @@ class Ingestion:
     def _create_filled(
         self, target: Target, schema: pa.Schema, batches: Iterator[pa.RecordBatch], control: RunControl
     ) -> WriteResult:
-        """Makes a table that has its rows from the first moment on."""
+        """Make a table that has its rows from the first moment on."""
         count = 0
 
         def rows() -> Iterator[pa.RecordBatch]:
@@ -195,7 +195,7 @@ class Ingestion:
 
 
 def derive_columns(schema: pa.Schema) -> pa.Schema:
-    """Returns the columns that a stream has for a table: in plain types, with key marks and remarks."""
+    """Return the columns that a stream has for a table: in plain types, with key marks and remarks."""
     fields = []
     for column in schema:
         stored = column.metadata or {}
@@ -205,6 +205,6 @@ def derive_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def decode_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields the rows in plain types. Whether NULL may be where it is, the table says."""
+    """Yield the rows in plain types. Whether NULL may be where it is, the table says."""
     plain = pa.schema([column.with_nullable(nullable=True) for column in schema])
     return (conform(batch, plain) for batch in batches)

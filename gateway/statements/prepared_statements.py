@@ -255,7 +255,7 @@ class PreparedStatements:
         call: Call,
         query: Query,
     ) -> Iterator[pa.Table] | None:
-        """The parameters of the executions of an update; None where there are none."""
+        """Return the parameters of the executions of an update; None where there are none."""
         if not len(write.parameter_schema):
             refuse_rows(reader, call, query)
             return None
@@ -271,7 +271,7 @@ class PreparedStatements:
     def _prepare_write(
         self, handle: own.PreparedHandle, write: PreparedWrite, call: Call
     ) -> tuple[SessionSettings, PreparedWrite]:
-        """The statement as the session that executes it wants it: its text means what it meant."""
+        """Return the statement as the session that executes it wants it: its text means what it meant."""
         prepared, now = decode_settings(handle.settings), call.settings
         settings = dataclasses.replace(
             prepared,
@@ -301,7 +301,7 @@ class PreparedStatements:
 def prepare(
     engine: QueryEngine, sql: str, settings: SessionSettings, call: Call, promised: bytes | None = None
 ) -> PreparedQuery | PreparedWrite | Kill:
-    """Returns the plan of a statement: a `Kill`, or the engine's.
+    """Return the plan of a statement: a `Kill`, or the engine's.
 
     Raises:
         LanceGatewayError: see `QueryEngine.prepare_statement`.
@@ -315,7 +315,7 @@ def prepare(
 
 
 def _restore_settings(handle: own.PreparedHandle, shortcuts: Shortcuts) -> SessionSettings:
-    """The settings that a statement was prepared with, but for shortcuts: these are of the session now."""
+    """Return the settings that a statement was prepared with, and the shortcuts of the present session."""
     settings = decode_settings(handle.settings)
     if settings.shortcuts == shortcuts:
         return settings

@@ -24,7 +24,7 @@ HOUR = 3600.0
 
 
 def create_late_clock(hours: float = 1.0) -> Callable[[], float]:
-    """A clock by which all that has happened is long ago."""
+    """Return a clock that is so many hours ahead."""
     return lambda: time.time() + hours * HOUR
 
 
@@ -105,7 +105,7 @@ class CleanedTable:
         return [one.generation for one in found]
 
     def copy_to(self, to: Path) -> "CleanedTable":
-        """The same files, of the same times, elsewhere; its writers are closed."""
+        """Copy the files, with their times, to another directory; the copy's writers are closed."""
         assert not self.table.writers
         shutil.copytree(self.path, to / self.path.name)
         table = LsmTable(
@@ -129,7 +129,7 @@ class CleanedTable:
 
 
 def read_rows(engine: QueryEngine, what: str, settings: SessionSettings | None = None) -> dict[int, str]:
-    """The rows of a table, or of what it was."""
+    """Return the rows of a table, or of a version of it."""
     query = f"SELECT id, v FROM {what}"
     found = engine.prepare(query, settings or SessionSettings()).execute().read_all()
     return dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))

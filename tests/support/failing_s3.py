@@ -68,7 +68,7 @@ def _send_failure(
 
 @contextmanager
 def failing_s3(bucket: str) -> Iterator[FailingS3]:
-    """A server with one bucket."""
+    """Return a server with one bucket."""
     from moto.server import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415 - takes a second
     from werkzeug.serving import make_server  # noqa: PLC0415
 

@@ -69,7 +69,7 @@ class FaultyBackend:
 def open_faulty_storage(
     root: Path | str, options: Mapping[str, str] | None = None
 ) -> tuple[Storage, FaultyBackend]:
-    """A storage over a directory, and what makes it fail."""
+    """Return a storage over a directory, and the backend that makes it fail."""
     storage = Storage.open(str(root), options)
     backend = FaultyBackend(storage.backend)
     return replace(storage, backend=backend), backend  # type: ignore[arg-type]

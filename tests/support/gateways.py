@@ -22,7 +22,7 @@ EAGER = WriteOptions(hold_ms=0)
 
 
 def has_written_nothing(error: UnavailableError) -> bool:
-    """Whether an error promises that the statement may be sent again as if it never had been."""
+    """Return whether an error promises that nothing was written, so that the statement may be repeated."""
     return isinstance(error, FencedError | NotOwnerError) or "nothing was written" in str(error)
 
 
@@ -142,7 +142,7 @@ class ServedGateway:
             return cursor.fetch_arrow_table()
 
     def connection(self) -> Any:
-        """The calling thread's own."""
+        """Return the calling thread's connection."""
         if not hasattr(self._local, "connection"):
             connection = open_connection(self.process.uri)
             with self._lock:
@@ -158,7 +158,7 @@ class ServedGateway:
 
 
 def start_served_gateway(root: Path) -> ServedGateway:
-    """A gateway that claims at once, as `EAGER` says."""
+    """Return a gateway that claims regions at once (`EAGER`)."""
     config = root / "gateway.toml"
     config.write_text("[writes]\nhold = 0\n")
     return ServedGateway(root, "--config", str(config))

@@ -40,7 +40,7 @@ def write_fragment(
 def make_table(
     path: Path, rows: pa.Table, *, name: str = PART, bases: Sequence[DatasetBasePath] = ()
 ) -> lance.LanceDataset:
-    """A table of one fragment with one file; in a directory that has one, its next version."""
+    """Return a table of one fragment with one file; in a directory that has one, its next version."""
     operation = lance.LanceOperation.Overwrite(
         rows.schema, [write_fragment(path / "data", rows, name=name)], list(bases) or None
     )
@@ -54,11 +54,11 @@ def commit_fragments(path: Path, *fragments: FragmentMetadata) -> lance.LanceDat
 
 
 def create_base_path(path: Path, base_id: int, *, is_dataset_root: bool = False) -> DatasetBasePath:
-    """A base of a table."""
+    """Return a base path of a table."""
     return DatasetBasePath(str(path), f"base{base_id}", is_dataset_root, base_id)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """What plain Lance reads of a table, without any cache."""
+    """Return what plain Lance reads of a table, without any cache."""
     read: list[dict[str, Any]] = lance.dataset(path, session=lance.Session()).to_table().to_pylist()
     return read

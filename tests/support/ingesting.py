@@ -44,7 +44,7 @@ class Batch:
         return [ordered.filter(pa.compute.equal(ordered.column(REGION), number)) for number in found]
 
     def write(self, task: pa.Table) -> tuple[RegionReport, ...]:
-        """What one attempt of a task does."""
+        """Write the rows of a task, as one attempt does."""
         opened = OpenTable.open(self.table.name, self.table.storage)
         columns = Columns.fitting(self.rows.schema, opened, self.options)
         writer = RegionsWriter(
@@ -59,7 +59,7 @@ class Batch:
         return writer.written(iter(task.to_batches()))
 
     def run(self) -> tuple[RegionReport, ...]:
-        """All tasks; then the driver marks the batch as complete."""
+        """Run all tasks, then mark the batch as complete, as the driver does."""
         if BatchMarkers(self.table.storage, self.job).is_complete(self.number):
             return ()
         found = [one for task in self.route_tasks() for one in self.write(task)]
@@ -68,6 +68,6 @@ class Batch:
 
 
 def build_table(rows: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
-    """Rows as Spark sends them: nothing is said of NULLs or of keys."""
+    """Return rows as Spark sends them: without key marks, every column nullable."""
     plain = pa.schema([pa.field(one.name, one.type) for one in schema])
     return pa.Table.from_pylist(list(rows), schema=plain)

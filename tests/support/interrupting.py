@@ -132,7 +132,7 @@ def _pause_counting(calls: Calls, happens: Callable[[], None]) -> None:
 
 
 def kill_at(number: int, when: When) -> Callable[[int, Call, When], None]:
-    """Ends the job at that call."""
+    """End the job at that call."""
 
     def happens(called: int, call: Call, now: When) -> None:
         if (called, now) == (number, when):

@@ -43,7 +43,7 @@ class Operation:
         return self.returned == inf
 
     def apply(self, value: Value) -> tuple[bool, Value]:
-        """Whether the operation explains its result at this value, and the value after it."""
+        """Return whether the operation explains its result at this value, and the value after it."""
         match self.kind:
             case "read":
                 return self.result == value, value
@@ -66,7 +66,7 @@ def _add(value: Value, argument: Value) -> Value:
 
 
 def is_linearizable(history: Iterable[Operation], initial: Value = None) -> bool:
-    """Whether one order of the operations explains every result and respects what happened before what."""
+    """Return whether some order of the operations explains every result and keeps their order in time."""
     # A read that got no answer says nothing.
     operations = sorted(
         (one for one in history if not (one.kind == "read" and one.is_pending)), key=lambda one: one.invoked
@@ -86,7 +86,7 @@ def is_linearizable(history: Iterable[Operation], initial: Value = None) -> bool
 
 
 def _list_next_states(operations: Sequence[Operation], done: int, value: Value) -> list[tuple[int, Value]]:
-    """The states that are reached by each operation that may be next."""
+    """Return the states after each operation that may be next."""
     first = (~done & (done + 1)).bit_length() - 1  # all before it are done
     earliest = inf
     candidates: list[int] = []
@@ -125,7 +125,7 @@ def check_registers(
 
 
 def _find_shortest_failure(history: Sequence[Operation], initial: Value) -> str:
-    """The end of the shortest beginning of a history (in the order of answers) that nothing explains."""
+    """Return the end of the shortest prefix of a history, by order of answers, that is not linearizable."""
     ordered = sorted(history, key=lambda one: (one.returned, one.invoked))
     low, high = 0, len(ordered)
     while low < high:
@@ -139,7 +139,7 @@ def _find_shortest_failure(history: Sequence[Operation], initial: Value) -> str:
 
 
 def _cut_history(ordered: Sequence[Operation], answered: int) -> list[Operation]:
-    """The first answers, and as pending whatever was on its way by then."""
+    """Return the operations up to a number of answers; those without an answer by then are pending."""
     if not answered:
         return []
     end = ordered[answered - 1].returned

@@ -27,24 +27,24 @@ class SpecField:
 
 
 def build_manifest_path(table: Path, region: str, version: int) -> Path:
-    """The file of one version of a region's manifest."""
+    """Return the file of one version of a region's manifest."""
     return table / "_mem_wal" / region / "manifest" / f"{f'{version:064b}'[::-1]}.binpb"
 
 
 def find_newest_version(table: Path, region: str) -> int:
-    """The newest version of a region's manifest, by listing; 0 when there is none."""
+    """Return the newest version of a region's manifest, by listing; 0 when there is none."""
     directory = build_manifest_path(table, region, 0).parent
     return max((int(file.stem[::-1], 2) for file in directory.glob("*.binpb")), default=0)
 
 
 def list_region_ids(table: Path) -> tuple[str, ...]:
-    """The regions of a table that have a manifest."""
+    """Return the regions of a table that have a manifest."""
     directories = {path.parent.parent.name for path in table.glob("_mem_wal/*/manifest/*.binpb")}
     return tuple(sorted(directories))
 
 
 def read_manifest(table: Path, region: str) -> mem_wal_pb2.RegionManifest:
-    """The newest manifest of a region."""
+    """Return the newest manifest of a region."""
     newest = build_manifest_path(table, region, find_newest_version(table, region))
     return mem_wal_pb2.RegionManifest.FromString(newest.read_bytes())
 
@@ -83,7 +83,7 @@ def forget_generations(table: Path, region: str, up_to: int) -> tuple[str, ...]:
 
 
 def read_index_details(table: Path) -> mem_wal_pb2.MemWalIndexDetails:
-    """The MemWAL index of the newest base version, from its manifest file."""
+    """Return the MemWAL index of the newest base version, from its manifest file."""
     version = lance.dataset(table).version
     data = (table / "_versions" / f"{2**64 - 1 - version:020d}.manifest").read_bytes()
     base = mem_wal_pb2.BaseManifest.FromString(_build_message(data, int.from_bytes(data[-16:-8], "little")))
@@ -93,7 +93,7 @@ def read_index_details(table: Path) -> mem_wal_pb2.MemWalIndexDetails:
 
 
 def read_merged_generations(table: Path) -> dict[str, int]:
-    """The newest generation of each region that the base table contains."""
+    """Return the newest generation of each region that the base table contains."""
     return {
         str(uuid.UUID(bytes=entry.region_id.uuid)): entry.generation
         for entry in read_index_details(table).merged_generations

@@ -37,7 +37,7 @@ class MergedTable:
         *,
         stable_row_ids: bool = False,
     ) -> "MergedTable":
-        """A table ``t`` with base rows."""
+        """Return a table ``t`` with base rows."""
         rows = pa.Table.from_pylist([dict(row) for row in base], schema=schema)
         table = LsmTable.create(root, "t", rows, layout, writers, stable_row_ids=stable_row_ids)
         kept = MergedTable(table)

@@ -47,7 +47,7 @@ def merge_generations(table: Path, region: str, up_to: int) -> None:
 
 
 def clean_up_merged(table: Path, region: str) -> tuple[str, ...]:
-    """Drop a region's merged generations from its manifest, then from disk; returns their names."""
+    """Drop a region's merged generations from its manifest, then from disk; return their names."""
     merged = manifests.read_merged_generations(table).get(region, 0)
     gone = manifests.forget_generations(table, region, merged)
     for name in gone:
@@ -56,7 +56,7 @@ def clean_up_merged(table: Path, region: str) -> tuple[str, ...]:
 
 
 def _read_rows_by_field_id(generation: Path, base: lance.LanceDataset) -> list[dict[str, object]]:
-    """A generation's rows under the base table's present column names; columns it never had are NULL."""
+    """Return a generation's rows under the base table's present column names; missing columns are NULL."""
     dataset = lance.dataset(generation)
     names = {column.id(): column.name() for column in dataset.lance_schema.fields()}
     tombstone = next(column.id() for column in dataset.lance_schema.fields() if column.name() == "_tombstone")

@@ -14,7 +14,7 @@ _offsets = itertools.count(os.getpid() % _EACH)
 
 
 def find_free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, and that no neighbouring test process is given."""
+    """Return a free port of 127.0.0.1 that no other test process gets."""
     while True:
         port = _FIRST + _EACH * (_worker % _WORKERS) + next(_offsets) % _EACH
         with socket.socket() as probe:

@@ -28,12 +28,12 @@ class Principal:
 
 
 def create_principal(**tables: TableAccess) -> Principal:
-    """A principal who sees these tables."""
+    """Return a principal who sees these tables."""
     return Principal(tables)
 
 
 def filter_visible(table: pa.Table, access: TableAccess) -> pa.Table:
-    """What a table would hold if it held only what is shown: found by DataFusion over rows in memory."""
+    """Return the part of a table that an access shows, computed by DataFusion over rows in memory."""
     context = datafusion.SessionContext()
     frame = context.create_dataframe([table.to_batches()], name="everything")
     if access.row_filter is not None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows of a table as tuples, in order."""
+    """Return the rows of a table as tuples, in order."""
     return (
         list(zip(*(column.to_pylist() for column in table.columns), strict=True)) if table.num_columns else []
     )

@@ -52,5 +52,5 @@ def get_url(server: GatewayServer) -> str:
 
 
 def list_statements(server: GatewayServer) -> list[str]:
-    """What the server has executed, oldest first."""
+    """Return the statements that the server has executed, oldest first."""
     return [query.sql for query in reversed(server.queries.list_finished())]

@@ -20,7 +20,7 @@ _NAMESPACE = uuid.UUID("6b1f8ce2-7a43-4a39-9d3f-3f3f6e1f0c55")
 
 
 def key_field(name: str, data_type: pa.DataType, position: int | None = None) -> pa.Field:
-    """A primary-key column; ``position`` orders the columns of a composite key, from 1."""
+    """Return a primary-key column; ``position`` orders the columns of a composite key, from 1."""
     metadata = {_KEY: "true"}
     if position is not None:
         metadata[f"{_KEY}:position"] = str(position)
@@ -80,7 +80,7 @@ def by_spec(
     *,
     widths: tuple[int, ...],
 ) -> Layout:
-    """A recorded spec that Lance cannot evaluate; ``widths`` are the bytes of its integer values."""
+    """Return a recorded spec that Lance cannot evaluate; ``widths`` are the bytes of its integer values."""
 
     def initialize(dataset: lance.LanceDataset) -> None:
         dataset.initialize_mem_wal()
@@ -105,7 +105,7 @@ def by_spec(
 
 
 def encode_raw_value(value: object, width: int = 8) -> bytes:
-    """A region value as manifests store it: little-endian integers, UTF-8 strings."""
+    """Return a region value as manifests store it: little-endian integers, UTF-8 strings."""
     if isinstance(value, str):
         return value.encode()
     assert isinstance(value, int)
@@ -167,21 +167,21 @@ class LsmTable:
         return self.path.stem
 
     def dataset(self) -> lance.LanceDataset:
-        """The newest base version."""
+        """Return the newest base version."""
         return lance.dataset(self.path)
 
     def put(self, rows: Iterable[Row]) -> list[tuple[str, list[Row], Acknowledgement]]:
-        """Upsert rows, each in its region; returns what each region acknowledged."""
+        """Upsert rows, each in its region; return what each region acknowledged."""
         parts = self._group_by_region(rows)
         return [(region, part, self.writer(region).put(part)) for region, part in parts.items()]
 
     def delete(self, keys: Iterable[Row]) -> list[tuple[str, list[Row], Acknowledgement]]:
-        """Delete keys, each in its region; returns what each region acknowledged."""
+        """Delete keys, each in its region; return what each region acknowledged."""
         parts = self._group_by_region({name: key[name] for name in self.key} for key in keys)
         return [(region, part, self.writer(region).delete(part)) for region, part in parts.items()]
 
     def writer(self, region: str) -> RegionWriter:
-        """The open writer of a region; opened when there is none."""
+        """Return the open writer of a region; opened when there is none."""
         writer = self.writers.get(region)
         if writer is None or writer.closed:
             writer = self.process.open(self.path, region, **self.config)
@@ -196,7 +196,7 @@ class LsmTable:
         self.writers.clear()
 
     def region_of(self, key: Row) -> str:
-        """The region of a key, created on first use."""
+        """Return the region of a key, created on first use."""
         identity = tuple(key[name] for name in self.key)
         if identity not in self._routes:
             if self._routing is None:
@@ -214,7 +214,7 @@ class LsmTable:
         return region
 
     def _find_region(self, values: tuple[Any, ...]) -> str | None:
-        """The region that another writer made for these values; the only one where none are recorded."""
+        """Return the region that another writer created for these values, or the only one."""
         if not self.is_shared:
             return None
         wanted = {} if self.layout.encode is None else dict(self.layout.encode(values))
@@ -225,7 +225,7 @@ class LsmTable:
         return None
 
     def generation_directory(self, region: str, generation: int) -> Path:
-        """The directory of a flushed generation, by the region's manifest."""
+        """Return the directory of a flushed generation, by the region's manifest."""
         manifest = manifests.read_manifest(self.path, region)
         (path,) = [entry.path for entry in manifest.flushed_generations if entry.generation == generation]
         return self.path / "_mem_wal" / region / path
@@ -238,7 +238,7 @@ class LsmTable:
 
 
 def primary_key(schema: pa.Schema) -> tuple[str, ...]:
-    """The key columns of a schema, in key order."""
+    """Return the key columns of a schema, in key order."""
     marked = [
         (int(column.metadata.get(f"{_KEY}:position".encode(), b"0")), column.name)
         for column in schema

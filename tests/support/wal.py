@@ -17,7 +17,7 @@ class LoggedEntry:
 
 
 def read_log(table: Path, region: str, after: int = 0) -> list[LoggedEntry]:
-    """The entries behind a position, in order."""
+    """Return the entries behind a position, in order."""
     files = {int(path.stem[::-1], 2): path for path in (table / "_mem_wal" / region / "wal").glob("*.arrow")}
     return [_read_entry(files[position], position) for position in sorted(files) if position > after]
 

@@ -87,7 +87,7 @@ def create_schemas() -> dict[str, pa.Schema]:
 
 
 def generate(scale: float, seed: int) -> dict[str, pa.Table]:
-    """The eight tables with about ``6,000,000 * scale`` line items; equal for equal seeds."""
+    """Return the eight tables with about ``6,000,000 * scale`` line items; equal for equal seeds."""
     maker = _Maker(np.random.default_rng(seed))
     suppliers, customers = int(10_000 * scale), int(150_000 * scale)
     parts, orders = int(200_000 * scale), int(1_500_000 * scale)

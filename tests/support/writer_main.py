@@ -50,7 +50,7 @@ class Writers:
         return {}
 
     def status(self, name: str) -> dict[str, Any]:
-        """The generation that is now being filled, once every full one is flushed."""
+        """Return the generation that is now being filled, once every full one is flushed."""
         writer = self._writers[name]
         while (stats := writer.memtable_stats())["frozen_count"]:
             time.sleep(0.001)  # Spinning would take the processor from the flush.

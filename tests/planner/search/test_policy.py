@@ -10,7 +10,7 @@ import pytest
 
 from memwal.errors import InvalidInputError, LanceGatewayError, NotFoundError
 from planner.access.rights import FULL_ACCESS, TableAccess
-from tests.planner.search.policy_lake import QUERY, RARE, Lake, answer, shown
+from tests.planner.search.policy_lake import QUERY, RARE, Lake, answer, filter_visible
 from tests.support.principals import ALL, Principal, create_principal
 from tests.support.writer_process import WriterProcess
 
@@ -41,7 +41,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, shared_writers: WriterProcess
 
 @pytest.fixture(scope="module")
 def visible(lake: Lake) -> set[int]:
-    return set(shown(lake.rows, OF_ANALYST).column("id").to_pylist())
+    return set(filter_visible(lake.rows, OF_ANALYST).column("id").to_pylist())
 
 
 def found(lake: Lake, sql: str, access: Any = ANALYST) -> list[dict[str, Any]]:
