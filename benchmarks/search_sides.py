@@ -57,7 +57,7 @@ def open_lsm_knn(table: SearchTable, effort: Effort, overfetch: float = 1.0) -> 
 
 
 def open_gateway_knn(engine: QueryEngine, effort: Effort | None) -> VectorSearch:
-    """Return a search by the gateway in this process, with one prepared statement; defaults without an effort."""
+    """Return a search by the gateway in this process, with one prepared statement."""
     options = {} if effort is None else dataclasses.asdict(effort)
     prepared = engine.prepare(build_vector_search("$1", k=K, **options))
 

@@ -1,4 +1,4 @@
-"""The Flight SQL server: each RPC decodes its message, finds the family that answers it, and passes it on."""
+"""The Flight SQL server: each RPC decodes its message and passes it to the handler of its type."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class GatewayServer(flight.FlightServerBase):
     Args:
         engine: plans and runs the queries; the server does not close it.
         host: address to listen on.
-        port: port to listen on; 0 takes any free one, which `port` then tells.
+        port: port to listen on; 0 takes any free one, see `port`.
         security: who may call, and what each caller sees; by default everybody, and everything.
         limits: how much is done at once, remembered and sent.
         observers: hear of every statement.
@@ -105,15 +105,15 @@ class GatewayServer(flight.FlightServerBase):
         ]
         if forwarded is not None:
             families.append(forwarded)
-        answers = [answer for family in families for answer in family.list_handlers()]
-        self._commands = _Registry("command", [one for one in answers if isinstance(one, Command)], max_bytes)
+        handlers = [handler for family in families for handler in family.list_handlers()]
+        self._commands = _Registry("command", [h for h in handlers if isinstance(h, Command)], max_bytes)
         self._tickets = _Registry(
-            "ticket", [one for one in answers if isinstance(one, Ticket)], max_bytes, unknown=NotFoundError
+            "ticket", [h for h in handlers if isinstance(h, Ticket)], max_bytes, unknown=NotFoundError
         )
         self._uploads = _Registry(
-            "DoPut command", [one for one in answers if isinstance(one, Upload | Exchange)], max_bytes
+            "DoPut command", [h for h in handlers if isinstance(h, Upload | Exchange)], max_bytes
         )
-        self._actions = {one.name: one for one in answers if isinstance(one, Action)}
+        self._actions = {handler.name: handler for handler in handlers if isinstance(handler, Action)}
         calls = CallMiddleware(self._security, rpc_observers)
         address = f"[{host}]" if ":" in host else host
         super().__init__(
@@ -164,7 +164,7 @@ class GatewayServer(flight.FlightServerBase):
         return self._serve("ListActions", context, lambda _: known)
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
-        """Return nothing: tables are found with GetTables, and streams begin with a statement."""
+        """Return nothing: Flight SQL lists tables with GetTables."""
         return self._serve("ListFlights", context, lambda _: iter(()))
 
     def do_exchange(
@@ -174,7 +174,7 @@ class GatewayServer(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,  # noqa: ARG002
         writer: flight.MetadataRecordBatchWriter,  # noqa: ARG002
     ) -> None:
-        """Refuse: Flight SQL has no use for it."""
+        """Refuse the call: Flight SQL does not use DoExchange."""
         self._serve("DoExchange", context, _refuse_exchange)
 
     def _plan(self, call: Call, descriptor: flight.FlightDescriptor) -> flight.FlightInfo:
@@ -232,14 +232,14 @@ class GatewayServer(flight.FlightServerBase):
         handle: Callable[[Call, *Arguments], T],
         *arguments: *Arguments,
     ) -> T:
-        """Serve a call: finds out who calls, turns errors into answers, and counts the call."""
+        """Authenticate the caller, serve the call, translate its error for the client, and count the call."""
         started = time.perf_counter()
         try:
             answer = handle(self._create_call(context), *arguments)
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            told = translate_error(error, _describe_operation(method, *arguments))
-            self._on_call_finished(method, find_status(told), time.perf_counter() - started)
-            raise told from None
+            failure = translate_error(error, _describe_operation(method, *arguments))
+            self._on_call_finished(method, find_status(failure), time.perf_counter() - started)
+            raise failure from None
         # A stream goes on behind the call, and is counted when it ends.
         if not isinstance(answer, flight.FlightDataStream):
             self._on_call_finished(method, "OK", time.perf_counter() - started)
@@ -283,7 +283,7 @@ Entry = TypeVar("Entry", bound=_Entry)
 
 
 class _Registry(Generic[Entry]):
-    """Which entry answers which message. Never changes after construction.
+    """Maps types of messages to their handlers. Never changes after construction.
 
     Args:
         what: how a message is called in error texts ("command", "ticket", ...).
@@ -343,7 +343,7 @@ class _Registry(Generic[Entry]):
 
 
 def _refuse_transaction(request: Message) -> None:
-    """Let a request pass that belongs to no transaction, of those that may belong to one."""
+    """Refuse a request that names a transaction."""
     field = request.DESCRIPTOR.fields_by_name.get("transaction_id")
     if field is not None and field.has_presence and request.HasField("transaction_id"):
         raise UnsupportedError(
@@ -361,7 +361,7 @@ def _check_size(data: bytes, what: str, max_bytes: int) -> None:
 
 
 def _describe_operation(method: str, *arguments: object) -> str:
-    """Return what errors call an operation: the name of an action says more than that it was one."""
+    """Return the name of an operation for error messages: for DoAction, that of the action."""
     first = arguments[0] if arguments else None
     return f"the action {first.type}" if isinstance(first, flight.Action) else method
 

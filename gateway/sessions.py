@@ -170,7 +170,7 @@ class Sessions:
         return session.settings
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (
             Action(
                 "SetSessionOptions",

@@ -71,7 +71,7 @@ def see_everything(identity: Identity) -> Access:
 
 @dataclass(frozen=True)
 class Security:
-    """What a server asks about its callers.
+    """Authentication and authorization of a server's callers.
 
     Args:
         authenticator: decides who a caller is; None lets everybody in, with or without a name.
@@ -87,17 +87,17 @@ class Security:
 
 
 class RpcObserver:
-    """Hears of calls, in the thread that serves them; subclasses say of what."""
+    """Observes calls in the thread that serves them; subclasses override the events that they need."""
 
     def on_call(self, method: str, headers: Headers) -> None:
-        """A call begins; names of headers are in lower case."""
+        """Observe the begin of a call; names of headers are in lower case."""
 
     def on_call_finished(self, method: str, status: str, seconds: float) -> None:
-        """A call has ended, its stream included."""
+        """Observe the end of a call, its stream included."""
 
 
 class CallHeaders(flight.ServerMiddleware):
-    """What the headers of one call say.
+    """The headers of one call, parsed.
 
     Attributes:
         credentials: what the call presents, where somebody asks for credentials.

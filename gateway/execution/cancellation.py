@@ -107,7 +107,7 @@ class Cancellation:
         self._queries = queries
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (
             Action(
                 "CancelFlightInfo",

@@ -1,4 +1,4 @@
-"""Results in parts: several endpoints, which several clients read at the same time.
+"""Results in parts: several endpoints, which clients may read in parallel.
 
 A session that sets the option `endpoints`, or a call with the header `x-lance-gateway-endpoints`, is offered
 the plain scan of a table in up to so many parts. The ticket of a part says everything: the statement, its
@@ -64,7 +64,7 @@ class Endpoints:
         )
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (
             Ticket(own.PartTicket, self._stream),
             Action(

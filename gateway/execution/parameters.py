@@ -1,8 +1,7 @@
-"""The values that clients bind to prepared statements, as they come, and as they are kept in bounded memory.
+"""The values that clients bind to prepared statements: reading, casting, and storing in bounded memory.
 
-What comes along with DoPut is read batch by batch, and checked. Nothing is read ahead: gRPC holds a client up
-whose batches are not taken. A batch lies in memory as it came from the network, where values begin anywhere;
-Lance and DataFusion want them at multiples of their width.
+The stream of DoPut is read batch by batch and validated. Nothing is read ahead: gRPC blocks a client whose
+batches are not taken. Buffers from the network may be unaligned; Lance and DataFusion need aligned ones.
 """
 
 import threading
@@ -36,7 +35,7 @@ class _Statement:
 
 
 class Bindings:
-    """What is bound to the statements of a server; safe to share between threads.
+    """The parameters bound to the statements of a server; safe to share between threads.
 
     The sets of one statement are numbered from 1, and the newest is current.
 
@@ -63,40 +62,40 @@ class Bindings:
         return self._nbytes
 
     def open(self, statement: bytes) -> None:
-        """Keep a statement, to which nothing is bound yet."""
+        """Add a statement without parameters."""
         self._statements.put(statement, _Statement())
 
     def close(self, statement: bytes) -> None:
-        """Forget a statement; closing what is not kept is no mistake."""
-        kept = self._statements.pop(statement)
-        if kept is not None:
+        """Remove a statement and its parameters, if it is there."""
+        entry = self._statements.pop(statement)
+        if entry is not None:
             with self._lock:
-                for number in kept.numbers:
+                for number in entry.numbers:
                     self._drop((statement, number))
 
     def add(self, statement: bytes, parameters: pa.Table) -> bool:
-        """Make `parameters` the current set of a statement; False where it is not kept."""
-        kept = self._statements.get(statement)
-        if kept is None:
+        """Make `parameters` the current set of a statement; return False if it is not kept."""
+        entry = self._statements.get(statement)
+        if entry is None:
             return False
         with self._lock:
-            kept.newest += 1
-            kept.numbers.append(kept.newest)
-            if len(kept.numbers) > _MAX_SETS:
-                self._drop((statement, kept.numbers.pop(0)))
-            self._sets[statement, kept.newest] = parameters
+            entry.newest += 1
+            entry.numbers.append(entry.newest)
+            if len(entry.numbers) > _MAX_SETS:
+                self._drop((statement, entry.numbers.pop(0)))
+            self._sets[statement, entry.newest] = parameters
             self._nbytes += parameters.nbytes + _SET_BYTES
             while self._nbytes > self._max_bytes and len(self._sets) > 1:
                 self._drop(next(iter(self._sets)))
         return True
 
     def current_number(self, statement: bytes) -> int:
-        """Return the number of the current set; 0 where nothing is bound, or the statement is not kept."""
-        kept = self._statements.get(statement)
-        return 0 if kept is None else kept.newest
+        """Return the number of the current set; 0 if there is none."""
+        entry = self._statements.get(statement)
+        return 0 if entry is None else entry.newest
 
     def get(self, statement: bytes, number: int) -> pa.Table:
-        """Return a set of a statement.
+        """Return a set of parameters of a statement.
 
         Raises:
             NotFoundError: the statement is not kept, or this set no longer.
@@ -107,13 +106,13 @@ class Bindings:
                 "closed, was idle too long, or the gateway restarted; bind and execute it again"
             )
         with self._lock:
-            found = self._sets.get((statement, number))
-        if found is None:
+            parameters = self._sets.get((statement, number))
+        if parameters is None:
             raise NotFoundError(
                 "the parameters of this ticket are gone: others were bound since, to this statement or, with "
                 f"more than {self._max_bytes} bytes, to others; bind and execute it again"
             )
-        return found
+        return parameters
 
     def _drop(self, key: tuple[bytes, int]) -> None:
         dropped = self._sets.pop(key, None)
@@ -128,7 +127,7 @@ _ALIGNMENT = 16
 def read_batches(
     reader: flight.MetadataRecordBatchReader, call: Call, query: Query | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches that have rows, each valid through and through.
+    """Yield the batches that have rows, validated and aligned.
 
     Args:
         reader: of the stream.
@@ -171,7 +170,7 @@ def _client_left_error() -> QueryCancelledError:
 
 
 def align_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the same rows in buffers that others than Arrow C++ can read, copied where need be."""
+    """Return the same rows in aligned buffers; only unaligned ones are copied."""
     columns = [_align_array(column) for column in batch.columns]
     if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
         return batch
@@ -204,7 +203,7 @@ def read_schema(reader: flight.MetadataRecordBatchReader, call: Call) -> pa.Sche
 
 
 def read_parameters(reader: flight.MetadataRecordBatchReader, call: Call, limit: int) -> pa.Table:
-    """Read what a client binds: one column for each parameter, one row for each execution.
+    """Read bound parameters: one column for each parameter, one row for each execution.
 
     Raises:
         InvalidInputError: it has more than `limit` bytes.
@@ -228,13 +227,13 @@ _PART_BYTES = 16 << 20
 
 
 def encode_parameter_schema(schema: pa.Schema, types: TypeSet) -> bytes:
-    """Return the parameters of a statement as its client is told of them: an encapsulated IPC message."""
+    """Return the parameter schema for the client, in the types of the session, as an IPC message."""
     fields = [pa.field(field.name, bindable_type(field.type, types)) for field in schema]
     return bytes(pa.schema(fields).serialize())
 
 
 def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Query) -> None:
-    """Read what comes along with a statement without parameters: nothing, or as good as nothing.
+    """Read the stream of a statement without parameters, which may have at most one row and no values.
 
     Raises:
         InvalidInputError: there are values, or it is not clear how often the statement is to be executed.
@@ -250,29 +249,29 @@ def refuse_rows(reader: flight.MetadataRecordBatchReader, call: Call, query: Que
 def read_typed_parts(
     reader: flight.MetadataRecordBatchReader, call: Call, query: Query, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Read what a client binds, part by part, in the types of the parameters; a part has rows.
+    """Read bound parameters in parts, cast to the types of the statement; every part has rows.
 
     The next part is read from the network when the one before it is done with.
 
     Raises:
         InvalidInputError: see `typed`.
     """
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = size = 0
     for chunk in read_batches(reader, call, query):
         for start in range(0, chunk.num_rows, _PART_ROWS):
             batch = chunk.slice(start, _PART_ROWS)
-            if held and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
-                yield cast_parameters(pa.Table.from_batches(held, reader.schema), schema)
-                held, rows, size = [], 0, 0
-            held.append(batch)
+            if pending and (rows + batch.num_rows > _PART_ROWS or size + batch.nbytes > _PART_BYTES):
+                yield cast_parameters(pa.Table.from_batches(pending, reader.schema), schema)
+                pending, rows, size = [], 0, 0
+            pending.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
-    if held or len(reader.schema) != len(schema):
-        yield cast_parameters(pa.Table.from_batches(held, reader.schema), schema)
+    if pending or len(reader.schema) != len(schema):
+        yield cast_parameters(pa.Table.from_batches(pending, reader.schema), schema)
 
 
 def cast_parameters(parameters: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give bound values the types of their parameters, so that a wrong one is refused when it is bound.
+    """Cast bound values to the types of the parameters, so that a wrong one is refused when it is bound.
 
     Args:
         parameters: as they were bound.
@@ -344,7 +343,7 @@ def _cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _parse_vector(text: str | None, field: pa.Field) -> list[float] | None:
-    """Return a vector that was bound as text, as clients of pgvector do."""
+    """Parse a vector that was bound as text, as clients of pgvector do."""
     numbers = None if text is None else read_vector(text)
     if text is not None and numbers is None:
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""The statements that a server runs: how many at a time, what became of them, and how they are stopped."""
+"""The statements of a server: admission, states, history and cancellation."""
 
 import itertools
 import threading
@@ -26,7 +26,7 @@ _REMEMBERED_CHARACTERS = 65_536
 
 
 class QueryState(Enum):
-    """What becomes of a statement."""
+    """State of a statement."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -105,7 +105,7 @@ class Query:
             return self._call is not None and self._call.is_cancelled()
 
     def leave(self, state: QueryState, error: str | None) -> None:
-        """The stream has ended."""
+        """Record the end of the stream."""
         with self._lock:
             self._call = None
         self.sql = self.sql[:_REMEMBERED_CHARACTERS]
@@ -129,13 +129,13 @@ def current_statement() -> Query | None:
 
 
 class QueryObserver:
-    """Hears of every statement, in the thread that runs it; subclasses say of what."""
+    """Observes statements in the thread that runs them; subclasses override the events that they need."""
 
     def on_started(self, query: Query) -> None:
-        """It left the queue."""
+        """Observe a statement that left the queue."""
 
     def on_finished(self, query: Query) -> None:
-        """Its stream has ended, whatever the reason."""
+        """Observe a statement whose stream has ended, for whatever reason."""
 
 
 class Queries:
@@ -166,12 +166,12 @@ class Queries:
         threading.Thread(target=self._watch_queries, name="queries", daemon=True).start()
 
     def list_active(self) -> tuple[Query, ...]:
-        """Return those that wait or run, oldest first."""
+        """Return the statements that wait or run, oldest first."""
         with self._lock:
             return tuple(self._active.values())
 
     def list_finished(self) -> tuple[Query, ...]:
-        """Return those that ended, newest first, as far as they are remembered."""
+        """Return the statements in the history, newest first."""
         with self._lock:
             return tuple(reversed(self._finished))
 
@@ -221,7 +221,7 @@ class Queries:
         return query
 
     def withdraw(self, statement_id: bytes) -> bool:
-        """Make a ticket useless; False where it was redeemed already."""
+        """Invalidate a ticket; return False if it was redeemed already."""
         with self._lock:
             if statement_id.hex() in self._redeemed:
                 return False
@@ -262,7 +262,7 @@ class Queries:
             self._slots.notify_all()
 
     def close(self) -> None:
-        """Stop looking after statements."""
+        """Stop the thread that watches statements."""
         self._closed.set()
 
     @contextmanager
@@ -329,7 +329,7 @@ class Queries:
             query.deadline = time.monotonic() + seconds
 
     def _take_slot(self, query: Query) -> None:
-        """Wait until fewer statements run than may; the lock is held."""
+        """Wait for a free slot. The caller holds the lock."""
         most, patience = self.limits.max_concurrent_queries, self.limits.queue_timeout_seconds
         if len(self._holders) >= most:
             if self._waiting >= self.limits.max_queued_queries:
@@ -341,9 +341,9 @@ class Queries:
             self._waiting += 1
             try:
                 while len(self._holders) >= most:
-                    told = self._slots.wait(until - time.monotonic())
-                    # A slot that came free in the very moment is taken: nobody else is told of it.
-                    if not told and len(self._holders) >= most:
+                    is_notified = self._slots.wait(until - time.monotonic())
+                    # A slot that came free at the same moment is taken: no other thread is notified of it.
+                    if not is_notified and len(self._holders) >= most:
                         raise UnavailableError(
                             f"the statement waited {patience:g} s for one of {most} running ones to end: try "
                             "again in a moment"
@@ -354,7 +354,7 @@ class Queries:
         self._holders.add(query)
 
     def _release_slot(self, query: Query) -> None:
-        """Let another statement have the slot of this one, if it has one still."""
+        """Release the slot of a statement, if it still has one."""
         with self._lock:
             if query in self._holders:
                 self._holders.remove(query)
@@ -381,11 +381,11 @@ class Queries:
 
 
 def _compute_seconds(start: datetime | None, end: datetime | None) -> float:
-    """Return the seconds from one moment to another; 0 where one of them never came."""
+    """Return the seconds between two moments; 0 if one of them is None."""
     return 0.0 if start is None or end is None else max((end - start).total_seconds(), 0.0)
 
 
 def _find_listeners(observers: Sequence[QueryObserver], event: str) -> tuple[Callable[[Query], None], ...]:
-    """Return what to call for an event: the methods of observers that do something then."""
+    """Return the methods of observers that override an event."""
     inherited = getattr(QueryObserver, event)
     return tuple(getattr(one, event) for one in observers if getattr(type(one), event) is not inherited)

@@ -1,4 +1,4 @@
-"""From readers of record batches to a Flight stream that every client can read.
+"""Flight streams of results, in batches that every client can read.
 
 Batches arrive under the advertised schema and leave it below 4 MiB, where some gRPC clients stop. They pass
 through a Python generator: it costs nothing measurable beside a stream in C++ (a batch is handed over, not
@@ -53,7 +53,7 @@ CallObserver: TypeAlias = Callable[[str, str, float], None]
 
 
 def ignore_call(method: str, status: str, seconds: float) -> None:
-    """Hear of calls, and forget them."""
+    """Do nothing: the default observer."""
 
 
 # Passed along, since pyarrow reads the environment wherever it has to make them.
@@ -112,7 +112,7 @@ class Streams:
     def send(
         self, schema: pa.Schema, query: Query, readers: Readers, known: Constant | None = None
     ) -> flight.FlightDataStream:
-        """Return the stream of a statement, which starts when its first batch is wanted.
+        """Return the stream of a statement, which starts when its first batch is requested.
 
         Each reader is taken when the one before it is exhausted, and closed before the next is taken and when
         the client goes away.
@@ -139,7 +139,7 @@ class Streams:
         return stream
 
     def send_listing(self, *rows: pa.RecordBatch, schema: pa.Schema | None = None) -> flight.FlightDataStream:
-        """Return the stream of an answer that is no statement's.
+        """Return the stream of rows that no statement computes, such as metadata.
 
         Args:
             rows: batches of one schema.
@@ -165,15 +165,15 @@ class Streams:
                                 query.sending_since = None
             status = "OK"
         except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined
-            told = translate_error(error, "DoGet")
-            if isinstance(told, Exception):
-                status = find_status(told)
-            raise told from None
+            failure = translate_error(error, "DoGet")
+            if isinstance(failure, Exception):
+                status = find_status(failure)
+            raise failure from None
         finally:
             self._on_call_finished("DoGet", status, time.perf_counter() - started)
 
     def _count(self, query: Query, rows: int, nbytes: int) -> None:
-        """Count a batch, of so many bytes uncompressed; refuse it where the statement was stopped.
+        """Add a batch to the statement's counts; fail if the statement was stopped.
 
         Raises:
             ResultTooLargeError: the result is larger than it may be.

@@ -1,4 +1,4 @@
-"""Statements that change something: executed once, whichever way they come.
+"""Execution of statements that write: once each, in DoPut or in GetFlightInfo.
 
 What changes something is executed where its client waits for it: in DoPut of an update, and in GetFlightInfo
 where it comes like a query, as ADBC's `execute` sends it. Preparing, binding and GetSchema execute nothing.
@@ -54,7 +54,7 @@ class _StoredResult:
 
 
 class Results:
-    """What statements returned, for a while: up to a number of bytes, and always the newest.
+    """Keeps the rows that statements returned, for a while, up to a number of bytes; the newest always.
 
     Args:
         capacity: bytes; older results leave when newer ones need the room.
@@ -68,7 +68,7 @@ class Results:
         self._kept: OrderedDict[bytes, _StoredResult] = OrderedDict()
 
     def put(self, statement_id: bytes, user: str, rows: pa.Table) -> datetime:
-        """Keep rows; return until when."""
+        """Store the rows of a statement; return when they expire."""
         expires_at = float(int(self._clock() + RESULT_SECONDS))
         with self._lock:
             self._kept[statement_id] = _StoredResult(user, rows, expires_at)
@@ -76,7 +76,7 @@ class Results:
         return datetime.fromtimestamp(expires_at, UTC)
 
     def get(self, statement_id: bytes, user: str) -> pa.Table:
-        """Return what a statement of this user returned.
+        """Return the rows that a statement of this user returned.
 
         Raises:
             NotFoundError: it is not, or no longer, kept.
@@ -101,7 +101,7 @@ class Results:
 
 
 def encode_update_result(affected: int) -> bytes:
-    """Return what DoPut of an update answers: 0 for what changes no rows, such as CREATE TABLE.
+    """Return the result message of DoPut: 0 rows for a statement such as CREATE TABLE.
 
     Not -1, the protocol's word for a number that is not known: the JDBC driver takes it for a result that is
     still to be had, and executes the statement a second time to have it.
@@ -110,14 +110,14 @@ def encode_update_result(affected: int) -> bytes:
 
 
 def query_as_update_error(statement: str) -> InvalidInputError:
-    """Return a query that came as an update."""
+    """Return the error for a query that came as an update."""
     return InvalidInputError(
         f"{statement!r} changes nothing, so it cannot be an update: execute it as a query"
     )
 
 
 def update_by_ticket_error(statement: str) -> InvalidInputError:
-    """Return a ticket that no gateway made."""
+    """Return the error for a ticket that would execute a write: no gateway made it."""
     return InvalidInputError(f"a ticket cannot execute {statement!r}: send the statement to GetFlightInfo")
 
 
@@ -153,14 +153,14 @@ def execute_writes(
 
 
 class Updates:
-    """Executes what changes something, and hands out what it returned."""
+    """Executes statements that write, and serves the rows that they returned."""
 
     def __init__(self, streams: Streams, results: Results | None = None) -> None:
         self._streams = streams
         self._results = results or Results()
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (Ticket(own.WriteTicket, self._stream),)
 
     def run(
@@ -172,10 +172,10 @@ class Updates:
         step: Callable[[Query], WriteResult],
         statement_id: bytes | None = None,
     ) -> WriteResult:
-        """Execute something once, as a statement of the server.
+        """Execute a write once, as a statement of the server.
 
         Args:
-            statement: what it is called in `system.queries`.
+            statement: its text in `system.queries`.
             target: the table that it changes.
             settings: of the session.
             call: whose client waits for it.
@@ -197,7 +197,7 @@ class Updates:
     def plan_update(
         self, write: PreparedWrite, settings: SessionSettings, call: Call, parameters: pa.Table | None = None
     ) -> PlannedStream:
-        """Execute a statement that came like a query; return where to fetch what it returned.
+        """Execute a write that came to GetFlightInfo; return the ticket of the rows that it returned.
 
         Args:
             write: the statement.

@@ -140,7 +140,7 @@ class Listings:
         self._listings = tuple(listings)
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return [answer for listing in self._listings for answer in listing.list_handlers(self._streams)]
 
 

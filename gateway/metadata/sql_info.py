@@ -248,7 +248,7 @@ class SqlInfo:
         self._values = collect_values(writes=writes)
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (
             Command(sql.CommandGetSqlInfo, lambda _message, _call: SCHEMA, self._plan),
             Ticket(sql.CommandGetSqlInfo, self._stream),

@@ -262,7 +262,7 @@ class ForwardedRows:
         self._once = once or Once(_REMEMBERED_SECONDS)
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (Exchange(wire.ForwardChanges, self._accept),)
 
     def _accept(

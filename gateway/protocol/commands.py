@@ -1,7 +1,6 @@
-"""How a Flight SQL command family presents itself to the server, and what travels through clients unread.
+"""Interfaces between the server and its command families, and the settings inside tickets and handles.
 
-A family is an object that lists the messages it answers; the server looks a message's type up in a mapping
-built once from these lists.
+A family lists one handler for each type of message that it answers; the server maps types to handlers.
 
 A ticket carries the statement and the settings of the session that asked, so it means the same whichever
 connection redeems it, and whichever gateway over the same root. Who redeems it decides what is seen.
@@ -96,7 +95,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a handler may know of the call it serves.
+    """The call that a handler serves.
 
     Args:
         peer: address of the client, as gRPC spells it.
@@ -189,14 +188,14 @@ class Action(Generic[M]):
 
 
 Handler: TypeAlias = Command[Any] | Ticket[Any] | Upload[Any] | Exchange[Any] | Action[Any]
-"""What a family answers: one kind of message."""
+"""A handler of one type of message."""
 
 
 class Family(Protocol):
     """Answers some of the messages of clients."""
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return an entry for each message; no other family answers it."""
+        """Return one handler per message type; no other family handles that type."""
 
 
 _ACTIONS: tuple[tuple[str, type[Message], str], ...] = (
@@ -211,7 +210,7 @@ class Transactions:
     """The four actions about transactions, refused."""
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return tuple(_refusal(name, message, what) for name, message, what in _ACTIONS)
 
 

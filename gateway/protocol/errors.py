@@ -1,4 +1,4 @@
-"""What a client sees when something fails: one clear sentence under the right gRPC status.
+"""Errors as clients see them: one clear sentence under the right gRPC status.
 
 pyarrow offers Flight errors for a few statuses only. INVALID_ARGUMENT, NOT_FOUND and UNIMPLEMENTED are
 reached by raising a subclass of `ValueError`, `KeyError` or `NotImplementedError`; but then pyarrow appends
@@ -93,7 +93,7 @@ _OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})
 
 
 class QueryCancelledError(LanceGatewayError):
-    """Somebody who may do so stopped the statement, or its client went away."""
+    """The statement was cancelled, or its client disconnected."""
 
     status: ClassVar[str] = "CANCELLED"
 
@@ -111,7 +111,7 @@ class ResultTooLargeError(LanceGatewayError):
 
 
 def to_client_error(error: Exception, operation: str) -> Exception:
-    """Return the exception to raise towards the client for `error`, met while serving `operation`.
+    """Return the exception to send to the client for `error`, raised by `operation`.
 
     Expected errors keep their message. Anything else becomes INTERNAL with an identifier; what really
     happened, with its traceback, goes to the server's log under that identifier.
@@ -135,7 +135,7 @@ def to_client_error(error: Exception, operation: str) -> Exception:
 
 
 def translate_error(error: BaseException, operation: str) -> BaseException:
-    """Return what to raise for what an operation raised: fit for the client, unless it is no failure."""
+    """Return the exception to raise for `error`: one for the client, or itself if it is no failure."""
     if isinstance(error, Exception):
         return to_client_error(error, operation)
     # Not an Exception: what DataFusion's bindings raise where DataFusion panics.
@@ -146,7 +146,7 @@ def translate_error(error: BaseException, operation: str) -> BaseException:
 
 @contextmanager
 def translate_errors(operation: str) -> Iterator[None]:
-    """Turn every exception of its block into one that is fit for the client."""
+    """Turn every exception of the block into one for the client."""
     try:
         yield
     except BaseException as error:  # noqa: BLE001 - the boundary: nothing passes it unexamined

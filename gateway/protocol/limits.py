@@ -1,4 +1,4 @@
-"""How much a server does at once, remembers and sends, and where it remembers what comes between calls."""
+"""Limits of a server, and the cache of state that clients leave between calls."""
 
 import dataclasses
 import threading
@@ -55,7 +55,7 @@ class ExpiringCache(Generic[Key, Value]):
                 self._entries.popitem(last=False)
 
     def replace(self, key: Key, value: Value) -> bool:
-        """Store `value` if the key still has one, which counts as its use; tells whether it had."""
+        """Store `value` if the key still has one, which counts as a use; return whether it had."""
         with self._lock:
             now = self._clock()
             self._expire(now)
@@ -66,7 +66,7 @@ class ExpiringCache(Generic[Key, Value]):
             return True
 
     def get(self, key: Key) -> Value | None:
-        """Return the value and counts as its use, or None when it is not (or no longer) kept."""
+        """Return the value, which counts as a use; None if it is not (or no longer) kept."""
         with self._lock:
             now = self._clock()
             self._expire(now)
@@ -85,7 +85,7 @@ class ExpiringCache(Generic[Key, Value]):
             return None if entry is None else entry[1]
 
     def entries(self) -> list[tuple[Key, float, Value]]:
-        """Return each key, the seconds since its value was last used, and the value; asking is no use."""
+        """Return each key, the seconds since its last use, and the value; this is no use."""
         with self._lock:
             now = self._clock()
             self._expire(now)

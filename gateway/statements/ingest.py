@@ -48,7 +48,7 @@ _REMARKS = (b"comment", b"description", b"remarks")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go.
+    """The target table of an ingestion.
 
     Args:
         table: its name.
@@ -72,13 +72,13 @@ class Target:
 
     @property
     def statement(self) -> str:
-        """What it is called among statements."""
+        """Text of the ingestion in `system.queries`."""
         name = self.table.replace('"', '""')
         return f'INGEST INTO "{name}"'
 
 
 def read_target(command: sql.CommandStatementIngest) -> Target:
-    """Return where a command's rows go.
+    """Return the target of an ingestion command.
 
     Raises:
         InvalidInputError: the command contradicts itself, or has an option that does not exist.
@@ -121,7 +121,7 @@ class Ingestion:
         self._updates = updates
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (Upload(sql.CommandStatementIngest, self._accept),)
 
     def _accept(

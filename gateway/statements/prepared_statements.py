@@ -87,7 +87,7 @@ class PreparedStatements:
         return len(self._bindings)
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (
             Command(sql.CommandPreparedStatementQuery, self._schema, self._plan),
             Ticket(own.PreparedTicket, self._stream),
@@ -271,7 +271,7 @@ class PreparedStatements:
     def _prepare_write(
         self, handle: own.PreparedHandle, write: PreparedWrite, call: Call
     ) -> tuple[SessionSettings, PreparedWrite]:
-        """Return the statement as the session that executes it wants it: its text means what it meant."""
+        """Return the settings and the plan of an execution: names as when prepared, the rest as now."""
         prepared, now = decode_settings(handle.settings), call.settings
         settings = dataclasses.replace(
             prepared,

@@ -42,7 +42,7 @@ from protos.flight_sql import pack
 
 
 class Statements:
-    """Plans a query for GetFlightInfo and runs it for DoGet; runs at once what changes something.
+    """Plans a query for GetFlightInfo and runs it for DoGet; runs a write at once.
 
     The ticket of a query carries the statement itself, or the Substrait plan, so it can be redeemed by any
     gateway over the same root; the engine keeps plans for a while, so that the usual DoGet does not plan a
@@ -56,7 +56,7 @@ class Statements:
         self._updates = updates
 
     def list_handlers(self) -> Sequence[Handler]:
-        """Return what this family answers."""
+        """Return the handlers of this family."""
         return (
             Command(sql.CommandStatementQuery, self._schema, self._plan),
             Ticket(sql.TicketStatementQuery, self._stream),

@@ -105,7 +105,7 @@ def peer(
             forwarded=receiving(engine.catalog),
         )
         stack.callback(server.shutdown)
-        stack.callback(server.queries.end, UnavailableError("the test is over"))
+        stack.callback(server.queries.cancel_all, UnavailableError("the test is over"))
         yield Peer(url, engine, server, forwarding)
 
 

@@ -217,7 +217,7 @@ def test_a_session_belongs_to_its_user(server: GatewayServer) -> None:
         bob._jar.cookies.update(alice._jar.cookies)
         for attempt in (
             lambda: bob.query("SELECT 1"),
-            bob.options,
+            bob.get_options,
             lambda: bob.set_options({"schema": "main"}),
         ):
             with pytest.raises(KeyError, match=r"session .* is not known"):
