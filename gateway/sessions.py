@@ -82,7 +82,7 @@ _JDBC_AGENTS = ("grpc-java", "JDBC")
 
 @dataclass(frozen=True, slots=True)
 class SessionHeaders:
-    """What the headers of a call say of its session.
+    """The session and the options in the headers of a call.
 
     Args:
         session_id: of the cookie, None where there is none.
@@ -95,7 +95,7 @@ class SessionHeaders:
     is_jdbc: bool
 
     def apply_to(self, settings: SessionSettings) -> SessionSettings:
-        """Return the settings of a session as this call changes them.
+        """Return the settings of a session, overridden by the options of this call.
 
         Raises:
             InvalidInputError: a header has a value that its option cannot have.
@@ -116,13 +116,13 @@ def read_session(headers: Mapping[str, Sequence[str]]) -> SessionHeaders:
 
 @lru_cache(maxsize=64)
 def is_jdbc(*agents: str) -> bool:
-    """Return whether the user agent of a call seems to be the JDBC driver."""
+    """Return whether a user agent is that of the JDBC driver."""
     return any(mark in agent for agent in agents for mark in _JDBC_AGENTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is known of one session.
+    """State of one session.
 
     Args:
         user: whose it is; nobody else can use it.
@@ -146,11 +146,11 @@ class Sessions:
         )
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of sessions."""
         return len(self._kept)
 
     def list_all(self) -> list[tuple[str, float, Session]]:
-        """Return the id, the seconds since the last use, and the session, of all."""
+        """Return the id, the idle seconds and the state of each session."""
         return self._kept.entries()
 
     def find_settings(self, session_id: str | None, user: str) -> SessionSettings:

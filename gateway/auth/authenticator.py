@@ -1,4 +1,4 @@
-"""From what a caller presents to who the caller is."""
+"""Authentication: from credentials to an identity."""
 
 import logging
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Authenticator:
-    """Knows the ways to prove who one is, and tries those that fit.
+    """Identifies callers by their credentials: tokens, passwords or certificates.
 
     Args:
         peers: refuses addresses that failed too often.
@@ -50,7 +50,7 @@ class Authenticator:
 
     @property
     def uses_certificates(self) -> bool:
-        """Whether callers may be known by their certificates alone."""
+        """Whether a certificate alone may identify a caller."""
         return self._certificates is not None
 
     def login(self, credentials: Basic) -> str:
@@ -67,7 +67,7 @@ class Authenticator:
         return self._issued.issue(user)
 
     def check(self, credentials: Credentials | None) -> None:
-        """Let credentials pass where nothing is known of the peer.
+        """Check credentials in a handshake, which does not know its peer.
 
         Raises:
             UnauthenticatedError: they are those of nobody that is known.
@@ -82,7 +82,7 @@ class Authenticator:
                 self._identify_password(credentials)
 
     def identify(self, credentials: Credentials | None, peer: str, peer_identity: bytes) -> Identity:
-        """Return who makes a call.
+        """Return the identity of a caller.
 
         Args:
             credentials: what the headers of the call present.

@@ -1,4 +1,4 @@
-"""Who calls: the headers of a call, read once, and the handshakes by which clients log in.
+"""The headers of a call, read once, and the handshakes by which clients log in.
 
 ================================================  ==========================================================
 what a client sends                               who does so
@@ -63,7 +63,7 @@ _OPEN_TOKEN = "anonymous"  # noqa: S105 - opens nothing
 
 @lru_cache(maxsize=_MAX_PRINCIPALS)
 def see_everything(identity: Identity) -> Access:
-    """Return what everybody may see where there is no policy: all tables."""
+    """Return access to all tables, which everybody has without a policy."""
     if identity == ANONYMOUS:
         return FULL_ACCESS
     return FullAccess(identity.name, ADMIN_ROLE in identity.roles)
@@ -118,11 +118,11 @@ class CallHeaders(flight.ServerMiddleware):
 
 
 NO_HEADERS = CallHeaders()
-"""Of a call whose headers say nothing."""
+"""Headers without credentials and session."""
 
 
 class _ObservedCall(CallHeaders):
-    """A call of which somebody hears, or that is answered by a header."""
+    """A call with observers, or with a token to send back in a header."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _ObservedCall(CallHeaders):
 
 
 class _Messages(Protocol):
-    """What a handshake sends messages through, or receives them from."""
+    """The two directions of a handshake."""
 
     def write(self, message: bytes) -> None: ...
     def read(self) -> bytes: ...
@@ -176,7 +176,7 @@ class Handshake(flight.ServerAuthHandler):
         self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
 
     def read(self, headers: Headers) -> str | None:
-        """Return the token that answers the headers of a handshake; None leaves it to its message.
+        """Return the token for the credentials in a handshake's headers; None if there are none.
 
         Raises:
             UnauthenticatedError: they are those of nobody that is known.
@@ -202,7 +202,7 @@ class Handshake(flight.ServerAuthHandler):
         return token
 
     def authenticate(self, outgoing: _Messages, incoming: _Messages) -> None:
-        """Send the token of the header's credentials, or that of those in the client's message."""
+        """Send the token for the credentials in the headers, or for those in the client's message."""
         if self._authenticator is None:
             return
         with translate_errors("Handshake"):
@@ -212,7 +212,7 @@ class Handshake(flight.ServerAuthHandler):
             outgoing.write(answer)
 
     def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002 - the signature is Flight's
-        """Leave the decision to the handler of the call."""
+        """Accept every token: the handler of the call checks it."""
         return b""
 
     def _receive(self, incoming: _Messages) -> Basic:
@@ -256,7 +256,7 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
         self.auth_handler = None if uses_certificates else self._handshake
 
     def start_call(self, info: flight.CallInfo, headers: Headers) -> CallHeaders | None:
-        """Return what the headers of a call say; None where they say nothing."""
+        """Parse the headers of a call; return None if no handler needs them."""
         method = info.method
         if method == flight.FlightMethod.HANDSHAKE:
             with translate_errors("Handshake"):

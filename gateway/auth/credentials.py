@@ -1,4 +1,4 @@
-"""What a caller presents, read from the headers of a call, and how often somebody may fail."""
+"""Credentials in the headers of a call, and the throttle of failed attempts."""
 
 import base64
 import binascii
@@ -46,7 +46,7 @@ Credentials: TypeAlias = Basic | Bearer
 
 
 def read_credentials(headers: Mapping[str, Sequence[str | bytes]]) -> Credentials | None:
-    """Return what the headers of a call present, None where they present nothing.
+    """Return the credentials in the headers of a call; None if there are none.
 
     Raises:
         UnauthenticatedError: they cannot be understood.
@@ -140,7 +140,7 @@ class Throttle:
         self._levels: LRUCache[Hashable, tuple[float, float]] = LRUCache(capacity)
 
     def check(self, subject: Hashable) -> None:
-        """Let an attempt pass.
+        """Check that a subject may try again.
 
         Raises:
             UnauthenticatedError: the subject failed too often; the text says how long to wait.
@@ -154,7 +154,7 @@ class Throttle:
             )
 
     def record_failure(self, subject: Hashable) -> None:
-        """Remember a failure."""
+        """Record a failed attempt."""
         with self._lock:
             level = min(self._compute_level(subject) + 1, self._max_failures)
             self._levels[subject] = (level, self._clock())
@@ -165,7 +165,7 @@ class Throttle:
 
 
 def parse_peer_address(peer: str) -> str:
-    """Return what a throttle counts for a peer as gRPC writes it.
+    """Return the address of a peer, without its port, from gRPC's text; throttles count by it.
 
     >>> address_of("ipv4:127.0.0.1:34567"), address_of("ipv6:%5B2001:db8::7%5D:443")
     ('127.0.0.1', '2001:db8::/64')

@@ -19,14 +19,14 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Strict(BaseModel):
-    """A table of such a file: unknown keys and values of another type are refused."""
+    """A table of a TOML file; unknown keys and values of wrong types are refused."""
 
     # Error texts never show a value: it may be a secret.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 def read_toml(text: str, where: str, kind: type[M]) -> M:
-    """Return the model that a TOML text stands for.
+    """Parse a TOML text into a model.
 
     Raises:
         InvalidInputError: the text is no TOML or says something else; the message names the keys.
@@ -66,19 +66,19 @@ def read_text(path: Path) -> str:
 
 
 class WatchedFile(Generic[T]):
-    """What a file says now.
+    """The parsed content of a file that may change.
 
-    The file is looked at when it is asked for, at most once in `interval` seconds. A change that makes no
-    sense is logged and leaves what was known before in force.
+    A call checks the file at most once in `interval` seconds. If a new version cannot be parsed, that is
+    logged, and the old content stays in force.
 
     Args:
         path: of the file.
-        parse: text and path to what it says; raises a `LanceGatewayError` for nonsense.
-        interval: seconds between two looks.
+        parse: text and path -> content; raises a `LanceGatewayError` if the text is invalid.
+        interval: seconds between two checks.
         clock: seconds, never going back.
 
     Raises:
-        LanceGatewayError: the file cannot be read, or makes no sense, at the beginning.
+        LanceGatewayError: the first version cannot be read or parsed.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class IssuedTokens:
         return token
 
     def find(self, token: str) -> Identity | None:
-        """Return whose token it is, with the roles of now; None where it is not (or no longer) known."""
+        """Return the user of a token with present roles; None if the token is unknown or has expired."""
         with self._lock:
             issued_to = self._issued.get(hash_token(token))
         if issued_to is None:
@@ -160,7 +160,7 @@ class ApiTokens:
         self._now = now
 
     def find(self, token: str) -> Identity | None:
-        """Return whom a token stands for; None where it is not known or has ended."""
+        """Return the identity of a token; None if it is unknown or has expired."""
         found = self._tokens().get(hash_token(token))
         if found is None or (found.expires is not None and found.expires <= self._now()):
             return None
@@ -170,7 +170,7 @@ class ApiTokens:
 def create_token(
     path: Path, name: str, user: str, roles: frozenset[str], expires: dt.datetime | None = None
 ) -> str:
-    """Make a static token, add its digest to a token file, and return it: nobody can find it again.
+    """Create a static token, add its digest to a token file, and return it; it is stored nowhere else.
 
     Raises:
         InvalidInputError: there is one of that name already, or the file is no token file.
@@ -193,7 +193,7 @@ def create_token(
 
 
 def revoke_token(path: Path, name: str) -> None:
-    """Take a static token out of a token file.
+    """Remove a static token from a token file.
 
     Raises:
         InvalidInputError: there is none of that name.

@@ -38,7 +38,7 @@ _ASYMMETRIC = frozenset({"RSA", "EC", "OKP"})
 
 
 def parse_keys(text: str, where: str) -> Keys:
-    """Return the signature keys of a JSON Web Key Set; keys for other uses or of other kinds are left out.
+    """Return the signature keys of a JSON Web Key Set; skip keys of other uses and kinds.
 
     Raises:
         InvalidInputError: the text is no key set, or holds no signature key.
@@ -150,7 +150,7 @@ def _check_url(url: str) -> None:
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to where keys could have been fetched from in the first place."""
+    """Follows redirects only to URLs that are allowed as the source of keys."""
 
     def redirect_request(
         self,
@@ -199,7 +199,7 @@ ALGORITHMS = frozenset(
 
 
 class JwtVerifier:
-    """Decides whom a token stands for.
+    """Verifies tokens and maps their claims to identities.
 
     Args:
         keys: of the provider.
@@ -251,7 +251,7 @@ class JwtVerifier:
         self._verified: LRUCache[str, _VerifiedToken] = LRUCache(_MAX_VERIFIED)
 
     def verify(self, token: str) -> Identity:
-        """Return whom a token stands for.
+        """Return the identity of a token.
 
         Raises:
             UnauthenticatedError: the token is not valid, for a reason that only the log tells.
@@ -303,7 +303,7 @@ class JwtVerifier:
 
 @dataclass(frozen=True, slots=True)
 class _VerifiedToken:
-    """A token whose signature was right: only time and its key can change that.
+    """A token with a valid signature: it stays valid until it expires or its key is removed.
 
     Args:
         identity: whom it stands for.

@@ -1,4 +1,4 @@
-"""What roles may see and do, as a policy file says it.
+"""Policy files: what roles may see and do.
 
 ```toml
 [roles.analyst]
@@ -65,7 +65,7 @@ _NonEmpty = Annotated[str, Field(min_length=1)]
 
 
 class Grant(Strict):
-    """What a role may do with some tables.
+    """Rights of a role on some tables.
 
     Args:
         tables: names of tables and views, as patterns with `*`, `?` and `[...]`.
@@ -99,12 +99,12 @@ class Grant(Strict):
         return self
 
     def covers(self, table: str) -> bool:
-        """Return whether the grant is about a table."""
+        """Return whether the grant applies to a table."""
         return any(fnmatchcase(table, pattern) for pattern in self.tables)
 
 
 class Role(Strict):
-    """What the users who have it may do.
+    """A role and its grants.
 
     Args:
         admin: whether they see and stop the statements of others.
@@ -131,7 +131,7 @@ class _PolicyFile(Strict):
 
 
 class PolicyAccess:
-    """What one principal may see and do."""
+    """Access of one principal."""
 
     def __init__(self, user: str, roles: Sequence[Role]) -> None:
         self.user = user
@@ -141,11 +141,11 @@ class PolicyAccess:
         self._of = lru_cache(_MAX_TABLES)(self._resolve)
 
     def of(self, table: str) -> TableAccess | None:
-        """Return what is seen of a table or view; None where nothing is, not even that it exists."""
+        """Return the access to a table or view; None hides even its existence."""
         return self._of(table)
 
     def may_write(self, table: str) -> bool:
-        """Return whether rows of a table may be written."""
+        """Return whether the principal may write rows of a table."""
         return any(grant.write and grant.covers(table) for grant in self._grants)
 
     def _resolve(self, table: str) -> TableAccess | None:
@@ -169,7 +169,7 @@ class PolicyAccess:
 
 
 class _View:
-    """What one grant shows to one principal."""
+    """The rows and columns that one grant shows to one principal."""
 
     def __init__(self, grant: Grant, user: str) -> None:
         self.rows = None if grant.rows is None else grant.rows.render(user)
@@ -178,7 +178,7 @@ class _View:
         self.restricted = (*grant.masks, *grant.hidden)
 
     def find_expression(self, name: str) -> str | None:
-        """Return the expression that shows a column; None where it is hidden."""
+        """Return the SQL expression of a column; None if it is hidden."""
         return None if name in self.hidden else self.masks.get(name, quote(name))
 
 
@@ -192,7 +192,7 @@ def _join_conditions(views: Sequence[_View]) -> str | None:
 
 
 def _build_column(column: str, views: Sequence[_View], rows: str | None) -> str:
-    """Return what stands for a column: for each row, the most generous of the views that show the row.
+    """Return the SQL expression of a column: for each row, of the least restrictive view that shows the row.
 
     Args:
         column: that not all views hide.
@@ -228,7 +228,7 @@ def _build_column(column: str, views: Sequence[_View], rows: str | None) -> str:
 
 
 class Policy:
-    """Roles, and who has them.
+    """Roles and their members.
 
     Args:
         roles: name -> role, in the order that decides between masks.
@@ -247,7 +247,7 @@ class Policy:
         return tuple(self._roles)
 
     def access(self, identity: Identity) -> PolicyAccess:
-        """Return what a principal may see: the same object for the same name and roles.
+        """Return the access of a principal: the same object for the same name and roles.
 
         Roles that the policy does not know grant nothing.
         """
@@ -263,7 +263,7 @@ class Policy:
 
 
 def parse_policy(text: str, where: str) -> Policy:
-    """Return the policy that the text of a policy file says.
+    """Parse the text of a policy file.
 
     Raises:
         InvalidInputError: what is wrong, and in which file.
@@ -277,7 +277,7 @@ _SAMPLE = "somebody"
 
 
 def find_misfits(policy: Policy, catalog: Catalog) -> list[str]:
-    """Return one sentence for each role and table or view that do not fit; none where all do.
+    """Return one sentence for each role and table or view that contradict each other.
 
     Roles are looked at one by one. A combination of roles fits where each of them does, unless their masks
     for one column are of kinds that have nothing in common.

@@ -26,7 +26,7 @@ _FOREIGN: tuple[tuple[type[exp.Expr], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression over the columns of a row, with places for the name of the principal.
+    """An expression over the columns of a row, with placeholders for the name of the principal.
 
     Args:
         parts: the text between these places.
@@ -36,7 +36,7 @@ class Expression:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read an expression; `{user}` stands for the name of the principal, as a text value.
+        """Parse an expression; `{user}` stands for the name of the principal, as a text value.
 
         >>> Expression.parse("owner = {user}").render("O'Neil")
         "owner = 'O''Neil'"
@@ -54,7 +54,7 @@ class Expression:
         return expression
 
     def render(self, user: str) -> str:
-        """Return the expression for a principal; the name is a literal, whatever it contains."""
+        """Return the expression for a principal, with the name as a quoted literal."""
         return quote_literal(user).join(self.parts)
 
 

@@ -13,7 +13,7 @@ from memwal.errors import InvalidInputError, PreconditionError
 
 
 def read_tls_arguments(certificate: Path, key: Path, client_ca: Path | None = None) -> Mapping[str, Any]:
-    """Return the arguments that turn TLS of a Flight server on.
+    """Return the arguments of a Flight server with TLS.
 
     Args:
         certificate: PEM file of the server's certificate, followed by those of intermediate authorities.
@@ -47,7 +47,7 @@ def read_tls_arguments(certificate: Path, key: Path, client_ca: Path | None = No
 
 
 class Certificates:
-    """Takes the identity of a client from its certificate.
+    """Identifies clients by their certificates.
 
     gRPC tells one name of a certificate whose chain it verified: the first subject alternative name, or the
     common name where there are none.
@@ -60,7 +60,7 @@ class Certificates:
         self._users = users
 
     def identify(self, peer_identity: bytes) -> Identity:
-        """Return who the client is.
+        """Return the identity of a client.
 
         Raises:
             UnauthenticatedError: nobody is known by that name.

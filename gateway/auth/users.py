@@ -72,13 +72,13 @@ class User:
                 ) from None
 
     def to_identity(self, method: str) -> Identity:
-        """Return the user as a principal who proved it by `method`."""
+        """Return the identity of the user, authenticated by `method`."""
         return Identity(self.name, self.roles, method)
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """What a user file says.
+    """The users of a user file.
 
     Args:
         by_name: name -> user.
@@ -100,7 +100,7 @@ class _UserFile(Strict):
 
 
 def parse_users(text: str, where: str) -> Users:
-    """Return what the text of a user file says.
+    """Parse the text of a user file.
 
     Raises:
         InvalidInputError: what is wrong, and in which file.
@@ -124,12 +124,12 @@ def parse_users(text: str, where: str) -> Users:
 
 
 def find_user(path: Path, name: str) -> User | None:
-    """Return a user of a user file; None where there is none of that name, or no file yet."""
+    """Return a user of a user file; None if there is no such user or no file."""
     return parse_users(read_text(path), str(path)).by_name.get(name) if path.exists() else None
 
 
 def write_user(path: Path, user: User, *, replace: bool = False) -> None:
-    """Add a user to a user file, which is made if there is none; comments and order stay.
+    """Add a user to a user file, and create the file if needed; comments and order are preserved.
 
     Raises:
         InvalidInputError: the user is there already and is not to be replaced, or the file is no user file.
@@ -149,7 +149,7 @@ def write_user(path: Path, user: User, *, replace: bool = False) -> None:
 
 
 def remove_user(path: Path, name: str) -> None:
-    """Take a user out of a user file.
+    """Remove a user from a user file.
 
     Raises:
         InvalidInputError: the user is not there.
@@ -170,7 +170,7 @@ def put_table(document: tomlkit.TOMLDocument, section: str, name: str, table: ob
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file in one step; a new one can be read by its owner only."""
+    """Replace a file atomically; only its owner can read a new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     try:
@@ -195,7 +195,7 @@ _MAX_WAIT_SECONDS = 10.0
 
 
 def hash_password(password: str, hasher: PasswordHasher = HASHER) -> str:
-    """Return the argon2 hash that a user file keeps.
+    """Return the argon2 hash of a password.
 
     Raises:
         InvalidInputError: the password is too short or too long.
@@ -239,7 +239,7 @@ class Passwords:
         )
 
     def verify(self, credentials: Basic) -> User:
-        """Return the user of a right password.
+        """Return the user if the password is right.
 
         Raises:
             UnauthenticatedError: the name or the password is wrong, or the name failed too often.

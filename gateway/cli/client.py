@@ -23,7 +23,7 @@ SYSTEM_SCHEMAS = ("information_schema", "system")
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How a client proves who it is, and whom it trusts.
+    """Credentials of a client, and the certificates that it trusts.
 
     Args:
         user: name, with `password`.
@@ -52,7 +52,7 @@ class Login:
 
     @property
     def needs_tls(self) -> bool:
-        """Whether part of it has a meaning with TLS only."""
+        """Whether part of it requires TLS."""
         return self.ca is not None or self.certificate is not None
 
 
@@ -101,11 +101,11 @@ class GatewayClient:
         self._connection.close()
 
     def query(self, statement: str) -> "ResultReader":
-        """Run a statement, one that changes something too, and return the stream of its result."""
+        """Run any statement and return the stream of its result."""
         return self._fetch(sql.CommandStatementQuery(query=statement))
 
     def execute(self, statement: str) -> int:
-        """Run a statement that changes something.
+        """Run an update.
 
         Returns:
             How many rows it inserted, updated or deleted; 0 for statements that change no rows.
@@ -181,7 +181,7 @@ class GatewayClient:
 
 
 class ResultReader:
-    """All parts of one result, one after the other.
+    """Reads all endpoints of one result, one after the other.
 
     Args:
         connection: that asked.
@@ -225,7 +225,7 @@ class ResultReader:
         return pa.Table.from_batches(list(self), schema)
 
     def cancel(self) -> None:
-        """Tell the server that nobody waits any more."""
+        """Cancel the statement at the server."""
         self._reader.cancel()
 
 
@@ -262,5 +262,5 @@ class _Cookies(flight.ClientMiddleware):
 
 
 def _escape_pattern(name: str) -> str:
-    """Return the search pattern that matches `name` and nothing else."""
+    """Return the search pattern that matches `name` only."""
     return re.sub(r"([\\%_])", r"\\\1", name)

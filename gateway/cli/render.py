@@ -1,4 +1,4 @@
-"""How `lance-gateway sql` shows a result: a table to read, or CSV, JSON lines or Arrow to process."""
+"""Output of `lance-gateway sql`: a table for readers, or CSV, JSON lines or Arrow for programs."""
 
 import base64
 import datetime as dt

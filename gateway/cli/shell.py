@@ -48,7 +48,7 @@ _LEFT_ALONE = "no longer waiting: what the statement had begun to change may be 
 
 
 def split_statements(text: str) -> tuple[tuple[str, ...], str]:
-    """Return the statements of `text` that a semicolon ends, without it, and the remaining text.
+    """Return the statements of `text` that end with a semicolon, without it, and the remaining text.
 
     >>> split_statements("SELECT ';'; SELECT 2")
     (("SELECT ';'",), 'SELECT 2')
@@ -72,14 +72,14 @@ def is_complete(text: str) -> bool:
 
 
 def find_history_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where the shell keeps its history: in the user's state directory."""
+    """Return the path of the shell's history, in the user's state directory."""
     state = environment.get("XDG_STATE_HOME")
     base = Path(state) if state else Path.home() / ".local" / "state"
     return base / "lance-gateway" / "history"
 
 
 def format_change(statement: str, affected: int) -> str:
-    """Return what a statement without a result has done, in words.
+    """Format the outcome of a statement without a result.
 
     >>> told_change("INSERT INTO orders VALUES (1)", 1)
     '1 row inserted'
@@ -142,7 +142,7 @@ class Shell:
                 return
 
     def _run_and_report(self, run: Callable[[str], None], text: str) -> bool:
-        """Run `text`; an error becomes one line; return whether there was none."""
+        """Run `text` and print an error on one line; return whether it succeeded."""
         try:
             run(text)
         except BrokenPipeError:
@@ -267,7 +267,7 @@ class _Result:
             yield batch
 
     def cancel(self) -> None:
-        """Tell the server that nobody waits any more."""
+        """Cancel the statement at the server."""
         self._cancelled.set()
         if self._reader is not None:
             self._reader.cancel()
@@ -300,7 +300,7 @@ class _Result:
 
 
 def create_prompt_session(path: Path | None = None) -> "PromptSession[str]":
-    """Return the line editor: history in a file, Enter goes on until the statement is complete.
+    """Create the line editor: with history in a file; Enter submits a complete statement only.
 
     Args:
         path: the history file, by default that of the user.

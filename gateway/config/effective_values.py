@@ -35,7 +35,7 @@ class Setting:
 
 
 def list_settings(loaded: Loaded) -> Iterator[Setting]:
-    """Yield all keys as a file would list them: those in no section first."""
+    """Yield all keys in the order of a configuration file: those without a section first."""
     options = loaded.config.storage_options
     plain = [key for key, _, _ in list_fields() if "." not in key and key != "storage_options"]
     nested = [key for key, _, _ in list_fields() if "." in key]
@@ -49,7 +49,7 @@ def list_settings(loaded: Loaded) -> Iterator[Setting]:
 
 
 def render_lines(loaded: Loaded) -> Iterator[str]:
-    """Yield a TOML file; keys without a value are comments."""
+    """Yield the lines of a TOML file; keys without a value are comments."""
     section = ""
     for one in list_settings(loaded):
         table, _, name = one.key.rpartition(".")
@@ -64,7 +64,7 @@ def render_lines(loaded: Loaded) -> Iterator[str]:
 
 
 def strip_password(text: str) -> str:
-    """Return a text without the user and password that URLs in it may carry.
+    """Remove user names and passwords from URLs in a text.
 
     >>> without_password("http://me:secret@collector:4318")
     'http://***@collector:4318'
@@ -73,7 +73,7 @@ def strip_password(text: str) -> str:
 
 
 def format_value(value: object) -> str:
-    """Write a value as TOML does.
+    """Format a value as TOML.
 
     >>> toml("text"), toml(True), toml(0.5), toml(("x", "y"))
     ('"text"', 'true', '0.5', '["x", "y"]')
@@ -154,7 +154,7 @@ This page is printed by `lance-gateway config reference`.
 
 
 def render_reference() -> str:
-    """Return the reference in Markdown."""
+    """Return the reference of all keys in Markdown."""
     return "\n".join([_HEAD, *_render_sections()]).rstrip() + "\n"
 
 

@@ -69,7 +69,7 @@ class ConfigError(InvalidInputError):
 
 
 def load(flags: Sequence[Flag] = (), file: Path | None = None) -> Loaded:
-    """Read all layers.
+    """Read and merge all layers of the configuration.
 
     Args:
         flags: of the command line; they win.
@@ -104,7 +104,7 @@ def load(flags: Sequence[Flag] = (), file: Path | None = None) -> Loaded:
 
 
 def is_secret(key: str) -> bool:
-    """Return whether the value of a key must not be shown: credentials.
+    """Return whether a key holds credentials, which must not be shown.
 
     >>> is_secret("storage_options.aws_secret_access_key"), is_secret("storage_options.aws_region")
     (True, False)
@@ -121,7 +121,7 @@ def is_secret(key: str) -> bool:
 def list_fields(
     model: type[BaseModel] = GatewayConfig, prefix: str = ""
 ) -> Iterator[tuple[str, FieldInfo, type[BaseModel]]]:
-    """Yield each key with its field and the section it stands in, in the order of the schema."""
+    """Yield each key with its field and its section, in the order of the schema."""
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from list_fields(field.annotation, f"{prefix}{name}.")
@@ -204,7 +204,7 @@ def _list_keys(layer: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _find_similar_key(key: str, known: Sequence[str]) -> str | None:
-    """Return the known key that comes closest: by its whole name, else by its last part."""
+    """Return the most similar key: by its whole name, else by its last part."""
     found = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
     if not found:
         last = key.rpartition(".")[2]

@@ -18,7 +18,7 @@ from memwal.quantities import parse_seconds, parse_size
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a value is, in words: part of a type's annotation, for messages and the reference."""
+    """A description of a type's values, in its annotation, for messages and the reference."""
 
     text: str
 
@@ -64,7 +64,7 @@ File: TypeAlias = Annotated[Path | None, BeforeValidator(_parse_path), Kind("a p
 
 
 def describe(field: FieldInfo) -> str:
-    """Say what a key takes."""
+    """Describe the values that a key takes."""
     bounds: dict[type, Any] = {type(part): part for part in field.metadata}
     named: Kind | None = bounds.get(Kind)
     if named is not None:
@@ -359,7 +359,7 @@ class ObservabilitySection(Section):
 
 
 class GatewayConfig(BaseSettings):
-    """Everything that a gateway can be told when it starts."""
+    """The configuration of a gateway."""
 
     model_config = SettingsConfigDict(
         frozen=True,

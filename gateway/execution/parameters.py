@@ -53,7 +53,7 @@ class Bindings:
         self._nbytes = 0
 
     def __len__(self) -> int:
-        """How many statements are kept."""
+        """Return the number of statements."""
         return len(self._statements)
 
     @property

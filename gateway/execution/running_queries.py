@@ -94,7 +94,7 @@ class Query:
         self.sending_since: float | None = None
         """The same, while its client takes or sends a batch."""
         self.is_exempt = False
-        """Whether it runs at once, however many others do: an operator looks at what they are doing."""
+        """Whether it runs without a slot, as queries of system tables do for an operator."""
         self._lock = threading.Lock()
         self._call: Call | None = call
 
@@ -156,7 +156,7 @@ class Queries:
         self._slots = threading.Condition(self._lock)
         self._active: dict[str, Query] = {}
         self._holders: set[Query] = set()
-        """Those that have a slot. They may have to give it back while their client still reads."""
+        """Statements with a slot. One whose client stalls may lose it."""
         self._waiting = 0
         self._finished: deque[Query] = deque(maxlen=self.limits.query_history)
         self._redeemed: OrderedDict[str, None] = OrderedDict()

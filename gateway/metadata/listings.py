@@ -65,7 +65,7 @@ def is_matched(command: Message, field: str, name: str) -> bool:
 
 
 def lower_names(command: M) -> M:
-    """Return the command with the names and patterns that are in upper case in lower case."""
+    """Return the command with its upper-case names and patterns in lower case."""
     copy = type(command)()
     copy.CopyFrom(command)
     for field, value in command.ListFields():
@@ -109,7 +109,7 @@ class Listing:
     rows: Callable[[Any, Call], Sequence[Row]]
 
     def list_handlers(self, streams: Streams) -> Sequence[Handler]:
-        """Return what answers GetSchema and GetFlightInfo, and what answers DoGet."""
+        """Return the handlers of GetSchema and GetFlightInfo, and of DoGet."""
 
         def stream(message: Message, call: Call) -> flight.FlightDataStream:
             return streams.send_listing(self._build_batch(message, call))

@@ -1,4 +1,4 @@
-"""What the server can do: CommandGetSqlInfo.
+"""Capabilities of the server: CommandGetSqlInfo.
 
 The value of a code is one of six kinds, the children of a dense union whose order and types the protocol
 fixes. Ordinals and limits are 64-bit numbers, bit masks are 32-bit numbers. Only the protocol's own codes
@@ -180,7 +180,7 @@ _MAP_VALUES: Mapping[int, Mapping[int, tuple[int, ...]]] = {sql.SQL_SUPPORTS_CON
 
 
 def _read_versions() -> Mapping[int, str]:
-    """Return what DataFusion has to be asked for. That starts its threads, so it is not done on import."""
+    """Return the versions of this process. Asking DataFusion starts threads, so not at import."""
     plans = substrait_version()
     return {
         sql.FLIGHT_SQL_SERVER_SUBSTRAIT_MIN_VERSION: plans,
@@ -198,7 +198,7 @@ def _describe_writing(*, writes: bool) -> Mapping[int, bool]:
 
 
 def collect_values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
-    """Return code -> place of the child of the union, and the value; in the order of the codes.
+    """Return code -> (position of the union's child, value), ordered by code.
 
     Args:
         writes: whether the gateway takes statements that change something.

@@ -1,4 +1,4 @@
-"""What there is to query: catalogs, schemas, tables and views, table types, and keys.
+"""Metadata commands: catalogs, schemas, tables and views, table types, and keys.
 
 A caller sees the tables that a grant shows, and of each the columns that are not hidden. `information_schema`
 lists the same. Lance does not enforce primary keys, and has no foreign ones.
@@ -74,7 +74,7 @@ _TABLE_TYPES = parse_schema("table_type string!")
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """A table or view as it is listed; its columns are read only where somebody asks for them."""
+    """A table or view of a listing; its columns are read only for requests that include them."""
 
     name: str
     kind: str
@@ -157,7 +157,7 @@ class Metadata(Listings):
             yield _Relation(name, VIEW, partial(self._read_view_schema, name, call))
 
     def _read_table_schema(self, catalog: VisibleCatalog, name: str) -> pa.Schema:
-        """As the table declares them: NOT NULL, too, where Lance must be able to store NULL."""
+        """Return the declared columns: NOT NULL even where Lance's own schema allows NULL."""
         table = catalog.table(name)
         required = table.required_columns
         return pa.schema(

@@ -37,40 +37,40 @@ _GAUGES = (
 
 
 class WriteEvents:
-    """Passes what writers tell on to those who listen; a gateway has writers before it has listeners."""
+    """Forwards events of writers to observers, which are created after the writers."""
 
     def __init__(self) -> None:
         self._listeners: tuple[WriteObserver, ...] = ()
 
     def listen(self, *listeners: WriteObserver) -> None:
-        """From now on they hear of everything."""
+        """Add observers."""
         self._listeners = (*self._listeners, *listeners)
 
     def on_group(
         self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
     ) -> None:
-        """A group was written."""
+        """Observe a group that was written."""
         for one in self._listeners:
             one.on_group(table, region_id, requests, rows, nbytes, seconds)
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
-        """A region was claimed."""
+        """Observe a region that was claimed."""
         for one in self._listeners:
             one.on_claim(table, region_id, epoch, seconds)
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """A region was lost."""
+        """Observe a region that was lost."""
         for one in self._listeners:
             one.on_fenced(table, region_id, epoch)
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
-        """Rows were forwarded."""
+        """Observe rows that were forwarded."""
         for one in self._listeners:
             one.on_forward(table, region_id, url, rows, seconds)
 
 
 class WriteMetrics(Collector):
-    """Measures how long things take and how large groups are; what is merely counted, writers count.
+    """Measures durations of writes and sizes of groups; writers keep the plain counts.
 
     Args:
         registry: shows it.
@@ -78,7 +78,7 @@ class WriteMetrics(Collector):
     """
 
     def __init__(self, registry: CollectorRegistry, tables: Callable[[], Iterable[str]]) -> None:
-        self._collect_tables = tables
+        self._list_tables = tables
         self._measured: set[str] = set()
         # Before the others: it is asked first, and makes them forget.
         registry.register(self)
@@ -96,12 +96,12 @@ class WriteMetrics(Collector):
         self._forward_seconds = measure("forward_duration_seconds", what, _PUT_SECONDS)
 
     def describe(self) -> Sequence[Metric]:
-        """Nothing of its own."""
+        """Return nothing: its histograms are registered by themselves."""
         return ()
 
     def collect(self) -> Sequence[Metric]:
-        """Forget tables that are gone: names come and go, and each would cost dozens of series."""
-        for gone in self._measured.difference(self._collect_tables()):
+        """Drop the series of dropped tables: each table has dozens of them."""
+        for gone in self._measured.difference(self._list_tables()):
             self._measured.discard(gone)
             for one in (self._put_seconds, self._group_requests, self._claim_seconds, self._forward_seconds):
                 one.remove(gone)
@@ -127,7 +127,7 @@ class WriteMetrics(Collector):
         self._claim_seconds.labels(table).observe(seconds)
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """The writer counts it."""
+        """Do nothing: the writer counts it."""
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:  # noqa: ARG002
         """Measure a forward."""
@@ -137,7 +137,7 @@ class WriteMetrics(Collector):
 
 @dataclass(frozen=True, slots=True)
 class WriteGauges(Collector):
-    """What the writers of a catalog count, by table; a scrape reads no table."""
+    """Counts of a catalog's writers, by table; a scrape reads no table."""
 
     catalog: Catalog
 
@@ -161,7 +161,7 @@ class WriteGauges(Collector):
 
 
 def list_region_stats(catalog: Catalog) -> Iterator[tuple[str, Sequence[RegionStats]]]:
-    """Yield the tables that were written, with what their writers tell of each region."""
+    """Yield the tables with writers, and the statistics of their regions."""
     for table in catalog.opened():
         writer = table.opened_writer
         if writer is not None:

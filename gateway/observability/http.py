@@ -30,7 +30,7 @@ _LISTING_SECONDS = 5.0
 
 
 class Readiness:
-    """Ready once the gateway has started, while the root can be listed, until it is told to stop."""
+    """Readiness: from the start of the gateway to its draining, while the root can be listed."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -41,19 +41,19 @@ class Readiness:
         self._known: tuple[float, str | None] | None = None
 
     def start(self) -> None:
-        """From now on queries are welcome."""
+        """Become ready for queries."""
         self._state = None
 
     def drain(self) -> None:
-        """From now on nobody should send new queries."""
+        """Become unready: clients should send new queries elsewhere."""
         self._state = "the gateway is stopping"
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop checking the root."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def list_reasons(self) -> list[str]:
-        """Return why the gateway is not ready; nothing where it is."""
+        """Return why the gateway is not ready; an empty list if it is."""
         return [reason for reason in (self._state, self._check_listing()) if reason is not None]
 
     def _check_listing(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What is told of statements and calls: log lines that name their statement, and metrics for Prometheus."""
+"""Logs and Prometheus metrics of statements and calls."""
 
 import logging
 import sys
@@ -33,7 +33,7 @@ _ENDED = (QueryState.FINISHED, QueryState.FAILED, QueryState.CANCELLED)
 
 
 class _Seconds:
-    """How long things took, by buckets.
+    """A histogram of seconds.
 
     Args:
         bounds: of the buckets, ascending seconds; each takes what is at most as long.
@@ -109,7 +109,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
                     self._searches[read.search] += 1
 
     def collect(self) -> list[Metric]:
-        """Return what was counted so far."""
+        """Return all metrics."""
         with self._lock:
             return [*self._collect_calls(), *self._collect_statements(), *self._collect_results()]
 
@@ -183,18 +183,18 @@ audit_logger = logging.getLogger("gateway.audit")
 
 
 def shorten_session_id(session_id: str | None) -> str | None:
-    """Return what tells a session apart; all of its id would let whoever reads it take the session over."""
+    """Return the part of a session's id that may be logged: the whole id would open the session."""
     return None if session_id is None else session_id[:8]
 
 
 class WriteAudit(QueryObserver):
-    """Logs every statement that changes something, when it has ended, whatever became of it.
+    """Logs every statement that writes, when it has ended in any way.
 
     Neither the statement nor the text of an error is part of the line: both may hold values of rows.
     """
 
     def on_finished(self, query: Query) -> None:
-        """Log a statement that changes something."""
+        """Log a statement that writes."""
         if query.target is None and query.affected is None:
             return
         succeeded = query.state is QueryState.FINISHED
@@ -264,7 +264,7 @@ class QueryLog(QueryObserver):
         self._slow_seconds = slow_seconds
 
     def on_finished(self, query: Query) -> None:
-        """Log what became of it."""
+        """Log a statement, if the settings ask for it."""
         seconds = query.run_seconds
         slow = 0 < self._slow_seconds <= seconds
         failed = query.state is not QueryState.FINISHED
@@ -330,7 +330,7 @@ class _TextFormatter(logging.Formatter):
 
 
 def _escape_line(line: str) -> str:
-    """Return a text as one line that says no more than it shows: parts of it are what somebody sent."""
+    """Escape control characters: clients choose parts of a line."""
     return (
         line if line.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in line)
     )

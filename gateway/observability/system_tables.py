@@ -28,7 +28,7 @@ _TYPES: Mapping[type, pa.DataType] = MappingProxyType(
 
 
 class SystemQueries:
-    """The statements that wait, run and ran; the newest last."""
+    """The statements that wait or run, and the history; the newest last."""
 
     name = "queries"
     schema = pa.schema(
@@ -58,7 +58,7 @@ class SystemQueries:
         self._queries = queries
 
     def read(self, access: Access) -> pa.Table:
-        """Statements of the principal, for an administrator those of everybody."""
+        """Return the statements of the principal; an administrator sees all."""
         # A statement that ends in between is found in both places.
         found = {
             one.id: one for one in (*reversed(self._queries.list_finished()), *self._queries.list_active())
@@ -70,7 +70,7 @@ class SystemQueries:
 
 
 class SystemSessions:
-    """The sessions that are remembered."""
+    """The sessions of the server."""
 
     name = "sessions"
     schema = pa.schema(
@@ -88,7 +88,7 @@ class SystemSessions:
         self._sessions = sessions
 
     def read(self, access: Access) -> pa.Table:
-        """Sessions of the principal, for an administrator those of everybody."""
+        """Return the sessions of the principal; an administrator sees all."""
         now = datetime.now(UTC)
         rows = [
             {
@@ -117,7 +117,7 @@ class SystemSettings:
         ]
 
     def read(self, access: Access) -> pa.Table:
-        """Return all settings, nothing for those who are no administrators."""
+        """Return all settings to an administrator, and nothing to others."""
         return pa.Table.from_pylist(self._rows if access.is_admin else [], self.schema)
 
 

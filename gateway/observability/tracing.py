@@ -35,7 +35,7 @@ _HEADERS = ("traceparent", "tracestate")
 
 
 class Tracing(QueryObserver, RpcObserver):
-    """Observes calls, statements and writers, and sends what it saw.
+    """Observes calls, statements and writers, and exports spans.
 
     Args:
         endpoint: of an OTLP/HTTP collector, without `/v1/traces`.
@@ -56,7 +56,7 @@ class Tracing(QueryObserver, RpcObserver):
         self._executions: dict[str, Span] = {}
 
     def close(self) -> None:
-        """Send what was not sent yet."""
+        """Export the remaining spans."""
         self._provider.shutdown()
 
     def on_call(self, method: str, headers: Mapping[str, Sequence[str]]) -> None:
@@ -92,7 +92,7 @@ class Tracing(QueryObserver, RpcObserver):
             span.end()
 
     def on_started(self, query: Query) -> None:
-        """Begin the span of an execution, and has its nodes measured where the span is kept."""
+        """Begin the span of an execution; measure its nodes if the span is sampled."""
         span = self._tracer.start_span(
             "execute", self._find_parent(), start_time=_to_nanoseconds(query.created_at)
         )
@@ -151,25 +151,25 @@ class Tracing(QueryObserver, RpcObserver):
     def on_group(
         self, table: str, region_id: str, requests: int, rows: int, nbytes: int, seconds: float
     ) -> None:
-        """A span for a group of requests, which are one log entry."""
+        """Record a span for a group of requests, which are one log entry."""
         self._record_span("write", seconds, table, region_id, requests=requests, rows=rows, bytes=nbytes)
 
     def on_claim(self, table: str, region_id: str, epoch: int, seconds: float) -> None:
-        """A span for a claim, with the time that the owner was waited for."""
+        """Record a span for a claim, which includes the wait for the owner."""
         self._record_span("claim", seconds, table, region_id, epoch=epoch)
 
     def on_fenced(self, table: str, region_id: str, epoch: int) -> None:
-        """A span without length where a region was lost."""
+        """Record a span of no duration for a region that was lost."""
         self._record_span("fenced", 0.0, table, region_id, epoch=epoch)
 
     def on_forward(self, table: str, region_id: str, url: str, rows: int, seconds: float) -> None:
-        """A span for rows that the owner of a region wrote."""
+        """Record a span for rows that the owner of a region wrote."""
         self._record_span("forward", seconds, table, region_id, rows=rows, url=url)
 
     def _record_span(
         self, name: str, seconds: float, table: str, region_id: str, **attributes: str | int
     ) -> None:
-        """What has just ended, below the statement that this thread serves, if it serves one."""
+        """Record a span that ends now, below the statement that this thread serves, if any."""
         query = current_statement()
         execution = None if query is None else self._executions.get(query.id)
         parent = self._find_parent() if execution is None else trace.set_span_in_context(execution)
@@ -180,7 +180,7 @@ class Tracing(QueryObserver, RpcObserver):
         span.end(end)
 
     def _record_nodes(self, node: ExecNode, metrics: MetricsSet, parent: Span, start: int | None) -> None:
-        """One span per node: as long as the node and its inputs worked, all partitions together."""
+        """Record one span per node: the time of the node and its inputs, over all partitions."""
         found = metrics.of(node)
         if found is None or start is None:
             return
@@ -206,7 +206,7 @@ class Tracing(QueryObserver, RpcObserver):
 
 
 class TracedEngine(QueryEngine):
-    """An engine that tells how long it plans; what it finds among its plans takes no time.
+    """An engine that traces planning; a plan from the cache has no span.
 
     Args:
         tracing: hears of it.

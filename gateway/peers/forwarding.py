@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Remembers what became of requests, by their id, for a while; safe to share between threads.
+    """Executes requests at most once, by id, and remembers outcomes for a while; thread-safe.
 
     Nothing is forgotten before its time, however much arrives: a request that came again would be done again.
 
@@ -67,7 +67,7 @@ class Once(Generic[T]):
         return len(self._outcomes)
 
     def do(self, request_id: bytes, work: Callable[[], T], patience: float) -> T:
-        """Do the work of a request, or wait for what another call of the same request makes of it.
+        """Do the work of a request, or wait for the outcome of another call of the same request.
 
         Args:
             request_id: of the request.
@@ -97,7 +97,7 @@ class Once(Generic[T]):
 logger = logging.getLogger(__name__)
 
 _INSTANCE = secrets.token_bytes(16)
-"""Of this process: a gateway that was started anew remembers no request of before."""
+"""Id of this process: a restarted gateway remembers no earlier request."""
 # Longer than any sender goes on trying.
 _REMEMBERED_SECONDS = 600.0
 # How long an owner that broke off is asked what became of the rows.
@@ -133,7 +133,7 @@ class Forwarding:
         self._clients: dict[str, flight.FlightClient] = {}
 
     def forward(self, url: str, table: str, region_id: str, changes: Changes) -> WriteReceipt:
-        """Have the owner of a region write rows, durably, and wait until it did.
+        """Forward rows to the owner of a region, and wait until they are durable.
 
         Raises:
             UnreachableError: nothing was written: nobody answers there, or takes no rows from this gateway.
@@ -312,7 +312,7 @@ class ForwardedRows:
 
 
 def _read_changes(message: wire.ForwardChanges, reader: flight.MetadataRecordBatchReader) -> Changes:
-    """Read a stream to its end.
+    """Read the changes of a stream.
 
     Raises:
         InvalidInputError: it broke off; what came of it is dropped.

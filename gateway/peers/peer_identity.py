@@ -48,7 +48,7 @@ class PeerToken:
             )
 
     def issue_pass(self, url: str) -> str:
-        """Return what opens the gateway at an address for some minutes."""
+        """Return a pass to the gateway at an address, valid for some minutes."""
         return self._sign(int(time.time()) + _PASS_SECONDS, url)
 
     def is_valid_pass(self, credentials: object, url: str) -> bool:
@@ -67,7 +67,7 @@ class PeerToken:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How gateways know each other.
+    """The credentials and certificates that gateways use with each other.
 
     Args:
         token: their secret.
@@ -105,7 +105,7 @@ class Trust:
         return flight.FlightClient(url, generic_options=options, **files)
 
     def build_options(self, url: str, seconds: float) -> flight.FlightCallOptions:
-        """Return what a call to an address carries, that may take so long."""
+        """Return the options of a call to an address: a pass and a timeout."""
         return flight.FlightCallOptions(timeout=seconds, headers=[bearer(self.token.issue_pass(url))])
 
 
@@ -117,11 +117,11 @@ class NoAccess:
     is_admin: bool = False
 
     def of(self, table: str) -> TableAccess | None:  # noqa: ARG002 - every table alike
-        """Nothing."""
+        """Return None: no table is visible."""
         return None
 
     def may_write(self, table: str) -> bool:  # noqa: ARG002 - every table alike
-        """Nowhere."""
+        """Return False."""
         return False
 
 

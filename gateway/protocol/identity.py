@@ -1,4 +1,4 @@
-"""Who a caller is."""
+"""The identity of a caller."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What Arrow types are called and numbered in SQL, JDBC and ODBC, and the metadata that says so.
+"""Names and numbers of Arrow types in SQL, JDBC and ODBC, and the metadata that carries them.
 
 One table serves `CommandGetXdbcTypeInfo` and the metadata of columns, so that a type has the same name in
 both. A name is one that the gateway's own SQL accepts, where SQL has one for the type.
@@ -243,7 +243,7 @@ class Statement(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Of its result."""
+        """Schema of the result."""
 
     @property
     def digest(self) -> bytes:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Observability:
-    """Made before the server that it watches, and closed after it.
+    """Metrics, logs and traces of a server; created before it, closed after it.
 
     Attributes:
         metrics: what `/metrics` shows.
@@ -77,7 +77,7 @@ class Observability:
                 writes.listen(self._tracing)
 
     def create_engine(self, partitions: int | None, memory_bytes: int | None) -> QueryEngine:
-        """Return an engine over the catalog, one that tells of its plans where traces are kept.
+        """Return an engine over the catalog, which traces planning if traces are exported.
 
         Args:
             partitions: of every scan, None for one per core.
@@ -90,23 +90,23 @@ class Observability:
         return TracedEngine(self._tracing, self.catalog, partitions=partitions, memory_bytes=memory_bytes)
 
     def list_query_observers(self) -> Sequence[QueryObserver]:
-        """Return those who hear of statements."""
+        """Return the observers of statements."""
         traces = () if self._tracing is None else (self._tracing,)
         return (self._log, self._audit, self.metrics, *traces)
 
     def map_rpc_observers(self) -> Mapping[flight.FlightMethod, Sequence[RpcObserver]]:
-        """Return who hears of calls; the metrics hear of all but handshakes from the server itself."""
+        """Return the observers of calls, by method; the server itself reports all but handshakes."""
         traces = () if self._tracing is None else (self._tracing,)
         return dict.fromkeys(METHODS, traces) | {flight.FlightMethod.HANDSHAKE: (self.metrics, *traces)}
 
     def watch(self, server: GatewayServer) -> None:
-        """Show the state of a server that accepts calls."""
+        """Export the state of a server."""
         self.metrics.registry.register(Gauges(server.queries, server.sessions, server.prepared, self.catalog))
         self.metrics.registry.register(WriteGauges(self.catalog))
         self.readiness.start()
 
     def close(self) -> None:
-        """Send the last spans, and stops showing anything."""
+        """Export the last spans, and stop serving metrics."""
         if self._tracing is not None:
             self._tracing.close()
         if self.http is not None:
@@ -115,7 +115,7 @@ class Observability:
 
 
 def choose_http_port(config: ObservabilitySection, flight_port: int) -> int | None:
-    """Return the port of metrics and health, 0 for any free one; None where there is none.
+    """Return the port of metrics and health: 0 for any free one, None if it is off.
 
     Args:
         config: says which.

@@ -1,4 +1,4 @@
-"""From the configuration to the security of a server, how it writes, and what it lets other gateways do."""
+"""Creates the security and the write path of a server from its configuration."""
 
 import ipaddress
 import logging
@@ -31,7 +31,7 @@ from planner.access.rights import Access
 def open_security(
     tls: TlsSection, auth: AuthSection, *, host: str, hasher: PasswordHasher = HASHER
 ) -> Security:
-    """Return the security that a configuration asks for, after reading all files that it names.
+    """Create the security of a configuration; read all files that it names.
 
     Args:
         tls: the section of that name.
@@ -52,7 +52,7 @@ def open_security(
 
 
 def check_exposure(host: str, *, authenticated: bool, encrypted: bool, insecure: bool) -> None:
-    """Refuse to let other machines in without authentication, unless somebody said so.
+    """Refuse to serve other machines without authentication, unless `insecure` allows it.
 
     Raises:
         PreconditionError: nobody did.
@@ -148,7 +148,7 @@ _FORWARDING_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a gateway writes.
+    """The write path of a gateway.
 
     Attributes:
         options: of all tables; None where the gateway only reads.
@@ -167,7 +167,7 @@ class Writing:
 
 
 def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -> Writing:
-    """Return how a configuration says that rows are written.
+    """Create the write path of a configuration.
 
     Args:
         config: all of it: certificates serve both sides.

@@ -38,7 +38,7 @@ _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def read_memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
-    """Return the memory that this process may use at most: the machine's, or less where a cgroup says so.
+    """Return the memory that this process may use: the machine's, or a cgroup's limit.
 
     Args:
         cgroup_limit: file in which Linux tells the limit of the control group, "max" for none.
@@ -51,7 +51,7 @@ def read_memory_bytes(cgroup_limit: Path = _CGROUP_LIMIT) -> int:
 
 
 def allow_open_files() -> None:
-    """Let this process have as many files and connections open as its user may have.
+    """Raise the soft limit of open files to the hard limit.
 
     The usual soft limit of 1,024 is one for programs that wait with `select`.
     """
@@ -72,7 +72,7 @@ _SETTLE_SECONDS = 10.0
 
 
 def serve(loaded: Loaded) -> None:
-    """Serve until SIGINT or SIGTERM, and ends the process then.
+    """Serve until SIGINT or SIGTERM, then end the process.
 
     The first line on stdout names the address, once it accepts connections. The first signal refuses new
     connections and lets running streams finish for `server.drain`; then they fail with UNAVAILABLE. Rows that
@@ -134,7 +134,7 @@ def create_limits(config: GatewayConfig) -> Limits:
 
 
 def find_listening_problem(host: str, port: int) -> str | None:
-    """Ask the operating system why an address cannot be listened on; None where it can."""
+    """Return why an address cannot be listened on; None if it can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -236,7 +236,7 @@ def _close(catalog: Catalog, seconds: float) -> bool:
 
 
 def find_problems(loaded: Loaded) -> list[str]:
-    """Return one sentence per problem; none where a gateway can start."""
+    """Return one sentence per problem of a configuration; an empty list if a gateway can start."""
     config = loaded.config
     found = list(_find_missing_files(loaded))
     # Without its files nothing can be said of what is in them.

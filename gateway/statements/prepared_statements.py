@@ -83,7 +83,7 @@ class PreparedStatements:
         )
 
     def __len__(self) -> int:
-        """How many statements are kept."""
+        """Return the number of statements."""
         return len(self._bindings)
 
     def list_handlers(self) -> Sequence[Handler]:
