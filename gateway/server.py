@@ -160,8 +160,8 @@ class GatewayServer(flight.FlightServerBase):
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Return the name and description of each action."""
-        known = [(action.name, action.description) for action in self._actions.values()]
-        return self._serve("ListActions", context, lambda _: known)
+        actions = [(action.name, action.description) for action in self._actions.values()]
+        return self._serve("ListActions", context, lambda _: actions)
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002
         """Return nothing: Flight SQL lists tables with GetTables."""
@@ -338,8 +338,8 @@ class _Registry(Generic[Entry]):
             return error
         if not name:
             return InvalidInputError(f"{self._what} is empty; it must be a Flight SQL message packed in Any")
-        known = ", ".join(sorted(self._by_type))
-        return UnsupportedError(f"the gateway does not answer {self._what} {name}; it answers {known}")
+        handled = ", ".join(sorted(self._by_type))
+        return UnsupportedError(f"the gateway does not answer {self._what} {name}; it answers {handled}")
 
 
 def _refuse_transaction(request: Message) -> None:

@@ -141,17 +141,17 @@ class Sessions:
     """The sessions of a server and the actions SetSessionOptions, GetSessionOptions and CloseSession."""
 
     def __init__(self, limits: Limits) -> None:
-        self._kept: ExpiringCache[str, Session] = ExpiringCache(
+        self._sessions: ExpiringCache[str, Session] = ExpiringCache(
             limits.max_sessions, limits.session_idle_seconds
         )
 
     def __len__(self) -> int:
         """Return the number of sessions."""
-        return len(self._kept)
+        return len(self._sessions)
 
     def list_all(self) -> list[tuple[str, float, Session]]:
         """Return the id, the idle seconds and the state of each session."""
-        return self._kept.entries()
+        return self._sessions.entries()
 
     def find_settings(self, session_id: str | None, user: str) -> SessionSettings:
         """Return the settings of a user's session, the defaults where the call has none.
@@ -161,7 +161,7 @@ class Sessions:
         """
         if session_id is None:
             return DEFAULTS
-        session = self._kept.get(session_id)
+        session = self._sessions.get(session_id)
         if session is None or session.user != user:
             raise NotFoundError(
                 f"session {session_id!r} is not known: it was closed, was idle too long, or the gateway "
@@ -225,27 +225,27 @@ class Sessions:
 
     def _close(self, _request: flight_pb2.CloseSessionRequest, call: Call) -> bytes:
         if call.session_id is not None:
-            self._kept.pop(call.session_id)
+            self._sessions.pop(call.session_id)
             call.add_header("set-cookie", f"{COOKIE}=; Max-Age=0")
         # Without a cookie there is nothing to forget, and drivers close whatever they opened.
         return flight_pb2.CloseSessionResult(status=flight_pb2.CloseSessionResult.CLOSED).SerializeToString()
 
     def _keep(self, call: Call, settings: SessionSettings) -> None:
         if call.session_id is not None:
-            known = self._kept.get(call.session_id)
-            if known is not None:
+            session = self._sessions.get(call.session_id)
+            if session is not None:
                 # Not put: a session that another call has closed meanwhile stays closed.
-                self._kept.replace(call.session_id, dataclasses.replace(known, settings=settings))
+                self._sessions.replace(call.session_id, dataclasses.replace(session, settings=settings))
             return
         session_id = secrets.token_urlsafe(16)
         call.add_header("set-cookie", f"{COOKIE}={session_id}")
-        self._kept.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
+        self._sessions.put(session_id, Session(call.identity.name, call.peer, datetime.now(UTC), settings))
 
 
 def list_options(settings: SessionSettings) -> dict[str, str | int | bool]:
     """Return the value of each option as clients see it."""
-    shown = {name: getattr(settings, name) for name in _OPTIONS}
-    return shown | {"shortcuts": format_shortcuts(settings.shortcuts)}
+    options = {name: getattr(settings, name) for name in _OPTIONS}
+    return options | {"shortcuts": format_shortcuts(settings.shortcuts)}
 
 
 def _read_session_id(cookies: Sequence[str]) -> str | None:

@@ -116,9 +116,9 @@ class Authenticator:
 
     def _identify_token(self, token: str) -> Identity:
         for source in (self._issued, self._api_tokens):
-            found = None if source is None else source.find(token)
-            if found is not None:
-                return found
+            identity = None if source is None else source.find(token)
+            if identity is not None:
+                return identity
         if self._jwt is not None and is_jwt_shaped(token):
             return self._jwt.verify(token)
         raise UnauthenticatedError("the token is not valid, or no longer: log in again")

@@ -129,11 +129,11 @@ class _ObservedCall(CallHeaders):
         method: str,
         headers: Headers,
         observers: Sequence[RpcObserver],
-        found: CallHeaders | None = None,
+        call_headers: CallHeaders | None = None,
         token: str | None = None,
     ) -> None:
-        found = found or NO_HEADERS
-        super().__init__(found.credentials, found.session, is_peer=found.is_peer)
+        call_headers = call_headers or NO_HEADERS
+        super().__init__(call_headers.credentials, call_headers.session, is_peer=call_headers.is_peer)
         self._method = method
         self._observers = observers
         self._token = token
@@ -273,11 +273,11 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
         session = None
         if not TELLING_HEADERS.isdisjoint(headers) or is_jdbc(*headers.get("user-agent", ())):
             session = read_session(headers)
-        found = None
+        call_headers = None
         if credentials is not None or session is not None or is_peer:
-            found = CallHeaders(credentials, session, is_peer=is_peer)
+            call_headers = CallHeaders(credentials, session, is_peer=is_peer)
         observers = self._observers.get(method)
-        return _ObservedCall(METHODS[method], headers, observers, found) if observers else found
+        return _ObservedCall(METHODS[method], headers, observers, call_headers) if observers else call_headers
 
 
 def _read_credentials(

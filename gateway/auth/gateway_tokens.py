@@ -161,10 +161,10 @@ class ApiTokens:
 
     def find(self, token: str) -> Identity | None:
         """Return the identity of a token; None if it is unknown or has expired."""
-        found = self._tokens().get(hash_token(token))
-        if found is None or (found.expires is not None and found.expires <= self._now()):
+        token_entry = self._tokens().get(hash_token(token))
+        if token_entry is None or (token_entry.expires is not None and token_entry.expires <= self._now()):
             return None
-        return Identity(found.user, found.roles, "token")
+        return Identity(token_entry.user, token_entry.roles, "token")
 
 
 def create_token(

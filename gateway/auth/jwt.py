@@ -259,9 +259,9 @@ class JwtVerifier:
         """
         digest = hash_token(token)
         with self._lock:
-            known = self._verified.get(digest)
-        if known is not None and self._is_current(known):
-            return known.identity
+            cached = self._verified.get(digest)
+        if cached is not None and self._is_current(cached):
+            return cached.identity
         try:
             verified = self._verify(token)
         except (jwt.PyJWTError, InvalidInputError) as error:
@@ -272,9 +272,10 @@ class JwtVerifier:
             self._verified[digest] = verified
         return verified.identity
 
-    def _is_current(self, known: "_VerifiedToken") -> bool:
+    def _is_current(self, verified: "_VerifiedToken") -> bool:
         # A key that was fetched again is another one.
-        return known.expires > self._now() - self._leeway and self._keys.find(known.key_id) is known.key
+        is_alive = verified.expires > self._now() - self._leeway
+        return is_alive and self._keys.find(verified.key_id) is verified.key
 
     def _verify(self, token: str) -> "_VerifiedToken":
         header = jwt.get_unverified_header(token)

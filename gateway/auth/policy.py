@@ -201,19 +201,19 @@ def _build_column(column: str, views: Sequence[_View], rows: str | None) -> str:
     """
     itself = quote(column)
     # Stable: among masks, the order of the file decides.
-    shown = sorted(
+    visible = sorted(
         (view for view in views if view.find_expression(column) is not None),
         key=lambda view: view.find_expression(column) != itself,
     )
     branches: list[tuple[str | None, str]] = []
-    for view in shown:
+    for view in visible:
         expression = str(view.find_expression(column))
         # A view that shows all of these rows leaves none to the others.
         branches.append((None if view.rows == rows else view.rows, expression))
         if branches[-1][0] is None:
             break
     # The last one needs no condition: a row that is seen at all, is seen through one of the views.
-    if len(shown) == len(views) or branches[-1][0] is None:
+    if len(visible) == len(views) or branches[-1][0] is None:
         branches[-1] = (None, branches[-1][1])
     # Nor do those before it that say the same.
     while len(branches) > 1 and branches[-1][0] is None and branches[-2][1] == branches[-1][1]:

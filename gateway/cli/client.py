@@ -154,11 +154,11 @@ class GatewayClient:
             table_name_filter_pattern=_escape_pattern(table),
             include_schema=True,
         )
-        found = self._fetch(command).read_all()
-        if found.num_rows == 0:
+        tables = self._fetch(command).read_all()
+        if tables.num_rows == 0:
             names = ", ".join(self.list_tables("TABLE", "VIEW").column("table_name").to_pylist())
             raise NotFoundError(f"table or view {table!r} does not exist; there are: {names or 'none'}")
-        return pa.ipc.read_schema(found.column("table_schema")[0].as_buffer())
+        return pa.ipc.read_schema(tables.column("table_schema")[0].as_buffer())
 
     def _build_authorization(self, login: Login) -> list[tuple[bytes, bytes]]:
         if login.token is not None:

@@ -66,8 +66,8 @@ def collect_flags(
     Raises:
         InvalidInputError: a pair without "=".
     """
-    given = {"--root": ("root", root), **(keys or {})}
-    flags = [Flag(name, key, value) for name, (key, value) in given.items() if value is not None]
+    keys_of_flags = {"--root": ("root", root), **(keys or {})}
+    flags = [Flag(name, key, value) for name, (key, value) in keys_of_flags.items() if value is not None]
     options = pairs("--storage-option", storage_options)
     if options:
         flags.append(Flag("--storage-option", "storage_options", options))
@@ -88,12 +88,12 @@ def check(
         from gateway.start.run_server import find_problems  # noqa: PLC0415 - keeps --help quick
 
         try:
-            found = find_problems(load(collect_flags(root, storage_option, sets), config))
+            problems = find_problems(load(collect_flags(root, storage_option, sets), config))
         except ConfigError as error:
-            found = list(error.problems)
-        for problem in found:
+            problems = list(error.problems)
+        for problem in problems:
             typer.echo(f"error: {problem}", err=True)
-        if found:
+        if problems:
             raise typer.Exit(1)
         typer.echo("the configuration is good")
 

@@ -53,14 +53,14 @@ def write(
 
 
 def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: TextIO, max_rows: int) -> int:
-    shown: list[dict[int, object]] = []
+    printed: list[dict[int, object]] = []
     total = 0
     for batch in batches:
         total += batch.num_rows
-        head = batch.slice(0, max_rows - len(shown))
+        head = batch.slice(0, max_rows - len(printed))
         # By place: names may repeat.
         columns = [column.to_pylist() for column in head.columns]
-        shown.extend(dict(enumerate(row)) for row in zip(*columns, strict=True))
+        printed.extend(dict(enumerate(row)) for row in zip(*columns, strict=True))
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     for field in schema:
         numeric = (
@@ -69,7 +69,7 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: T
             or pa.types.is_decimal(field.type)
         )
         table.add_column(Text(field.name), justify="right" if numeric else "left", overflow="fold")
-    for row in shown:
+    for row in printed:
         table.add_row(*(_format_cell(row[place]) for place in range(len(schema))))
     # Where nobody looks at the width, nothing is folded.
     console = Console(file=output, highlight=False, width=None if output.isatty() else _UNLIMITED_WIDTH)
@@ -77,7 +77,7 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: T
         console.print(table)
     rows = f"{total:,} row" + ("" if total == 1 else "s")
     console.print(
-        Text(f"({rows})" if total == len(shown) else f"({rows}, the first {len(shown):,} shown)", "dim")
+        Text(f"({rows})" if total == len(printed) else f"({rows}, the first {len(printed):,} shown)", "dim")
     )
     return total
 

@@ -50,11 +50,11 @@ def add_user(
             write_user,
         )
 
-        known = find_user(file, name) if replace else None
+        user = find_user(file, name) if replace else None
         hashed = None if no_password else hash_password(_read_password())
         certificates, roles = tuple(certificate or ()), frozenset(role or ())
-        if known is not None:
-            certificates, roles = certificates or known.certificates, roles or known.roles
+        if user is not None:
+            certificates, roles = certificates or user.certificates, roles or user.roles
         write_user(file, User(name, hashed, certificates, roles), replace=replace)
         typer.echo(f"user {name!r} is in {file}")
 
@@ -118,10 +118,10 @@ def check_policy(
 
             config = load(collect_flags(root, storage_option, None)).config
             with closing(Catalog.open(config.root, config.storage_options)) as catalog:
-                found = find_misfits(policy, catalog)
-            for problem in found:
+                misfits = find_misfits(policy, catalog)
+            for problem in misfits:
                 typer.echo(f"error: {problem}", err=True)
-            if found:
+            if misfits:
                 raise typer.Exit(1)
         typer.echo("the policy is good")
 

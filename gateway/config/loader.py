@@ -155,8 +155,8 @@ def _read_environment(problems: list[str]) -> dict[str, Any]:
     try:
         return EnvSettingsSource(GatewayConfig)()
     except SettingsError as error:
-        found = re.search(r'field "(\w+)"', str(error))
-        name = _build_variable_name(found[1]) if found else "a variable"
+        match = re.search(r'field "(\w+)"', str(error))
+        name = _build_variable_name(match[1]) if match else "a variable"
         problems.append(f"{name} is no JSON object; write {name}{ENV_DELIMITER}<KEY>=value, one for each key")
         return {}
 
@@ -168,14 +168,14 @@ def _read_file(file: Path) -> dict[str, Any]:
         )
         raise ConfigError([msg])
     try:
-        found = TomlConfigSettingsSource(GatewayConfig, file)()
+        layer = TomlConfigSettingsSource(GatewayConfig, file)()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError([f"configuration file {str(file)!r} is not TOML: {error}"]) from error
     except OSError as error:
         msg = f"configuration file {str(file)!r} can't be read: {error.strerror}"
         raise ConfigError([msg]) from error
-    found.pop(_NEIGHBOUR, None)
-    return found
+    layer.pop(_NEIGHBOUR, None)
+    return layer
 
 
 def _nest(key: str, value: object) -> dict[str, Any]:
@@ -187,9 +187,9 @@ def _nest(key: str, value: object) -> dict[str, Any]:
 
 def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> None:
     for key, value in above.items():
-        known = below.get(key)
+        lower = below.get(key)
         if isinstance(value, Mapping):
-            inner = below[key] = dict(known) if isinstance(known, Mapping) else {}
+            inner = below[key] = dict(lower) if isinstance(lower, Mapping) else {}
             _overlay(inner, value)
         else:
             below[key] = value
@@ -203,23 +203,23 @@ def _list_keys(layer: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-def _find_similar_key(key: str, known: Sequence[str]) -> str | None:
+def _find_similar_key(key: str, keys: Sequence[str]) -> str | None:
     """Return the most similar key: by its whole name, else by its last part."""
-    found = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
-    if not found:
+    matches = difflib.get_close_matches(key, keys, n=1, cutoff=0.7)
+    if not matches:
         last = key.rpartition(".")[2]
-        ends = {one.rpartition(".")[2]: one for one in known}
-        found = [ends[one] for one in difflib.get_close_matches(last, ends, n=1, cutoff=0.75)]
-    return found[0] if found else None
+        ends = {one.rpartition(".")[2]: one for one in keys}
+        matches = [ends[one] for one in difflib.get_close_matches(last, ends, n=1, cutoff=0.75)]
+    return matches[0] if matches else None
 
 
 def _format_problem(error: ErrorDetails, sources: Mapping[str, str]) -> str:
-    known = {key: field for key, field, _ in list_fields()}
+    fields = {key: field for key, field, _ in list_fields()}
     # Members of a union are told apart behind the key itself.
     parts = [str(part) for part in error["loc"]]
     key = ".".join(parts)
     is_option = key.startswith("storage_options.")
-    while not is_option and key not in known and error["type"] != "extra_forbidden" and "." in key:
+    while not is_option and key not in fields and error["type"] != "extra_forbidden" and "." in key:
         key = key.rpartition(".")[0]
     if error["type"] == "missing":
         return (
@@ -228,15 +228,15 @@ def _format_problem(error: ErrorDetails, sources: Mapping[str, str]) -> str:
     where = sources.get(key) or sources.get(".".join(parts)) or "the defaults"
     if error["type"] == "extra_forbidden":
         section = key.rpartition(".")[0]
-        siblings = [one for one in known if one.rpartition(".")[0] == section] if section else _SECTIONS
-        close = _find_similar_key(key, siblings) or _find_similar_key(key, list(known))
+        siblings = [one for one in fields if one.rpartition(".")[0] == section] if section else _SECTIONS
+        close = _find_similar_key(key, siblings) or _find_similar_key(key, list(fields))
         hint = f"did you mean {close}?" if close else f"there are: {', '.join(siblings)}"
         if any(one.startswith(f"{key}.") for one in sources):
             where = next(source for one, source in sources.items() if one.startswith(f"{key}."))
         return f"{where}: the key {key} does not exist: {hint}"
     value = error["input"]
-    shown = "***" if is_secret(".".join(parts)) else repr(value)
+    text = "***" if is_secret(".".join(parts)) else repr(value)
     # What pydantic says by itself is what the key takes, in other words.
     reason = f"{error['ctx']['error']}; " if error["type"] == "value_error" else ""
-    takes = describe(known[key]) if key in known else "a text" if is_option else f"a table [{key}]"
-    return f"{where}: {key} = {shown}: {reason}it takes {takes}"
+    takes = describe(fields[key]) if key in fields else "a text" if is_option else f"a table [{key}]"
+    return f"{where}: {key} = {text}: {reason}it takes {takes}"

@@ -291,10 +291,10 @@ class WritesSection(Section):
     def _check_address(cls, value: str) -> str:
         if not value:
             return value
-        found = re.fullmatch(r"grpc(\+tls)?://(\[[0-9a-fA-F:]+\]|[^/:@\s]+):(\d+)", value)
-        if found is None or not 0 < int(found[3]) <= 65535:
+        match = re.fullmatch(r"grpc(\+tls)?://(\[[0-9a-fA-F:]+\]|[^/:@\s]+):(\d+)", value)
+        if match is None or not 0 < int(match[3]) <= 65535:
             raise ValueError("it is no address such as grpc+tls://gateway-1:31337")
-        if found[2] in ("0.0.0.0", "[::]"):  # noqa: S104 - refused
+        if match[2] in ("0.0.0.0", "[::]"):  # noqa: S104 - refused
             raise ValueError("no gateway can be reached there: name this machine")
         return value
 

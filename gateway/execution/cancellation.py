@@ -87,10 +87,10 @@ def parse_kill(sql: str) -> Kill:
     Raises:
         InvalidInputError: it does not go on like one.
     """
-    found = _KILL.fullmatch(sql)
-    if found is None:
+    match = _KILL.fullmatch(sql)
+    if match is None:
         raise InvalidInputError("KILL is written KILL QUERY '<query_id>', with an id of system.queries")
-    return Kill(sql, found["id"])
+    return Kill(sql, match["id"])
 
 
 _Named: TypeAlias = own.PreparedTicket | own.PlanTicket | own.PartTicket | own.WriteTicket
@@ -140,9 +140,9 @@ class Cancellation:
             )
         # The parts of a divided result are one statement.
         statements = {read_statement_id(endpoint.ticket.ticket) for endpoint in info.endpoint}
-        found = {self._cancel_statement(statement_id, call) for statement_id in statements}
+        statuses = {self._cancel_statement(statement_id, call) for statement_id in statements}
         # What is still being stopped decides, and then what could be stopped at all.
-        return next(status for status in (_CANCELLING, _CANCELLED, _NOT_CANCELLABLE) if status in found)
+        return next(status for status in (_CANCELLING, _CANCELLED, _NOT_CANCELLABLE) if status in statuses)
 
     def _cancel_statement(self, statement_id: bytes | None, call: Call) -> flight_pb2.CancelStatus.ValueType:
         if statement_id is None:

@@ -241,17 +241,17 @@ class Queries:
         Returns:
             Whether there was something to stop.
         """
-        found = [
+        queries = [
             query
             for query in self.list_active()
             if statement_id in (query.statement_id, query.id) and user in (None, query.user)
         ]
-        for query in found:
+        for query in queries:
             query.control.cancel(error)
-        if found:
+        if queries:
             with self._lock:
                 self._slots.notify_all()
-        return bool(found)
+        return bool(queries)
 
     def cancel_all(self, error: LanceGatewayError) -> None:
         """Stop all statements, and refuse new ones."""

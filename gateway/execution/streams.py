@@ -110,7 +110,7 @@ class Streams:
         return self.send(describe_result_schema(plan), query, readers, plan.constant)
 
     def send(
-        self, schema: pa.Schema, query: Query, readers: Readers, known: Constant | None = None
+        self, schema: pa.Schema, query: Query, readers: Readers, constant: Constant | None = None
     ) -> flight.FlightDataStream:
         """Return the stream of a statement, which starts when its first batch is requested.
 
@@ -121,20 +121,20 @@ class Streams:
             schema: of the result.
             query: the execution.
             readers: start it.
-            known: the whole result, small, where no execution is needed: it is sent without Python's help.
+            constant: the whole result, small, where no execution is needed: it is sent without Python's help.
         """
         started = time.perf_counter()
-        if known is None:
+        if constant is None:
             return flight.GeneratorStream(schema, self._read_batches(query, readers, started), _OPTIONS)
         with self.queries.run(query):
-            self._count(query, known.table.num_rows, known.nbytes)
-        stream = self._constants.get(known)
+            self._count(query, constant.table.num_rows, constant.nbytes)
+        stream = self._constants.get(constant)
         if stream is None:
-            rows = pa.Table.from_batches(known.table.to_batches(), schema)
+            rows = pa.Table.from_batches(constant.table.to_batches(), schema)
             stream = flight.RecordBatchStream(rows, _OPTIONS)
             if len(self._constants) >= _MAX_CONSTANTS:
                 self._constants.clear()
-            self._constants[known] = stream
+            self._constants[constant] = stream
         self._on_call_finished("DoGet", "OK", time.perf_counter() - started)
         return stream
 

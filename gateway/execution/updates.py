@@ -65,13 +65,13 @@ class Results:
         self._capacity = capacity
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, _StoredResult] = OrderedDict()
+        self._results: OrderedDict[bytes, _StoredResult] = OrderedDict()
 
     def put(self, statement_id: bytes, user: str, rows: pa.Table) -> datetime:
         """Store the rows of a statement; return when they expire."""
         expires_at = float(int(self._clock() + RESULT_SECONDS))
         with self._lock:
-            self._kept[statement_id] = _StoredResult(user, rows, expires_at)
+            self._results[statement_id] = _StoredResult(user, rows, expires_at)
             self._evict()
         return datetime.fromtimestamp(expires_at, UTC)
 
@@ -83,21 +83,24 @@ class Results:
         """
         with self._lock:
             self._evict()
-            kept = self._kept.get(statement_id)
-        if kept is None or kept.user != user:
+            result = self._results.get(statement_id)
+        if result is None or result.user != user:
             raise NotFoundError(
                 f"the rows that statement {statement_id.hex()} returned are not known here: the gateway that "
                 f"executed it keeps them for {RESULT_SECONDS:g} s, for the same user; what was changed stays "
                 "changed: read it with a query"
             )
-        return kept.rows
+        return result.rows
 
     def _evict(self) -> None:
         now = self._clock()
-        for statement_id in [one for one, kept in self._kept.items() if kept.expires_at <= now]:
-            del self._kept[statement_id]
-        while len(self._kept) > 1 and sum(kept.rows.nbytes for kept in self._kept.values()) > self._capacity:
-            self._kept.popitem(last=False)
+        for statement_id in [one for one, result in self._results.items() if result.expires_at <= now]:
+            del self._results[statement_id]
+        while (
+            len(self._results) > 1
+            and sum(result.rows.nbytes for result in self._results.values()) > self._capacity
+        ):
+            self._results.popitem(last=False)
 
 
 def encode_update_result(affected: int) -> bytes:

@@ -33,8 +33,8 @@ def matches(name: str, pattern: str) -> bool:
     """
     segments: list[list[str]] = [[]]
     needed = 0
-    for found in re.finditer(r"\\.|.", pattern, re.DOTALL):
-        mark = found[0]
+    for token in re.finditer(r"\\.|.", pattern, re.DOTALL):
+        mark = token[0]
         if mark == "%":
             # Several in a row mean no more than one.
             if segments[-1] or len(segments) == 1:

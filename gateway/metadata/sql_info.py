@@ -211,8 +211,8 @@ def collect_values(*, writes: bool) -> Mapping[int, tuple[int, Value]]:
         _STRINGS_VALUES,
         _MAP_VALUES,
     )
-    found = {code: (kind, value) for kind, some in enumerate(by_kind) for code, value in some.items()}
-    return MappingProxyType(dict(sorted(found.items())))
+    values = {code: (kind, value) for kind, some in enumerate(by_kind) for code, value in some.items()}
+    return MappingProxyType(dict(sorted(values.items())))
 
 
 def build_sql_info(codes: tuple[int, ...], values: Mapping[int, tuple[int, Value]]) -> pa.RecordBatch:

@@ -206,7 +206,7 @@ class Gauges(Collector):
             yield GaugeMetricFamily(f"lance_gateway_{name}", documentation, value=value)
 
     def _collect_caches(self) -> Iterator[Metric]:
-        held = GaugeMetricFamily("lance_gateway_cache_bytes", "Bytes that a cache holds.", labels=("cache",))
+        size = GaugeMetricFamily("lance_gateway_cache_bytes", "Bytes that a cache holds.", labels=("cache",))
         limit = GaugeMetricFamily(
             "lance_gateway_cache_max_bytes", "Bytes that a cache may hold.", labels=("cache",)
         )
@@ -216,12 +216,12 @@ class Gauges(Collector):
             labels=("cache", "result"),
         )
         for name, cache in self.catalog.caches.items():
-            held.add_metric((name,), cache.nbytes)
+            size.add_metric((name,), cache.nbytes)
             limit.add_metric((name,), cache.max_bytes)
             lookups.add_metric((name, "hit"), cache.hits)
             lookups.add_metric((name, "miss"), cache.misses)
-        held.add_metric(("lance",), self.catalog.lance_cache_bytes)
-        yield from (held, limit, lookups)
+        size.add_metric(("lance",), self.catalog.lance_cache_bytes)
+        yield from (size, limit, lookups)
 
     def _collect_tables(self) -> Iterator[Metric]:
         version = _create_table_gauge("version", "Version of the base table that was read last.")

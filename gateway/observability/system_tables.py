@@ -60,11 +60,11 @@ class SystemQueries:
     def read(self, access: Access) -> pa.Table:
         """Return the statements of the principal; an administrator sees all."""
         # A statement that ends in between is found in both places.
-        found = {
+        queries = {
             one.id: one for one in (*reversed(self._queries.list_finished()), *self._queries.list_active())
         }
         rows = [
-            _build_row(one, access) for one in found.values() if access.is_admin or one.user == access.user
+            _build_row(one, access) for one in queries.values() if access.is_admin or one.user == access.user
         ]
         return pa.Table.from_pylist(rows, self.schema)
 
@@ -125,8 +125,8 @@ def _build_row(query: Query, access: Access) -> dict[str, Any]:
     reads = query.reads or query.control.reads
     started, ended = query.started_at, query.finished_at or datetime.now(UTC)
     # Which regions a policy excludes is not for those whom it restricts.
-    told = [one for one in reads if access.is_admin or not one.is_restricted]
-    kept = sum(one.regions_kept for one in told)
+    visible_reads = [one for one in reads if access.is_admin or not one.is_restricted]
+    regions_kept = sum(one.regions_kept for one in visible_reads)
     return {
         "query_id": query.id,
         "user": query.user,
@@ -143,7 +143,7 @@ def _build_row(query: Query, access: Access) -> dict[str, Any]:
         "bytes": query.bytes,
         "rows_affected": query.affected,
         "tables": list(dict.fromkeys(one.table for one in reads)),
-        "regions_kept": kept,
-        "regions_pruned": sum(one.regions for one in told) - kept,
+        "regions_kept": regions_kept,
+        "regions_pruned": sum(one.regions for one in visible_reads) - regions_kept,
         "error": query.error,
     }

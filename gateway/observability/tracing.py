@@ -181,23 +181,23 @@ class Tracing(QueryObserver, RpcObserver):
 
     def _record_nodes(self, node: ExecNode, metrics: MetricsSet, parent: Span, start: int | None) -> None:
         """Record one span per node: the time of the node and its inputs, over all partitions."""
-        found = metrics.of(node)
-        if found is None or start is None:
+        node_metrics = metrics.of(node)
+        if node_metrics is None or start is None:
             return
         context = trace.set_span_in_context(parent, otel_context.Context())
         span = self._tracer.start_span(type(node).__name__, context, start_time=start)
         span.set_attributes(
             {
                 "lance_gateway.node": node.describe(),
-                "lance_gateway.output_rows": found.output_rows,
-                "lance_gateway.output_batches": found.output_batches,
+                "lance_gateway.output_rows": node_metrics.output_rows,
+                "lance_gateway.output_batches": node_metrics.output_batches,
                 "lance_gateway.elapsed_compute_ms": metrics.elapsed_compute(node) * 1000,
-                **{f"lance_gateway.{name}": count for name, count in found.counters.items()},
+                **{f"lance_gateway.{name}": count for name, count in node_metrics.counters.items()},
             }
         )
         for child in node.children():
             self._record_nodes(child, metrics, span, start)
-        span.end(start + int(found.elapsed * 1e9))
+        span.end(start + int(node_metrics.elapsed * 1e9))
 
     def _find_parent(self) -> otel_context.Context:
         span = self._calls.get(threading.get_ident())
@@ -228,8 +228,8 @@ class TracedEngine(QueryEngine):
 
     def _planned(self, key: PreparedFor, promised: bytes | None) -> PreparedQuery:
         planned = super()._planned
-        shown = key.statement if isinstance(key.statement, str) else "a Substrait plan"
-        return self._tracing.trace_planning(shown, lambda: planned(key, promised))
+        statement = key.statement if isinstance(key.statement, str) else "a Substrait plan"
+        return self._tracing.trace_planning(statement, lambda: planned(key, promised))
 
 
 def _to_nanoseconds(moment: datetime | None) -> int | None:

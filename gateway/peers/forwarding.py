@@ -81,12 +81,12 @@ class Once(Generic[T]):
             now = self._clock()
             while self._outcomes and next(iter(self._outcomes.values()))[0] < now - self._seconds:
                 self._outcomes.popitem(last=False)
-            known = self._outcomes.get(request_id)
+            outcome = self._outcomes.get(request_id)
             mine: Future[T] = Future()
-            if known is None:
+            if outcome is None:
                 self._outcomes[request_id] = now, mine
-        if known is not None:
-            return known[1].result(patience)
+        if outcome is not None:
+            return outcome[1].result(patience)
         try:
             mine.set_result(work())
         except BaseException as error:  # noqa: BLE001 - the outcome of whoever asks

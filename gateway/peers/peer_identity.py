@@ -53,11 +53,11 @@ class PeerToken:
 
     def is_valid_pass(self, credentials: object, url: str) -> bool:
         """Return whether the credentials are a pass for an address, in constant time."""
-        found = _PASS.fullmatch(credentials.token) if isinstance(credentials, Bearer) else None
-        if found is None:
+        match = _PASS.fullmatch(credentials.token) if isinstance(credentials, Bearer) else None
+        if match is None:
             return False
-        expires = int(found[1])
-        is_theirs = hmac.compare_digest(found[0], self._sign(expires, url))
+        expires = int(match[1])
+        is_theirs = hmac.compare_digest(match[0], self._sign(expires, url))
         return is_theirs and abs(expires - time.time() - _PASS_SECONDS / 2) <= _PASS_SECONDS
 
     def _sign(self, expires: int, url: str) -> str:

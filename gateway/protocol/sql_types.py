@@ -192,16 +192,16 @@ def find_type_name(data_type: pa.DataType) -> str:
     >>> type_name(pa.struct({"a": pa.string(), "b": pa.map_(pa.string(), pa.bool_())}))
     'STRUCT<a VARCHAR, b MAP<VARCHAR, BOOLEAN>>'
     """
-    found = find_sql_type(data_type)
-    if found is _ARRAY:
+    sql_type = find_sql_type(data_type)
+    if sql_type is _ARRAY:
         return f"ARRAY<{find_type_name(data_type.value_type)}>"
-    if found is _STRUCT:
+    if sql_type is _STRUCT:
         return (
             "STRUCT<" + ", ".join(f"{field.name} {find_type_name(field.type)}" for field in data_type) + ">"
         )
-    if found is _MAP:
+    if sql_type is _MAP:
         return f"MAP<{find_type_name(data_type.key_type)}, {find_type_name(data_type.item_type)}>"
-    return str(data_type) if found is None else found.name
+    return str(data_type) if sql_type is None else sql_type.name
 
 
 def precision_and_scale(data_type: pa.DataType) -> tuple[int | None, int | None]:
@@ -214,19 +214,19 @@ def precision_and_scale(data_type: pa.DataType) -> tuple[int | None, int | None]
     >>> precision_and_scale(pa.float64()), precision_and_scale(pa.string())
     ((15, None), (None, None))
     """
-    found = find_sql_type(data_type)
-    if found is None or found in (_TEXT, _BINARY):
+    sql_type = find_sql_type(data_type)
+    if sql_type is None or sql_type in (_TEXT, _BINARY):
         return None, None
-    if found is _DECIMAL:
+    if sql_type is _DECIMAL:
         return data_type.precision, data_type.scale
-    if found.radix == 2:
+    if sql_type.radix == 2:
         # Bits, as digits that every value keeps.
-        return {11: 3, 24: 7, 53: 15}[found.column_size or 0], None
-    if found.family == DATETIME and found is not _DATE:
+        return {11: 3, 24: 7, 53: 15}[sql_type.column_size or 0], None
+    if sql_type.family == DATETIME and sql_type is not _DATE:
         digits = _FRACTION_DIGITS[data_type.unit]
-        whole = {_TIME: 8, _TIMESTAMP: 19, _INSTANT: 25}[found]
+        whole = {_TIME: 8, _TIMESTAMP: 19, _INSTANT: 25}[sql_type]
         return whole + (digits + 1 if digits else 0), digits
-    return found.column_size, None if found.scales is None else found.scales[0]
+    return sql_type.column_size, None if sql_type.scales is None else sql_type.scales[0]
 
 
 _MAX_DESCRIBED = 1024
@@ -261,15 +261,15 @@ def encode_result_schema(plan: Statement) -> bytes:
 
 
 def _describe_result(plan: Statement) -> tuple[pa.Schema, bytes]:
-    found = _described.get(plan.digest)
+    description = _described.get(plan.digest)
     # A digest is short: another schema may have the same one.
-    if found is None or not found[0].equals(plan.schema, check_metadata=True):
+    if description is None or not description[0].equals(plan.schema, check_metadata=True):
         schema = pa.schema([field.with_metadata(_describe_type(field.type)) for field in plan.schema])
-        found = plan.schema, schema, bytes(schema.serialize())
+        description = plan.schema, schema, bytes(schema.serialize())
         if len(_described) >= _MAX_DESCRIBED:
             _described.clear()
-        _described[plan.digest] = found
-    return found[1], found[2]
+        _described[plan.digest] = description
+    return description[1], description[2]
 
 
 def describe_table_schema(
@@ -310,13 +310,13 @@ def describe_table_schema(
 
 def read_remarks(schema: pa.Schema) -> dict[str, str]:
     """Return column -> remark, for the columns whose stored metadata has one under a usual name."""
-    found = {}
+    remarks = {}
     for field in schema:
         stored = {key.lower(): value for key, value in (field.metadata or {}).items()}
         remark = next((stored[key] for key in _REMARKS if key in stored), None)
         if remark is not None:
-            found[field.name] = remark.decode(errors="replace")
-    return found
+            remarks[field.name] = remark.decode(errors="replace")
+    return remarks
 
 
 def _describe_type(data_type: pa.DataType) -> dict[str, str]:

@@ -127,9 +127,9 @@ def serve(loaded: Loaded) -> None:
 
 def create_limits(config: GatewayConfig) -> Limits:
     """Return the limits of the server."""
-    given = {**config.limits.model_dump(), "query_history": config.observability.query_history}
+    values = {**config.limits.model_dump(), "query_history": config.observability.query_history}
     return Limits(
-        **{one.name: given[one.name.removesuffix("_seconds")] for one in dataclasses.fields(Limits)}
+        **{one.name: values[one.name.removesuffix("_seconds")] for one in dataclasses.fields(Limits)}
     )
 
 
@@ -238,10 +238,10 @@ def _close(catalog: Catalog, seconds: float) -> bool:
 def find_problems(loaded: Loaded) -> list[str]:
     """Return one sentence per problem of a configuration; an empty list if a gateway can start."""
     config = loaded.config
-    found = list(_find_missing_files(loaded))
+    problems = list(_find_missing_files(loaded))
     # Without its files nothing can be said of what is in them.
     checks: list[Callable[[], object]] = [compatibility.check]
-    if not found:
+    if not problems:
         checks += [
             lambda: open_security(config.tls, config.auth, host=config.server.host),
             lambda: open_writing(config),
@@ -251,8 +251,8 @@ def find_problems(loaded: Loaded) -> list[str]:
         try:
             check()
         except LanceGatewayError as error:
-            found.append(str(error))
-    return [*found, *_find_taken_ports(config)]
+            problems.append(str(error))
+    return [*problems, *_find_taken_ports(config)]
 
 
 def _find_missing_files(loaded: Loaded) -> Iterator[str]:
@@ -273,9 +273,9 @@ def _check_root(config: GatewayConfig) -> None:
         if config.auth.policy_file is not None:
             text = read_text(config.auth.policy_file)
             policy = parse_policy(text, str(config.auth.policy_file))
-            found = find_misfits(policy, catalog)
-            if found:
-                raise InvalidInputError("; ".join(found))
+            misfits = find_misfits(policy, catalog)
+            if misfits:
+                raise InvalidInputError("; ".join(misfits))
     finally:
         catalog.close()
 

@@ -90,9 +90,9 @@ def read_target(command: sql.CommandStatementIngest) -> Target:
             f"table {command.table!r} cannot be temporary, since the gateway has none that end with a "
             "session: ingest into a table, and drop it"
         )
-    for what, value, known in (("catalog", command.catalog, CATALOG), ("schema", command.schema, SCHEMA)):
-        if value not in ("", known):
-            raise NotFoundError(f"{what} {value!r} takes no tables: there is {known!r}")
+    for what, value, expected in (("catalog", command.catalog, CATALOG), ("schema", command.schema, SCHEMA)):
+        if value not in ("", expected):
+            raise NotFoundError(f"{what} {value!r} takes no tables: there is {expected!r}")
     if command.options:
         table_options(command.options)
     definition = command.table_definition_options
@@ -199,8 +199,8 @@ def derive_columns(schema: pa.Schema) -> pa.Schema:
     fields = []
     for column in schema:
         stored = column.metadata or {}
-        kept = {name: value for name, value in stored.items() if name in _REMARKS or name.startswith(_KEY)}
-        fields.append(pa.field(column.name, plain_type(column.type), column.nullable, kept or None))
+        metadata = {k: v for k, v in stored.items() if k in _REMARKS or k.startswith(_KEY)}
+        fields.append(pa.field(column.name, plain_type(column.type), column.nullable, metadata or None))
     return pa.schema(fields)
 
 
