@@ -29,7 +29,7 @@ class Setting:
     source: str
 
     @property
-    def shown(self) -> str | None:
+    def toml_value(self) -> str | None:
         """The value as TOML writes it; None where there is none."""
         return None if self.value is None else strip_password(format_value(self.value))
 
@@ -59,7 +59,7 @@ def render_lines(loaded: Loaded) -> Iterator[str]:
             yield ""
             yield f"[{table}]"
             section = table
-        assigned = f"#{name} =" if one.shown is None else f"{name} = {one.shown}"
+        assigned = f"#{name} =" if one.toml_value is None else f"{name} = {one.toml_value}"
         yield f"{assigned}  # {one.source}"
 
 

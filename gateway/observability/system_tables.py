@@ -113,7 +113,7 @@ class SystemSettings:
 
     def __init__(self, loaded: Loaded) -> None:
         self._rows = [
-            {"name": one.key, "value": one.shown, "source": one.source} for one in list_settings(loaded)
+            {"name": one.key, "value": one.toml_value, "source": one.source} for one in list_settings(loaded)
         ]
 
     def read(self, access: Access) -> pa.Table:
