@@ -141,8 +141,8 @@ def test_a_searched_table_holds_what_its_answers_say(searched: SearchTable) -> N
     vectors = np.stack(fresh.column("vec").to_numpy())
     distances = ((searched.vectors[:, None] - vectors[None]) ** 2).sum(axis=2)
     assert np.argsort(distances, axis=1)[:, :10].tolist() == searched.neighbours.tolist()
-    assert searched.recall(list(searched.neighbours)) == 1.0
-    assert searched.recall(list(searched.flushed_neighbours)) < 1.0
+    assert searched.compute_recall(list(searched.neighbours)) == 1.0
+    assert searched.compute_recall(list(searched.flushed_neighbours)) < 1.0
 
 
 def test_the_rows_of_the_log_are_in_no_generation(searched: SearchTable) -> None:
@@ -158,7 +158,7 @@ def test_content_is_the_same_in_every_run() -> None:
     first, second = SearchContent(500, 8), SearchContent(500, 8)
     assert first.table().equals(second.table())
     assert first.put(np.array([3, 500])).equals(second.put(np.array([3, 500])))
-    assert first.queries(5)[1] == second.queries(5)[1]
+    assert first.draw_queries(5)[1] == second.draw_queries(5)[1]
 
 
 def test_words_reach_an_index_as_they_are() -> None:

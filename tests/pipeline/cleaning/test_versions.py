@@ -22,7 +22,7 @@ def test_every_version_and_tag_that_is_kept_shows_what_it_showed(
         kept.write_generation(f"g{number}")
         if number == 2:
             kept.table.dataset().update_config({"noted": "yes"})
-            kept._note()
+            kept._record_state()
             kept.table.dataset().tags.create("release", kept.table.dataset().version)
         elif number > 2:
             kept.merge(number - 1)
