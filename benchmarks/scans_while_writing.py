@@ -126,7 +126,7 @@ class PacedWriter:
 
 @contextmanager
 def start_paced_writer(uri: str, shape: WriteShape) -> Iterator[PacedWriter]:
-    """Start a process that writes through the gateway at `uri` once it is told."""
+    """Start a process that writes through the gateway at `uri` when resumed."""
     spawning = mp.get_context("spawn")
     ours, theirs = spawning.Pipe()
     process = spawning.Process(target=_write, args=(theirs, uri, shape), daemon=True)

@@ -46,7 +46,7 @@ def run(context: BenchContext) -> Iterator[Finding]:
                 key = int(keys[first + number])
                 kept.executemany(sql, [(key,)])
                 if kept.rowcount != 1:
-                    raise WrongAnswerError(f"{sql} with {key} told of {kept.rowcount} rows")
+                    raise WrongAnswerError(f"{sql} with {key} returned {kept.rowcount} rows")
 
             return execute
 

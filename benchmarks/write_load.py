@@ -65,7 +65,7 @@ class InsertingClient(Client):
         result = sql.DoPutUpdateResult()
         result.ParseFromString(b"" if answer is None else answer.to_pybytes())
         if result.record_count != 1:
-            raise WrongAnswerError(f"the insert of one row told of {result.record_count}")
+            raise WrongAnswerError(f"the insert of one row returned {result.record_count}")
 
 
 def _build_descriptor(command: Message) -> flight.FlightDescriptor:

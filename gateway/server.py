@@ -52,11 +52,11 @@ class GatewayServer(flight.FlightServerBase):
         engine: plans and runs the queries; the server does not close it.
         host: address to listen on.
         port: port to listen on; 0 takes any free one, see `port`.
-        security: who may call, and what each caller sees; by default everybody, and everything.
+        security: authentication and access; by default every caller sees everything.
         limits: how much is done at once, remembered and sent.
-        observers: hear of every statement.
-        on_call_finished: hears of every call but handshakes, its stream included.
-        rpc_observers: hear of calls while their headers are read, by method.
+        observers: of every statement.
+        on_call_finished: observes every call but handshakes, its stream included.
+        rpc_observers: of calls while their headers are read, by method.
         forwarded: takes rows from other gateways; None where they send none.
 
     Attributes:

@@ -125,7 +125,7 @@ class Session:
     """State of one session.
 
     Args:
-        user: whose it is; nobody else can use it.
+        user: its owner; no other user can use it.
         peer: address that opened it.
         created_at: UTC.
         settings: chosen so far.

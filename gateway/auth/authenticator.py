@@ -70,7 +70,7 @@ class Authenticator:
         """Check credentials in a handshake, which does not know its peer.
 
         Raises:
-            UnauthenticatedError: they are those of nobody that is known.
+            UnauthenticatedError: they are not valid.
             UnavailableError: it cannot be decided now.
         """
         match credentials:
@@ -90,7 +90,7 @@ class Authenticator:
             peer_identity: name in the caller's verified certificate, if any.
 
         Raises:
-            UnauthenticatedError: nobody that is known.
+            UnauthenticatedError: the caller is unknown.
             UnavailableError: it cannot be decided now.
         """
         if credentials is None:
@@ -100,7 +100,7 @@ class Authenticator:
         address = parse_peer_address(peer)
         try:
             if isinstance(credentials, Bearer):
-                # Nobody guesses a token: those of an address with failures go on to count.
+                # Tokens can't be guessed: they are accepted from an address with failures, too.
                 return self._identify_token(credentials.token)
             self._peers.check(address)
             return self._identify_password(credentials)

@@ -56,7 +56,7 @@ METHODS: Mapping[flight.FlightMethod, str] = MappingProxyType(
 _MAX_PRINCIPALS = 10_000
 # Older handshakes wait for a message, each in a thread of its own, for as long as a client likes.
 _MAX_WAITING = 64
-# Whoever has it sees and stops the statements of others where no policy says who does.
+# Without a policy, users with this role see and stop the statements of others.
 ADMIN_ROLE = "admin"
 _OPEN_TOKEN = "anonymous"  # noqa: S105 - opens nothing
 
@@ -74,7 +74,7 @@ class Security:
     """Authentication and authorization of a server's callers.
 
     Args:
-        authenticator: decides who a caller is; None lets everybody in, with or without a name.
+        authenticator: identifies callers; None admits all of them.
         access: what a principal may see; the same object while the policy lasts.
         tls: arguments of FlightServerBase that turn on TLS; empty for plaintext.
         is_valid_pass: whether credentials are those of another gateway that may forward rows; None: none may.
@@ -100,7 +100,7 @@ class CallHeaders(flight.ServerMiddleware):
     """The headers of one call, parsed.
 
     Attributes:
-        credentials: what the call presents, where somebody asks for credentials.
+        credentials: of the call, if the server has an authenticator.
         session: the session and the options that it names; None where it names none.
         is_peer: whether another gateway calls.
     """
@@ -166,7 +166,7 @@ class Handshake(flight.ServerAuthHandler):
     Python did not start is a new one to it at each call. Its number stays.
 
     Args:
-        authenticator: knows users; None answers everybody with a token that means nothing.
+        authenticator: checks credentials; None answers all with a meaningless token.
     """
 
     def __init__(self, authenticator: Authenticator | None) -> None:
@@ -179,7 +179,7 @@ class Handshake(flight.ServerAuthHandler):
         """Return the token for the credentials in a handshake's headers; None if there are none.
 
         Raises:
-            UnauthenticatedError: they are those of nobody that is known.
+            UnauthenticatedError: they are not valid.
             UnavailableError: too many logins at once.
         """
         authenticator, thread = self._authenticator, threading.get_ident()
@@ -238,7 +238,7 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
 
     Args:
         security: says whose credentials are read.
-        observers: hear of calls, by method.
+        observers: of calls, by method.
     """
 
     name = "calls"
@@ -267,7 +267,7 @@ class CallMiddleware(flight.ServerMiddlewareFactory):
             credentials = _read_credentials(self._authenticator, method, headers)
         is_peer = False
         if self._is_valid_pass is not None and method == flight.FlightMethod.DO_PUT:
-            # Where everybody is let in nobody else looks at them.
+            # Wrong credentials are no failure here: without an authenticator they have no meaning.
             with suppress(UnauthenticatedError):
                 is_peer = self._is_valid_pass(read_credentials(headers))
         session = None

@@ -101,7 +101,7 @@ def _read_basic(encoded: str) -> Basic:
 
 
 _MAX_REMEMBERED = 10_000
-# Whoever has one IPv6 address has all of its network.
+# The owner of one IPv6 address usually has its whole network.
 _IPV6_PREFIX = 64
 
 

@@ -192,7 +192,7 @@ logger = logging.getLogger(__name__)
 
 # Tokens come with every call, and signatures cost most of what a small query does.
 _MAX_VERIFIED = 1000
-# A shared secret, or no signature at all, would let whoever knows the public key sign.
+# A shared secret, or no signature, would let anyone with the public key sign.
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "ES256K", "EdDSA"}
 )

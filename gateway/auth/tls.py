@@ -63,7 +63,7 @@ class Certificates:
         """Return the identity of a client.
 
         Raises:
-            UnauthenticatedError: nobody is known by that name.
+            UnauthenticatedError: no user has that name.
             PreconditionError: the connection tells no name.
         """
         if not peer_identity:

@@ -245,7 +245,7 @@ class Passwords:
             UnauthenticatedError: the name or the password is wrong, or the name failed too often.
             UnavailableError: too many others are waiting for the same.
         """
-        # Longer names are nobody's, and need not be remembered as they are.
+        # No user has a longer name, so it need not be stored in full.
         name, password = credentials.name[: MAX_NAME_LENGTH + 1], credentials.password.encode()
         if len(password) > MAX_BYTES:
             # Costs nothing, so it is not remembered: many of these would wash away what others failed.

@@ -71,7 +71,7 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: T
         table.add_column(Text(field.name), justify="right" if numeric else "left", overflow="fold")
     for row in printed:
         table.add_row(*(_format_cell(row[place]) for place in range(len(schema))))
-    # Where nobody looks at the width, nothing is folded.
+    # Nothing is folded unless the output is a terminal.
     console = Console(file=output, highlight=False, width=None if output.isatty() else _UNLIMITED_WIDTH)
     if len(schema):
         console.print(table)

@@ -146,7 +146,7 @@ class Shell:
         try:
             run(text)
         except BrokenPipeError:
-            # Whoever read the output has enough.
+            # The reader of the output has closed it.
             raise
         except (LanceGatewayError, flight.FlightError, pa.ArrowException, OSError) as error:
             self.errors.write("error: " + " ".join(error_text(error).split()) + "\n")

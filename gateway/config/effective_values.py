@@ -21,7 +21,7 @@ class Setting:
     Args:
         key: dotted.
         value: in effect; None where there is none.
-        source: flag, variable or file; "default" where nobody set it.
+        source: flag, variable or file; "default" if it is not set.
     """
 
     key: str
@@ -100,7 +100,7 @@ def _get_value(loaded: Loaded, key: str) -> object:
 _HEAD = f"""\
 # Configuration
 
-A gateway is told what to do by flags, by environment variables and by a TOML file. Flags win over variables,
+A gateway is configured by flags, by environment variables and by a TOML file. Flags win over variables,
 variables over the file, the file over the defaults. Only `root` must be set.
 
 ```console

@@ -53,7 +53,7 @@ class Loaded:
 
     Args:
         config: the values in effect.
-        sources: dotted key -> flag, variable or file; keys that nobody set are absent.
+        sources: dotted key -> flag, variable or file; keys that are not set are absent.
     """
 
     config: GatewayConfig

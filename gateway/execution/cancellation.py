@@ -42,7 +42,7 @@ _KILL = re.compile(
 
 @dataclass(frozen=True)
 class Kill:
-    """The statement, understood."""
+    """A parsed KILL statement."""
 
     sql: str
     query_id: str
@@ -61,7 +61,7 @@ class Kill:
         return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
 
     def run(self, queries: Queries, call: Call) -> pa.RecordBatch:
-        """Stop the statement: one row, once it was told to stop.
+        """Cancel the statement; return one row.
 
         Raises:
             NotFoundError: there is no such statement under way that the caller may stop.

@@ -145,7 +145,7 @@ class Endpoints:
             != own.PartTicket.DESCRIPTOR.full_name
         ):
             raise InvalidInputError("the ticket of this endpoint does not expire: there is nothing to renew")
-        # One that has expired, too: it says everything, and whoever redeems it hears if its files are gone.
+        # An expired ticket can be renewed, too: if its files are gone, redeeming it fails.
         ticket = unpack(own.PartTicket, endpoint.ticket.ticket, "the ticket")
         self._snapshots.get(ScanPart.from_message(ticket.part).snapshot)  # counts as its use
         expires_at = self._compute_expiry()

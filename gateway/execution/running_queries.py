@@ -59,10 +59,10 @@ class Query:
         target: table or view that it changes; None where it does nothing of the kind.
         affected: rows that it inserted, updated or deleted; None where it does nothing of the kind.
         bytes: that were sent, uncompressed.
-        error: what its client was told, None where it did not fail.
+        error: message for its client; None if it did not fail.
         control: stops it, and tells what it reads while it runs.
         reads: what each table reference came down to, once it has ended.
-        scans: the same as they ran, for those who hear of its end.
+        scans: the same as they ran, for observers of its end.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Queries:
 
     Args:
         limits: how many run and wait, and for how long.
-        observers: hear of each.
+        observers: of each statement.
     """
 
     def __init__(self, limits: Limits | None = None, observers: Sequence[QueryObserver] = ()) -> None:
@@ -151,7 +151,7 @@ class Queries:
         # Those with nothing to say need not be asked for every statement.
         self._on_started = _find_listeners(observers, "on_started")
         self._on_finished = _find_listeners(observers, "on_finished")
-        # Reentrant: a stream that nobody holds any more ends wherever Python looks for such things.
+        # Reentrant: garbage collection may end an abandoned stream in any thread.
         self._lock = threading.RLock()
         self._slots = threading.Condition(self._lock)
         self._active: dict[str, Query] = {}
@@ -235,8 +235,8 @@ class Queries:
 
         Args:
             statement_id: or the id of one execution.
-            error: what its client is told.
-            user: only statements of this user; None for anybody's.
+            error: for its client.
+            user: only statements of this user; None for all users.
 
         Returns:
             Whether there was something to stop.
@@ -280,8 +280,8 @@ class Queries:
             thread = threading.get_ident()
             _serving[thread] = query
             try:
-                for hear in self._on_started:
-                    hear(query)
+                for notify in self._on_started:
+                    notify(query)
                 yield
                 state = QueryState.FINISHED
             finally:
@@ -302,11 +302,11 @@ class Queries:
                 del self._active[query.id]
                 self._finished.append(query)
             try:
-                for hear in self._on_finished:
-                    hear(query)
+                for notify in self._on_finished:
+                    notify(query)
             finally:
                 query.scans = ()  # which hold snapshots
-                # A stream that nobody read to its end may be dropped by another thread.
+                # Another thread may drop a stream that was not read to its end.
                 if _serving.get(thread) is query:
                     del _serving[thread]
 

@@ -49,7 +49,7 @@ def slice_batch(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
 
 
 CallObserver: TypeAlias = Callable[[str, str, float], None]
-"""Hears of a call that has ended: its Flight method, its gRPC status, its seconds."""
+"""Observes a call that has ended: its Flight method, its gRPC status, its seconds."""
 
 
 def ignore_call(method: str, status: str, seconds: float) -> None:
@@ -66,7 +66,7 @@ class Streams:
 
     Args:
         queries: the statements whose results these are.
-        on_call_finished: hears of the calls that the streams are part of.
+        on_call_finished: observes the calls of the streams.
 
     Attributes:
         queries: as given.

@@ -1,4 +1,4 @@
-"""Metadata commands: a schema that the protocol prescribes, and rows that are read when somebody asks.
+"""Metadata commands: a schema that the protocol prescribes, and rows that are read on request.
 
 The JDBC driver tells its tools that names are stored in upper case, whatever a server says of itself. They
 then ask for `MAIN` and `ORDERS`, and are told of `main` and `orders`, unless something has that very name.

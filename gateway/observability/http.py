@@ -1,4 +1,4 @@
-"""The second port: metrics for Prometheus, health for whoever restarts or routes.
+"""The HTTP port: metrics for Prometheus, and health for orchestrators and load balancers.
 
 - `/metrics`: in the format that the scraper asks for
 - `/livez`: 200 while the process serves at all

@@ -56,7 +56,7 @@ class _Seconds:
 class Metrics(Collector, QueryObserver, RpcObserver):
     """Observes calls and statements; a registry of its own keeps servers of one process apart.
 
-    What is counted for every call is counted here, under one lock, and becomes metrics when somebody looks:
+    Calls are counted here, under one lock, and become metrics when they are collected:
     prometheus-client's counters take a lock and a dozen steps each.
     """
 
@@ -64,7 +64,7 @@ class Metrics(Collector, QueryObserver, RpcObserver):
         # When a series began is of no use to Prometheus, and doubles what it stores.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        # Reentrant: a stream that nobody holds any more ends wherever Python looks for such things.
+        # Reentrant: garbage collection may end an abandoned stream in any thread.
         self._lock = RLock()
         self._calls: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._call_seconds: defaultdict[str, _Seconds] = defaultdict(lambda: _Seconds(_RPC_SECONDS))

@@ -1,6 +1,6 @@
 """`system.queries`, `system.sessions` and `system.settings`: what a gateway does and how.
 
-Everybody sees their own statements and sessions; administrators see all of them, and the settings.
+Users see their own statements and sessions; administrators see all of them, and the settings.
 """
 
 import dataclasses

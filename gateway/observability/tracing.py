@@ -209,7 +209,7 @@ class TracedEngine(QueryEngine):
     """An engine that traces planning; a plan from the cache has no span.
 
     Args:
-        tracing: hears of it.
+        tracing: records the spans.
         catalog: tables and views.
         partitions: of every scan, by default one per core.
         memory_bytes: what one statement may use before it spills to disk; None for no limit.

@@ -136,7 +136,7 @@ class Forwarding:
         """Forward rows to the owner of a region, and wait until they are durable.
 
         Raises:
-            UnreachableError: nothing was written: nobody answers there, or takes no rows from this gateway.
+            UnreachableError: nothing was written: no gateway answers there, or it refuses rows from this one.
             OutcomeUnknownError: the owner went away while it had the rows.
             LanceGatewayError: what the owner answered; NotOwnerError where it owns the region no longer.
         """

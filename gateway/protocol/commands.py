@@ -3,11 +3,10 @@
 A family lists one handler for each type of message that it answers; the server maps types to handlers.
 
 A ticket carries the statement and the settings of the session that asked, so it means the same whichever
-connection redeems it, and whichever gateway over the same root. Who redeems it decides what is seen.
+connection redeems it, and whichever gateway over the same root. The rights of the user who redeems it apply.
 
-There are no transactions and savepoints, and whoever asks is told so. Each statement reads one state of its
-tables, and what it writes is there when it is answered. Pretending would promise that several statements see
-the same state, or that what they wrote can be taken back.
+Requests for transactions and savepoints are refused: each statement reads its own snapshot, and its writes
+are visible when it returns.
 """
 
 import os
@@ -83,7 +82,7 @@ def decode_settings(data: bytes) -> SessionSettings:
 
 STATEMENT_ID_BYTES = 16
 new_statement_id = partial(os.urandom, STATEMENT_ID_BYTES)
-"""Returns a name for one execution of a statement, 16 bytes that nobody can guess."""
+"""Return an id of one execution of a statement: 16 random bytes."""
 
 
 UNNAMED = "the ticket names no statement: send the statement to GetFlightInfo"

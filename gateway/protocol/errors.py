@@ -88,7 +88,7 @@ _STATUSES = (
 )
 STATUSES = frozenset({"OK", "UNKNOWN", *_ANSWERS})
 """Every status that a finished call may have."""
-# Whoever runs the gateway wants to know more of these.
+# Operators need the tracebacks of these.
 _OUR_FAULT = frozenset({"INTERNAL", "DATA_LOSS"})
 
 

@@ -21,7 +21,7 @@ class ExpiringCache(Generic[Key, Value]):
 
     Args:
         capacity: the largest number of values.
-        idle_seconds: a value that nobody asked for during this time is forgotten.
+        idle_seconds: a value that was not used for this time is removed.
         clock: seconds, never going back.
     """
 

@@ -288,7 +288,7 @@ def describe_table_schema(
         catalog: that the table is in.
         db_schema: that the table is in.
         table: its name.
-        remarks: column -> what somebody noted about it.
+        remarks: column -> its remark.
         is_read_only: whether the caller can't change its rows.
     """
     where = {

@@ -38,7 +38,7 @@ class Observability:
         config: what is watched, and where it is shown.
         catalog: of the gateway.
         flight_port: as configured; the HTTP port may follow from it.
-        writes: what the writers of the catalog tell; None where nobody listens to them.
+        writes: events of the catalog's writers; None if they have no observers.
 
     Raises:
         UnavailableError: the HTTP port is taken.

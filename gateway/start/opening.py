@@ -55,7 +55,7 @@ def check_exposure(host: str, *, authenticated: bool, encrypted: bool, insecure:
     """Refuse to serve other machines without authentication, unless `insecure` allows it.
 
     Raises:
-        PreconditionError: nobody did.
+        PreconditionError: it is not allowed.
     """
     if is_loopback(host):
         return
@@ -171,7 +171,7 @@ def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -
 
     Args:
         config: all of it: certificates serve both sides.
-        observer: is told what writers do.
+        observer: of the writers' events.
 
     Raises:
         LanceGatewayError: keys that don't fit together, or a file that can't be read.
@@ -218,7 +218,7 @@ def open_writing(config: GatewayConfig, observer: WriteObserver | None = None) -
         forwarder=forwarding,
         observer=observer or SilentObserver(),
     )
-    # Nobody can send rows to a gateway that does not say where it is.
+    # Others can't forward rows to a gateway without an address.
     return Writing(options, forwarding, token if writes.advertise_url else None)
 
 

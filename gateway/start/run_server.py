@@ -1,4 +1,4 @@
-"""`lance-gateway serve`, and whether it could start: a server that stops when it is told to."""
+"""`lance-gateway serve`: start, drain and stop a server, and check whether it could start."""
 
 import dataclasses
 import logging
@@ -65,7 +65,7 @@ logger = logging.getLogger(__name__)
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # A signal may be handed to any thread of a busy process; its handler runs when the main thread wakes up.
 _SIGNAL_SECONDS = 0.25
-# How long streams that were told to end may take to do so.
+# How long cancelled streams may take to end.
 _GRACE_SECONDS = 1.0
 # How long storage may take over rows that were acknowledged without waiting for it, and over its last flush.
 _SETTLE_SECONDS = 10.0

@@ -41,7 +41,7 @@ _MODES: Mapping[int, _Mode] = MappingProxyType(
         _Options.TABLE_EXISTS_OPTION_REPLACE: "replace",
     }
 )
-# What of a column's metadata counts: Lance's mark of a key, and what somebody noted about it.
+# The metadata of columns that tables keep: Lance's mark of a key, and remarks.
 _KEY = b"lance-schema:unenforced-primary-key"
 _REMARKS = (b"comment", b"description", b"remarks")
 

@@ -1,4 +1,4 @@
-"""An S3 server whose answers fail when they are told to."""
+"""An S3 server whose requests fail on command."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Storage that fails when it is told to."""
+"""Storage that fails on command."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

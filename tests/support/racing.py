@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 
 class Worker(threading.Thread):
-    """Does `work` beside the test, which hears from `end` why it failed."""
+    """Runs `work` in a thread; `end` raises its failure."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
