@@ -1,4 +1,4 @@
-"""The right answers of the measured queries, and the refusal to time a wrong one."""
+"""The right answers of the measured queries; a wrong answer fails the run."""
 
 import math
 from dataclasses import dataclass

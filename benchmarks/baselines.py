@@ -1,4 +1,4 @@
-"""Floor and peers: what the same files answer without the gateway."""
+"""Baseline and peers: readers of the same files without the gateway."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What every family gets: the settings and the tables, built when first asked for."""
+"""The settings and tables that all families share; tables are built on first use."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from planner.tables.state.catalog import Catalog
 
 @dataclass(frozen=True, slots=True)
 class BenchContext:
-    """One run's settings and its way to tables."""
+    """The settings of a run, and its tables."""
 
     settings: BenchSettings
 
@@ -34,7 +34,7 @@ class BenchContext:
         return self.open_search_shape(SearchShape(rows, 64, fresh, 4, 4, settings.search_tail_rows))
 
     def open_large_search_table(self) -> SearchTable:
-        """As many fresh rows on a larger base of longer vectors, without texts."""
+        """Return a search table with a larger base, longer vectors and no texts."""
         settings = self.settings
         rows, fresh = settings.large_search_rows, settings.search_fresh_rows
         return self.open_search_shape(

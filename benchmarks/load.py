@@ -28,7 +28,7 @@ KEY = "{key}"
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What a client asks, again and again; every answer must be one row.
+    """The statements that a client repeats; every result must be one row.
 
     Attributes:
         sql: The text. With `{key}` in it, each execution is a text of its own.
@@ -46,7 +46,7 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What the clients of one server saw in one round.
+    """Measurements of the clients of one server in one round.
 
     Attributes:
         seconds: Of each execution, from the call to the fetched result.
@@ -159,7 +159,7 @@ def _read_cpu_seconds(process: psutil.Process) -> float:
 def _run_client_process(
     pipe: Connection, kind: type["Client"], uri: str, statements: Statements, clients: int, number: int
 ) -> None:
-    """Body of a client process: `clients` threads in rounds as long as the parent says; its end ends it."""
+    """Run `clients` threads in rounds, as commanded through the pipe, until the pipe closes."""
     with ExitStack() as stack:
         try:
             opened = [kind(stack, uri, statements, number * clients + index) for index in range(clients)]
@@ -228,7 +228,7 @@ class Client(ABC):
 
 
 class AdbcClient(Client):
-    """Asks by ADBC; every answer must be one row."""
+    """Queries by ADBC; every result must be one row."""
 
     def __init__(self, stack: ExitStack, uri: str, statements: Statements, number: int = 0) -> None:
         super().__init__(stack, uri, statements, number)

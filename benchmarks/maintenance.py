@@ -1,4 +1,4 @@
-"""Jobs that look after a table of ever more regions: status, snapshot, and a look for garbage."""
+"""Maintenance jobs on a table of ever more regions: status, snapshot, and the search for garbage."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

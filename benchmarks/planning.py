@@ -1,4 +1,4 @@
-"""A key lookup over more and more regions: planning must not grow with what pruning leaves out."""
+"""A key lookup over more and more regions: planning must not grow with the number of pruned regions."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Who answers the searches: Lance on the base alone, Lance's LSM planner, and the gateway."""
+"""The searches that are compared: Lance on the base alone, Lance's LSM planner, and the gateway."""
 
 import dataclasses
 from collections.abc import Callable, Iterator

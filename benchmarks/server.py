@@ -1,4 +1,4 @@
-"""Server processes under measurement: a free port, awaited by what they say, stopped at the end."""
+"""Server processes under measurement, on free ports; they print their address when they are ready."""
 
 import os
 import queue

@@ -1,4 +1,4 @@
-"""What statements that write cost, of one row and of many, and what plain Lance commits cost."""
+"""The cost of statements that write one row and many, and of plain Lance commits."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""What an INSERT of a row takes, by the number of open regions and by the length of the log."""
+"""The latency of an INSERT of a row, by the number of open regions and by the length of the log."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""A table whose whole history is known, as tests of cleaning make and question it."""
+"""A table with a recorded history, for tests of cleaning."""
 
 import shutil
 import time
@@ -34,7 +34,7 @@ def filter_kind(report: CleanReport, kind: Kind) -> list[Garbage]:
 
 @dataclass
 class CleanedTable:
-    """A table of one region, and what it must show."""
+    """A table of one region, and its expected rows."""
 
     table: LsmTable
     rows: dict[int, str]
@@ -118,7 +118,7 @@ class CleanedTable:
         return CleanedTable(table, dict(self.rows), dict(self.flushed), dict(self.versions))
 
     def check(self, engine: QueryEngine) -> None:
-        """What the newest state is, at each level of consistency that knows it."""
+        """Check the newest state at each level of consistency."""
         for consistency, expected in (("strong", self.rows), ("flushed", self.flushed)):
             settings = SessionSettings(consistency=consistency)  # type: ignore[arg-type]
             assert read_rows(engine, "t", settings) == expected, consistency

@@ -1,4 +1,4 @@
-"""Gateways as tests of writing see them: whatever takes SQL, in this process or over the wire."""
+"""Gateways for tests of writing: an engine in this process, or a server over ADBC."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class Gateway(Protocol):
     """Takes statements of any number of threads."""
 
     def write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Run a statement that changes something; how many rows it affected."""
+        """Run a statement that writes; return the number of affected rows."""
 
     def write_many(self, sql: str, rows: pa.Table) -> int:
         """Run it once for each row of parameters."""

@@ -1,4 +1,4 @@
-"""Tables whose data files bear chosen names, wherever they lie: Lance reads them, but writes none such."""
+"""Tables with data files of chosen names and places, which Lance reads but does not write."""
 
 from collections.abc import Sequence
 from pathlib import Path

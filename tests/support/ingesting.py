@@ -1,4 +1,4 @@
-"""What Spark does with a batch of rows, without Spark: rows are routed, and each region has one task."""
+"""Ingestion of a batch as Spark does it, without Spark: rows are routed, and each region has one task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Is a concurrent history of one register one that some order of its operations explains?
+"""Checks whether some order of operations explains a concurrent history of one register.
 
 The register holds a value, or None when it is absent. The search is Wing and Gong's with memoisation: of the
 operations that could be next, try each, and never the same set of operations with the same value twice. Keys
@@ -114,7 +114,7 @@ def _list_next_states(operations: Sequence[Operation], done: int, value: Value) 
 def check_registers(
     histories: Mapping[object, Sequence[Operation]], initial: Mapping[object, Value] | None = None
 ) -> None:
-    """Every key's history is linearizable; the shortest bad beginning of one that is not is shown."""
+    """Check that every key's history is linearizable; fail with the shortest prefix that is not."""
     for key, history in histories.items():
         start = (initial or {}).get(key)
         if not is_linearizable(history, start):

@@ -1,4 +1,4 @@
-"""Region manifests and region specs as a test writes and reads them: straight from the wire messages.
+"""Region manifests and region specs, read and written as protobuf messages.
 
 The project's own reader stands on the other side of the comparison, so it is not used here.
 """

@@ -1,4 +1,4 @@
-"""A table with regions, what it must hold, and whether its base table holds just that after a merge."""
+"""A table with regions and its expected rows, to check the base table after a merge."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ class MergedTable:
             self.rows.pop(self.key(key), None)
 
     def flush(self) -> None:
-        """What was written becomes generations."""
+        """Flush all written rows to generations."""
         self.table.close_writers()
 
     def base(self) -> lance.LanceDataset:
@@ -86,7 +86,7 @@ class MergedTable:
 def run_between(
     monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], *, before_pass: int = 1
 ) -> None:
-    """Have something happen once, after a pass of a merge has chosen its version and before it commits."""
+    """Run `action` once, after a pass of a merge has chosen its version and before it commits."""
     pinned = committing._Work._pinned
     passes = 0
 

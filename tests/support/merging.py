@@ -1,4 +1,4 @@
-"""What a compaction service does, done with Lance's merge_insert: generations move into the base table."""
+"""A merge by Lance's merge_insert, as a compaction service does it."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Ports for servers that are told theirs before they listen; others ask for port 0."""
+"""Free ports for servers that can't listen on port 0."""
 
 import itertools
 import os

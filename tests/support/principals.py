@@ -13,7 +13,7 @@ ALL = TableAccess()
 
 @dataclass(frozen=True, eq=False)
 class Principal:
-    """Sees the tables and views that are named, as is said of each, and writes some of them."""
+    """A principal with the given access to tables and views, and write access to some."""
 
     tables: Mapping[str, TableAccess] = field(default_factory=dict)
     user: str = "somebody"

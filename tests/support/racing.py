@@ -1,4 +1,4 @@
-"""Threads that write and read at the same time, and what no reader may see meanwhile."""
+"""Threads that write and read at the same time, and the checks of their readers."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ class Worker(threading.Thread):
 
 
 class Maintenance(Worker):
-    """Writes ever higher numbers, and tells which was acknowledged last."""
+    """Writes ever higher numbers, and records the last one acknowledged."""
 
     acknowledged = 0
 
@@ -59,7 +59,7 @@ class Reader(Worker):
 
 
 def run_race(*workers: Worker) -> None:
-    """Let them work at the same time; raises what one of them raised."""
+    """Run workers at the same time; raise the failure of any of them."""
     for worker in workers:
         worker.start()
     for worker in workers:

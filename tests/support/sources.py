@@ -20,7 +20,7 @@ def open_source(url: str, **options: str) -> LanceGatewayDataSource:
 
 @dataclass
 class Read:
-    """A planned read; what executors do is done when it is asked for."""
+    """A planned read; its partitions are read on demand."""
 
     reader: PushingReader
     partitions: list[InputPartition]
