@@ -96,7 +96,7 @@ def plain_search(root: Path, text: str) -> list[int]:
     return ids
 
 
-def write_news(best: list[int]) -> dict[str, Any]:
+def create_news(best: list[int]) -> dict[str, Any]:
     """Return an editor's changes: three new articles, the best one rewritten, the second one withdrawn."""
     fresh = {
         ARTICLE_COUNT + number: f"a {QUESTION} {QUESTION} keeps the {subject} awake"

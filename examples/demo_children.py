@@ -18,7 +18,7 @@ class DemoError(Exception):
 
 
 class Writer:
-    """The process that writes `orders`; `demo_writer.py` says what it obeys.
+    """The process that writes `orders`; `demo_writer.py` lists its commands.
 
     Args:
         root: The directory that holds `orders.lance`.

@@ -22,7 +22,7 @@ from pathlib import Path
 import lance
 import numpy as np
 import pyarrow as pa
-from demo_articles import make_articles, news
+from demo_articles import create_news, make_articles
 from demo_tables import make_orders
 
 from memwal.regions.manifest import list_regions, read_latest_manifest
@@ -139,7 +139,7 @@ def regions_by_bucket(uri: str) -> dict[int, str]:
 
 def publish(root: Path, best: list[int]) -> dict[str, object]:
     """Write what is new about articles through a MemWAL writer of their own."""
-    change = news(best)
+    change = create_news(best)
     articles = lance.dataset(str(root / "articles.lance"))
     with articles.mem_wal_writer(str(uuid.uuid4()), durable_write=True) as writer:
         writer.put(make_articles(change["new"] | change["rewritten"]))

@@ -1,12 +1,11 @@
-"""Stopping statements: CancelFlightInfo, CancelQuery for older clients, and `KILL QUERY 'id'`.
+"""Cancellation of statements: CancelFlightInfo, CancelQuery for older clients, and `KILL QUERY 'id'`.
 
-A client sends back the FlightInfo that it was given, and each of its tickets names its statement. A ticket
-that was not redeemed yet becomes useless; a statement that runs is stopped within about a second.
-CancelFlightInfo's messages travel bare, those of CancelQuery packed in Any.
+A client sends back a FlightInfo, whose tickets name their statement. A ticket that was not redeemed yet
+becomes invalid; a running statement is stopped within about a second. CancelFlightInfo's messages are bare,
+those of CancelQuery packed in Any.
 
-KILL takes the id that `system.queries` shows. It is answered like a query with one row, so that every client
-can send it, but it does not queue behind the statements that it may be meant for. Planning or preparing it
-does nothing; executing it does, once.
+KILL takes an id of `system.queries`. It returns one row like a query, so that every client can send it, but
+it does not wait in the queue of statements. It takes effect when it is executed, not when it is prepared.
 """
 
 import logging
@@ -57,7 +56,7 @@ class Kill:
 
     @cached_property
     def digest(self) -> bytes:
-        """8 bytes that tell the result's schema."""
+        """8 bytes that identify the result's schema."""
         return blake2b(bytes(self.schema.serialize()), digest_size=8).digest()
 
     def run(self, queries: Queries, call: Call) -> pa.RecordBatch:

@@ -1,10 +1,10 @@
 """Results in parts: several endpoints, which clients may read in parallel.
 
-A session that sets the option `endpoints`, or a call with the header `x-lance-gateway-endpoints`, is offered
-the plain scan of a table in up to so many parts. The ticket of a part says everything: the statement, its
-parameters, and the snapshot that all parts read, so that any gateway over the same root can serve it, before
-and after a restart, and as often as it is asked. Who redeems it decides what is seen. The snapshot itself is
-kept open for a while, which is quicker, and spares short-lived tails of the log.
+The session option `endpoints`, or the header `x-lance-gateway-endpoints` of a call, divides the plain scan of
+a table into up to so many parts. The ticket of a part contains the statement, its parameters, and the
+snapshot that all parts read, so that any gateway over the same root can serve it any number of times, after a
+restart too. The rights of the user who redeems it apply. The snapshot is kept open for a while, which is
+faster and keeps short-lived log tails readable.
 """
 
 import time

@@ -1,9 +1,8 @@
 """Flight streams of results, in batches that every client can read.
 
-Batches arrive under the advertised schema and leave it below 4 MiB, where some gRPC clients stop. They pass
-through a Python generator: it costs nothing measurable beside a stream in C++ (a batch is handed over, not
-copied), errors in the middle of a stream reach the client as clean as any other, and the stream ends as soon
-as its client has gone.
+Batches are sliced below 4 MiB, the limit of some gRPC clients. They pass through a Python generator: it does
+not copy batches and costs nothing measurable beside a stream in C++, errors in the middle of a stream are
+translated like others, and the stream ends as soon as its client has gone.
 """
 
 import time

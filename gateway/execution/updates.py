@@ -1,10 +1,9 @@
 """Execution of statements that write: once each, in DoPut or in GetFlightInfo.
 
-What changes something is executed where its client waits for it: in DoPut of an update, and in GetFlightInfo
-where it comes like a query, as ADBC's `execute` sends it. Preparing, binding and GetSchema execute nothing.
-The ticket of GetFlightInfo carries or names the rows of RETURNING, so DoGet executes nothing either, and may
-be repeated or left out. An execution counts as a statement like any query: it waits for its turn, is listed
-in `system.queries`, and can be stopped until it begins to write.
+A write is executed in DoPut of an update, or in GetFlightInfo if it is sent like a query, as ADBC's `execute`
+does. Preparing, binding and GetSchema execute nothing. The ticket of GetFlightInfo contains or names the rows
+of RETURNING, so DoGet executes nothing either, and may be repeated or left out. Like a query, an execution
+waits for a slot, is listed in `system.queries`, and can be stopped until it begins to write.
 """
 
 import threading

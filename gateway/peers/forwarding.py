@@ -1,12 +1,12 @@
-"""Rows go from the gateway that received them to the one that owns their region, over Flight.
+"""Forwards rows over Flight from the gateway that received them to the one that owns their region.
 
-`Forwarding` sends: it is what `memwal.writing` asks where the ownership policy is "forward". `ForwardedRows`
-receives: it answers a DoPut command that only other gateways may send. See `protos/forwarding.proto`.
+`Forwarding` sends: `memwal.writing` calls it under the ownership policy "forward". `ForwardedRows` receives:
+it handles a DoPut command that only other gateways may send. See `protos/forwarding.proto`.
 
-What is certain and what is not: the owner writes nothing before it has read every row that was announced, so
-an attempt that fails before the last row was sent did nothing. After that, the same request is sent again
-under the same id, and the owner writes it once. If the owner can't be asked any more, or is another process
-by then, the outcome is unknown, and said to be.
+The owner writes nothing before it has read every announced row, so an attempt that fails before the last row
+was sent has written nothing. After that, the same request is sent again under the same id, and the owner
+writes it once. If the owner can't be reached any more, or was restarted, the outcome is unknown
+(`OutcomeUnknownError`).
 """
 
 import logging
@@ -45,10 +45,10 @@ from protos.flight_sql import error_text, pack
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
+class OnceExecutor(Generic[T]):
     """Executes requests at most once, by id, and remembers outcomes for a while; thread-safe.
 
-    Nothing is forgotten before its time, however much arrives: a request that came again would be done again.
+    No outcome is evicted early: a repeated request would be executed again.
 
     Args:
         seconds: how long an outcome is remembered.
@@ -66,8 +66,8 @@ class Once(Generic[T]):
     def __len__(self) -> int:
         return len(self._outcomes)
 
-    def do(self, request_id: bytes, work: Callable[[], T], patience: float) -> T:
-        """Do the work of a request, or wait for the outcome of another call of the same request.
+    def execute(self, request_id: bytes, work: Callable[[], T], patience: float) -> T:
+        """Execute a request, or wait for the outcome of another call of the same request.
 
         Args:
             request_id: of the request.
@@ -100,13 +100,13 @@ _INSTANCE = secrets.token_bytes(16)
 """Id of this process: a restarted gateway remembers no earlier request."""
 # Longer than any sender goes on trying.
 _REMEMBERED_SECONDS = 600.0
-# How long an owner that broke off is asked what became of the rows.
+# How long a sender retries after the connection to the owner broke.
 _RETRY_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 1.0
-# What pyarrow puts before gRPC's own words.
+# pyarrow's prefix of gRPC messages.
 _PREFIX = re.compile(r"^Flight returned .*?, with message: ")
-# What an owner's answer says happened to the rows, beyond the gRPC status.
+# Errors in an owner's answer that are more specific than the gRPC status.
 _ERRORS: Mapping[str, type[LanceGatewayError]] = {
     kind.__name__: kind for kind in (FencedError, NotOwnerError, OutcomeUnknownError, NotFoundError)
 }
@@ -255,11 +255,11 @@ class ForwardedRows:
     """
 
     def __init__(
-        self, catalog: Catalog, patience_seconds: float = 30.0, once: Once[WriteReceipt] | None = None
+        self, catalog: Catalog, patience_seconds: float = 30.0, once: OnceExecutor[WriteReceipt] | None = None
     ) -> None:
         self._catalog = catalog
         self._patience_seconds = patience_seconds
-        self._once = once or Once(_REMEMBERED_SECONDS)
+        self._once = once or OnceExecutor(_REMEMBERED_SECONDS)
 
     def list_handlers(self) -> Sequence[Handler]:
         """Return the handlers of this family."""
@@ -289,7 +289,7 @@ class ForwardedRows:
                     f"the owner of region {message.region_id} of table {message.table!r} was started anew "
                     "while rows were on their way: whether they were written is unknown"
                 )
-            receipt = self._once.do(
+            receipt = self._once.execute(
                 message.request_id, lambda: self._write(message, changes), self._patience_seconds
             )
         except TimeoutError:

@@ -1,9 +1,8 @@
-"""Other gateways over the same root, which forward rows to the owner of their region.
+"""Authentication between gateways over the same root, which forward rows to the owner of their region.
 
-They share a secret. It never travels: a call carries a pass that was made with it, good for some minutes and
-for the gateway at one address. Addresses are read from files beside the tables, and whoever can write there
-could have calls sent to himself. A pass opens one door: rows that another gateway has checked may be written.
-It reads nothing and runs no statement.
+They share a secret, which is never sent: a call carries a pass that is signed with it, valid for some minutes
+and for the gateway at one address, since addresses are read from files that others may be able to write. A
+pass permits nothing but writing rows that another gateway has checked.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
 """Bulk ingestion: CommandStatementIngest, whose DoPut stream becomes rows of a table.
 
-The options say what becomes of a table that is there, and of one that is not. A table that is made, or
-replaced, is there when the whole stream is, and not before; it gets the columns of the stream, and the
-options are those of CREATE TABLE. Rows that are appended are written while they arrive: what was acknowledged
-stays when the stream breaks off, and the same stream may be sent again where the table has a primary key.
+The command's options decide what happens to an existing table and to a missing one. A table that is created
+or replaced appears when the whole stream has arrived, with the columns of the stream and the options of
+CREATE TABLE. Appended rows are written while they arrive: acknowledged ones stay when the stream breaks off,
+and the same stream may be sent again if the table has a primary key.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

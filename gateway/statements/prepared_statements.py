@@ -1,9 +1,9 @@
 """Prepared statements: create, bind with DoPut, execute, close.
 
-A handle says everything about its statement, the parameters that were bound included, so that any gateway
-over the same root can execute it: binding answers with a new handle. What this gateway keeps is for clients
-that go on using the handle they had, and for parameters too large to travel in a handle. A set of several
-parameter rows runs the statement once for each, and the results follow one another in one stream.
+A handle contains the statement and its bound parameters, so that any gateway over the same root can execute
+it: binding returns a new handle. This gateway stores parameters for clients that go on using the old handle,
+and parameters too large for a handle. Several rows of parameters run the statement once for each row, and
+the results follow one another in one stream.
 """
 
 import contextlib
@@ -60,9 +60,9 @@ from protos import gateway_pb2 as own
 from protos.flight_sql import pack
 
 IDLE_SECONDS = 12 * 3600.0
-# Sets of parameters of the largest size that is allowed: as many are kept for all statements together.
+# How many sets of parameters of the largest allowed size are stored for all statements together.
 _MAX_KEPT_SETS = 4
-# Names statements without parameters: their handles say all there is to know.
+# Id of statements without parameters: nothing is stored for them.
 _NOTHING_KEPT = bytes(16)
 # Clients send a handle back in a descriptor and in a ticket, which gRPC does not stream.
 _MAX_HANDLE_BYTES = 64 * 1024

@@ -1,7 +1,6 @@
 """Statements without preparation: queries, updates, and Substrait plans in place of queries.
 
-What a Substrait plan calls a table is a name like any other: it means what it means to the caller, with the
-caller's rows and columns.
+Table names in a Substrait plan are resolved like those of a statement, with the caller's rows and columns.
 """
 
 from collections.abc import Sequence
